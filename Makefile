@@ -1,0 +1,40 @@
+# make demo   the verdict and the report of a bundled run
+# make test   all tests
+# make lab    JupyterLab on the first notebook
+# make lint   ruff
+# make lock   requirements.lock anew (UPGRADE=1: newest releases)
+# make clean  removes what make made
+#
+# Each sets up .venv itself. PYTHON=python3.12 chooses the interpreter, ARGS="-k store" goes to pytest.
+
+BIN := .venv/bin
+DEMO := data/sg01-capture-hang
+export PYTHON
+
+.PHONY: demo test lab lint lock clean setup
+
+demo: .venv/.ready
+	$(BIN)/kit verdict $(DEMO)
+	$(BIN)/kit report $(DEMO) -o out/report.html
+
+test: .venv/.ready
+	$(BIN)/python -m pytest $(ARGS)
+
+lab: .venv/.ready
+	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+
+lock: .venv/.ready
+	tools/lock.sh
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh
+
+clean:
+	rm -rf .venv out build dist .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name .ipynb_checkpoints -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""stallkit: work out why the launch of an LLM server stalled, and compare runs.
+
+The façade: `open_run`, `verdict`, `collect`, `compare`, `benchmarks`, `report`, `sample`. Nothing heavy is imported until
+it is called for.
+"""
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "open_run": "kit.run",
+    "Run": "kit.run",
+    "verdict": "kit.analyse.verdict",
+    "Verdict": "kit.analyse.verdict",
+    "sample": "kit.samples",
+    "sample_path": "kit.samples",
+    "compare": "kit.analyse.compare",
+    "Comparison": "kit.analyse.compare",
+    "benchmarks": "kit.analyse.benchmarks",
+    "collect": "kit.capture.collect",
+    "report": "kit.render.report",
+    "KitError": "kit.errors",
+}
+"""Public name to the module that defines it."""
+
+if TYPE_CHECKING:
+    from kit.analyse.benchmarks import benchmarks
+    from kit.analyse.compare import Comparison, compare
+    from kit.analyse.verdict import Verdict, verdict
+    from kit.capture.collect import collect
+    from kit.errors import KitError
+    from kit.render.report import report
+    from kit.run import Run, open_run
+    from kit.samples import sample, sample_path
+
+__all__ = [
+    "Comparison", "KitError", "Run", "Verdict", "benchmarks", "collect", "compare", "open_run", "report", "sample",
+    "sample_path", "verdict",
+]
+
+
+def __getattr__(name: str):
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'kit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

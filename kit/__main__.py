@@ -1,0 +1,6 @@
+"""`python -m kit` is `kit`."""
+import sys
+
+from kit.cli import main
+
+sys.exit(main())

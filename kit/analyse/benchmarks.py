@@ -1,0 +1,393 @@
+"""Benchmark results as frames: `benchmarks(paths)`, and a first look side by side.
+
+The run is what is compared; a figure whose load, or whose definition, is another is not divided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import EvidenceError, UsageError
+from kit.frames import FRAMES
+from kit.parse.bench import KNOWN, Result, read
+from kit.parse.bench.aiperf import merge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".gz", ".ndjson")
+"""Files of a folder that are looked into."""
+SKIP = (".pytorch.json",)
+"""A second export that vLLM writes beside its result."""
+LOAD = (
+    "model",
+    "dataset",
+    "request_rate",
+    "burstiness",
+    "max_concurrency",
+    "num_prompts",
+    "input_tokens_mean",
+    "output_tokens_mean",
+)
+"""What must be equal for two runs to be the same experiment."""
+SAME_LENGTH = 0.05
+"""Relative difference up to which mean token counts are called equal: they are random draws, and tools count the tokens of
+a chat template or not."""
+SHOWN = ("median", "p99", "mean", "run", "count")
+"""Statistics of the printed table, in the order of preference."""
+
+
+class Benchmarks:
+    """Results of some benchmark files.
+
+    Attributes
+    ----------
+    runs : pandas.DataFrame
+        Frame `bench_runs`: a row a run of the client, with its load and settings.
+    values : pandas.DataFrame
+        Frame `bench_values`: run, file, name, metric, stat, value, unit, direction, n, definition, source.
+    requests : pandas.DataFrame
+        Frame `bench_requests`: a row a request or repetition, failed ones with `ok` false.
+    warnings : list of str
+        What a reader of the numbers must know; failures first.
+    """
+
+    def __init__(self, results: Sequence[Result], warnings: Iterable[str] = ()):
+        self.runs = FRAMES["bench_runs"].build(row for result in results for row in result.runs)
+        self.values = FRAMES["bench_values"].build(row for result in results for row in result.values)
+        self.requests = FRAMES["bench_requests"].build(row for result in results for row in result.requests)
+        told = dict.fromkeys([*(text for result in results for text in result.warnings), *warnings])
+        self.warnings = sorted(told, key=lambda text: "failed" not in text)
+
+    def table(self) -> pd.DataFrame:
+        """Return the figures as a table: a row a benchmark, metric and statistic, a column a run.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index `name` (where there are named benchmarks), `metric`, `stat`, `unit`; a float column a run; of the
+            statistics those of `SHOWN`.
+        """
+        return _pivot(self, self.values[self.values["stat"].isin(SHOWN)])
+
+    def __repr__(self) -> str:
+        return f"<Benchmarks: {len(self.runs)} runs of {', '.join(dict.fromkeys(self.runs['tool']))}>"
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.runs)} benchmark run{'s' * (len(self.runs) != 1)}"]
+        for row in self.runs.to_dict("records"):
+            lines.append("  " + "  ".join([row["run"], row["tool"], *_load_words(row)]))
+        lines += [f"warning: {text}" for text in self.warnings]
+        return "\n".join([*lines, self.table().to_string(float_format=lambda value: f"{value:,.4g}")])
+
+    def _repr_html_(self) -> str:
+        warned = "".join(f"<li>{escape(text)}</li>" for text in self.warnings)
+        runs = "".join(
+            f"<li><b>{escape(row['run'])}</b>: {escape(', '.join([row['tool'], *_load_words(row)]))}</li>"
+            for row in self.runs.to_dict("records")
+        )
+        table = self.table().to_html(float_format=lambda value: f"{value:,.4g}", na_rep="–", border=0)
+        return f"<ul>{runs}</ul>{'<p><b>Warnings</b></p><ul>' + warned + '</ul>' if warned else ''}{table}"
+
+
+def _load_words(row: dict[str, Any]) -> list[str]:
+    import pandas as pd
+
+    words = [str(row["label"])] if pd.notna(row["label"]) else []
+    for column, form in (
+        ("model", "{}"),
+        ("request_rate", "rate {:g}/s"),
+        ("max_concurrency", "concurrency {:g}"),
+        ("completed", "{:d} completed"),
+        ("failed", "{:d} failed"),
+    ):
+        if pd.notna(row[column]):
+            words.append(
+                form.format(row[column]).replace("rate inf/s", "all at once").replace("concurrency inf", "no concurrency limit")
+            )
+    return words
+
+
+def benchmarks(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Benchmarks:
+    """Read benchmark results of any known tool; the tool is told by content.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        Result files, or folders of them. A file of a server's launch (`argv`, `env`, `versions`) is put to the runs whose
+        names begin like its own.
+
+    Returns
+    -------
+    Benchmarks
+
+    Raises
+    ------
+    EvidenceError
+        Where no file could be read as a result; where some could, the others are warnings.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "h.json"
+    >>> _ = path.write_text('{"results": [{"command": "true", "mean": 0.5, "stddev": null, "median": 0.5, "times": [0.5]}]}')
+    >>> bench = benchmarks(path)
+    >>> bench.values.loc[0, ["metric", "stat", "unit"]].tolist(), float(bench.values.loc[0, "value"])
+    (['wall_time', 'mean', 's'], 0.5)
+    """
+    chosen = [Path(paths)] if isinstance(paths, (str, os.PathLike)) else [Path(path) for path in paths]
+    if not chosen:
+        raise UsageError("no benchmark file was given", "the list of paths is empty", "call kit.benchmarks(['result.json'])")
+    files, warnings = _files(chosen)
+    results, launches, problems, seen = [], [], [], {}
+    for path, file in files.items():
+        try:
+            found = read(path, file)
+        except EvidenceError as error:
+            problems.append(error)
+            continue
+        if isinstance(found, dict):
+            launches.append((file, found))
+            continue
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest in seen:
+            warnings.append(
+                f"{file} has the same content as {seen[digest]}: the same run twice is no second measurement; left out"
+            )
+            continue
+        seen[digest] = file
+        results.append(found)
+    if not results:
+        raise (
+            problems[0]
+            if len(problems) == 1
+            else EvidenceError(
+                "no benchmark result was found",
+                "; ".join(map(str, problems)) or "the folder holds none",
+                f"give a result file of {KNOWN}",
+            )
+        )
+    results = merge(results)
+    _attach(results, launches)
+    return Benchmarks(results, [*warnings, *(f"{error.what}: {error.why}; left out" for error in problems)])
+
+
+def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
+    """Return the files to read with their shortest telling names, and warnings of paths given twice."""
+    found: list[Path] = []
+    warnings = []
+    for path in chosen:
+        inside = (
+            sorted(
+                p
+                for p in path.rglob("*")
+                if p.is_file() and p.name.lower().endswith(SUFFIXES) and not p.name.endswith(SKIP) and not p.name.startswith(".")
+            )
+            if path.is_dir()
+            else [path]
+        )
+        if not inside:
+            raise EvidenceError(
+                f"folder {path.name} holds no benchmark result",
+                f"none of its files ends in {', '.join(SUFFIXES)}",
+                f"look into it with: ls -R '{path}'",
+            )
+        found += inside
+    unique: dict[Path, Path] = {}
+    for path in found:
+        if path.resolve() in unique:
+            warnings.append(f"{path.name} was given twice; read once")
+        unique.setdefault(path.resolve(), path)
+    return _names(list(unique.values())), warnings
+
+
+def _names(paths: list[Path]) -> dict[Path, str]:
+    parts = {path: path.resolve().parts for path in paths}
+    depth = 1
+    while len({p[-depth:] for p in parts.values()}) < len(paths) and depth < max(map(len, parts.values())):
+        depth += 1
+    return {path: "/".join(p[-depth:]) for path, p in parts.items()}
+
+
+def _attach(results: list[Result], launches: list[tuple[str, dict]]) -> None:
+    from kit.parse.bench.base import as_json
+
+    for file, launch in launches:
+        stem = PurePath(file).name.split(".")[0]
+        for result in results:
+            path = PurePath(result.file)
+            if path.parent == PurePath(file).parent and path.name.startswith(stem):
+                for row in result.runs:
+                    row["launch"] = as_json(launch)
+
+
+def _pivot(bench: Benchmarks, values: pd.DataFrame) -> pd.DataFrame:
+    values = values.drop_duplicates(["run", "name", "metric", "stat"], keep="last")
+    keys = [*(["name"] if values["name"].notna().any() else []), "metric", "stat", "unit"]
+    order = values.assign(name=values["name"].fillna(""), unit=values["unit"].fillna("")).drop_duplicates([*keys])
+    wide = values.assign(name=values["name"].fillna("")).pivot(index=keys, columns="run", values="value")
+    runs = [run for run in bench.runs["run"] if run in wide.columns]
+    return wide.reindex(index=[tuple(row) for row in order[keys].to_numpy()], columns=runs).rename_axis(index=keys)
+
+
+def load_differences(bench: Benchmarks, base: str, other: str) -> tuple[list[str], list[str]]:
+    """Say in what the loads of two runs differ.
+
+    Parameters
+    ----------
+    bench : Benchmarks
+        The results.
+    base, other : str
+        Names of two runs.
+
+    Returns
+    -------
+    tuple of (list of str, list of str)
+        What differs, as `name: a, b`; and the names that one of the two does not tell.
+    """
+    rows = bench.runs.set_index("run")
+    differ, unknown = [], []
+    for column in LOAD:
+        one, two = (_plain(rows.loc[run, column]) for run in (base, other))
+        if one is None and two is None:
+            continue
+        if one is None or two is None:
+            unknown.append(column)
+        elif not (math.isclose(one, two, rel_tol=SAME_LENGTH) if column.endswith("_tokens_mean") else one == two):
+            differ.append(f"{column}: {_word(one)}, {_word(two)}")
+    return differ, unknown
+
+
+def _plain(value: Any) -> Any:
+    import pandas as pd
+
+    return None if pd.isna(value) else value
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def side_by_side(bench: Benchmarks, metrics: Iterable[str] | None = None, *, force: bool = False) -> pd.DataFrame:
+    """Put the runs beside one another, each with its ratio to the first.
+
+    A ratio is withheld (missing) where the load of the run is another than that of the first run, and where the tools
+    define the metric differently; a warning is added to `bench.warnings` that names what differs. It is an effect, not a
+    verdict: equal servers differ from run to run too.
+
+    Parameters
+    ----------
+    bench : Benchmarks
+        The results.
+    metrics : iterable of str, optional
+        Metrics to keep; without it all that have a better direction, but counts.
+    force : bool
+        Give the ratios all the same.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index as in `Benchmarks.table`; for each run a float column of its name, and from the second on `ratio <run>`.
+
+    Raises
+    ------
+    UsageError
+        Where none of the metrics is in the results.
+    """
+    values = bench.values[bench.values["stat"].isin(SHOWN)]
+    if metrics is None:
+        values = values[values["direction"].notna() & (values["stat"] != "count")]
+    else:
+        wanted = [metrics] if isinstance(metrics, str) else list(metrics)
+        values = values[values["metric"].isin(wanted)]
+        if not len(values):
+            raise UsageError(
+                f"no value of {', '.join(wanted)}",
+                "the results do not hold this metric",
+                f"choose from: {', '.join(sorted(set(bench.values['metric'])))}",
+            )
+    table = _pivot(bench, values)
+    runs = list(table.columns)
+    new = []
+    out = table[runs[:1]].copy()
+    for run in runs[1:]:
+        out[run] = table[run]
+        out[f"ratio {run}"] = _ratio(bench, values, table, runs[0], run, force, new)
+    bench.warnings += [text for text in new if text not in bench.warnings]
+    return out
+
+
+def _ratio(
+    bench: Benchmarks, values: pd.DataFrame, table: pd.DataFrame, base: str, run: str, force: bool, warnings: list[str]
+) -> pd.Series:
+    ratio = (table[run] / table[base]).where(table[base] != 0)
+    if not table[[base, run]].notna().all(axis=1).any():
+        warnings.append(f"{base} and {run} have no figure in common")
+        return ratio
+    differ, unknown = load_differences(bench, base, run)
+    if unknown:
+        warnings.append(f"{base} and {run}: not known of both: {', '.join(unknown)}")
+    if differ:
+        warnings.append(
+            f"{base} and {run} are not the same experiment ({'; '.join(differ)})" + ("" if force else ": ratios withheld")
+        )
+        return ratio if force else ratio * math.nan
+    other = _definitions(bench, values, base, run)
+    if other:
+        warnings.append(f"{base} and {run} define {', '.join(other)} differently" + ("" if force else ": ratios withheld"))
+        if not force:
+            ratio = ratio.mask(table.index.get_level_values("metric").isin(other))
+    return ratio
+
+
+def _definitions(bench: Benchmarks, values: pd.DataFrame, base: str, run: str) -> list[str]:
+    found = {}
+    for name in (base, run):
+        rows = values[values["run"] == name]
+        found[name] = {metric: set(group.dropna()) for metric, group in rows.groupby("metric")["definition"]}
+    tools = bench.runs.set_index("run")["tool"]
+    doubtful = {"itl", "tpot"} if tools[base] != tools[run] else set()
+    return sorted(
+        metric
+        for metric in found[base].keys() & found[run].keys()
+        if metric in doubtful or found[base][metric] != found[run][metric]
+    )
+
+
+def setting_differences(bench: Benchmarks) -> pd.DataFrame:
+    """Return the settings in which the runs differ, to read beside the numbers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `setting` (dotted path), a text column a run; settings that all runs share are left out.
+    """
+    import pandas as pd
+
+    flat = {}
+    for row in bench.runs.to_dict("records"):
+        settings: dict[str, str] = {}
+        for source in ("settings", "launch"):
+            if isinstance(row[source], str):
+                found = json.loads(row[source])
+                if isinstance(found, dict):
+                    found.pop("extra", None)
+                _flatten(found, source if source == "launch" else "", settings)
+        flat[row["run"]] = settings
+    table = pd.DataFrame(flat, dtype="str").rename_axis(index="setting").sort_index()
+    return table[table.apply(lambda values: len(set(values.fillna(""))) > 1, axis=1)] if len(table) else table
+
+
+def _flatten(value: Any, path: str, into: dict[str, str]) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _flatten(item, f"{path}.{key}" if path else str(key), into)
+    elif value is not None:
+        into[path] = value if isinstance(value, str) else json.dumps(value)

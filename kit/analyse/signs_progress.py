@@ -1,0 +1,293 @@
+"""Signs of progress and of its absence. Rates need two samples; CPU time alone is not progress."""
+
+from __future__ import annotations
+
+import re
+
+from kit.analyse.evidence import ref
+from kit.analyse.logdigest import Bar
+from kit.analyse.rates import bytes_read, cpu_s, deltas, span_s
+from kit.analyse.signs import Scene, Sign, Signs
+from kit.clock import NS, show_duration
+
+RECENT_S = 60.0
+"""A progress record is recent for this long where the log's own cadence says nothing."""
+CADENCE = 5.0
+"""A bar stands still after this many times its own time for an item, and not before `RECENT_S`."""
+LONG_S = 300.0
+"""Silence that needs a reason: SGLang's load barrier and NCCL's store time out at 300 s or later."""
+BUSY_CORES = 0.5
+FLAT_CORES = 0.05
+"""Cores that a process burns at least to count as busy, at most to count as idle."""
+MOVED_BYTES = 1 << 20
+RSS_MOVED_SHARE = 0.0005
+RSS_MOVED_BYTES = 32 << 20
+"""Resident memory has moved where it changed by more than 32 MiB, or by 0.05 % of a small process but at least 1 MiB: page
+reclaim and malloc trimming move less (the idle servers of the bundled runs: below 4 MiB in 30 s)."""
+READ_PER_S = 1 << 20
+DONE = re.compile(r"print_timing|\brelease|stop processing|eval time")
+"""Words of llama.cpp at the end of a request."""
+
+
+def cadence_s(bar: Bar) -> float | None:
+    """Seconds that an item of a bar takes: as printed, else elapsed time by items."""
+    if bar.s_per_item:
+        return bar.s_per_item
+    return bar.elapsed_s / bar.n if bar.elapsed_s and bar.n else None
+
+
+def bars(scene: Scene) -> Signs:
+    """Bars that stand, bars that moved a moment ago."""
+    e, now = scene.evidence, scene.evidence.run.captured_ns
+    latest = max(e.log.bars, key=lambda bar: bar.order, default=None)
+    for kind in ("weights", "graph", "download", "jit"):
+        bar = e.log.last_bar(kind)
+        if bar is None or bar.done:
+            continue
+        # A bar of an earlier phase that was left behind is no evidence of a stall.
+        if (
+            scene.progression.phase
+            not in {
+                "weights": ("weights",),
+                "graph": ("graph_capture",),
+                "download": ("download",),
+                "jit": ("compile", "graph_capture", "warmup", "post_load"),
+            }[kind]
+            or bar is not latest
+        ):
+            continue
+        item = cadence_s(bar)
+        count = f"{bar.n:g}/{bar.total:g}" if bar.total else f"{bar.n:g}"
+        later = _last_time(scene)
+        reference = now if now is not None and e.run.captured_by != "file time" else later
+        still = (reference - bar.moved_time) / NS if reference is not None and bar.moved_time is not None else scene.silence_s
+        if still is None:
+            continue
+        limit = max(RECENT_S, CADENCE * (item if kind != "download" and item else 0.0))
+        if still > limit:
+            pace = f"; before, an item took {show_duration(item)}" if item and kind != "download" else ""
+            yield Sign(f"{kind}_bar_stands", f"the {kind} bar stands at {count} for {show_duration(still)}{pace}", [bar.ref])
+        else:
+            left = (
+                f"; at this pace {show_duration((bar.total - bar.n) * item)} remain"
+                if item and bar.total and kind != "download"
+                else ""
+            )
+            yield Sign(
+                f"{kind}_bar_moves", f"the {kind} bar was at {count} {show_duration(still)} before the capture{left}", [bar.ref]
+            )
+
+
+def _last_time(scene: Scene) -> int | None:
+    times = [t for t in (scene.evidence.log.last_time,) if t is not None]
+    return max(times, default=None)
+
+
+def silence(scene: Scene) -> Signs:
+    """How long the log is without progress, and whether heartbeats are all that it still says."""
+    e, quiet = scene.evidence, scene.silence_s
+    beats = scene.facts.value("heartbeats") or 0
+    if quiet is not None and quiet > LONG_S:
+        yield Sign("long_silence", f"no progress in the log for {show_duration(quiet)}", scene.facts.refs("silence_s"))
+    elif quiet is not None and quiet > RECENT_S:
+        yield Sign(
+            "short_silence",
+            f"no progress in the log for {show_duration(quiet)}, which is not yet long",
+            scene.facts.refs("silence_s"),
+        )
+    elif quiet is not None:
+        yield Sign(
+            "recent_progress", f"the last progress in the log is {show_duration(quiet)} old", scene.facts.refs("silence_s")
+        )
+    last = e.log.last_progress
+    if beats and last is not None:
+        first = e.log.first("shm_wait", "shard_wait", "engine_wait") or next(
+            (mark for mark in e.log.marks if mark.kind == "heartbeat"), None
+        )
+        after = [mark for mark in e.log.marks if mark.kind == "progress" and first and mark.order > first.order]
+        if after:
+            yield Sign(
+                "milestones_between_heartbeats",
+                f"{len(after)} milestone(s) arrived after the first heartbeat, the last: {after[-1].text[:90]}",
+                [after[-1].ref],
+            )
+        elif beats >= 3:
+            yield Sign("heartbeats_only", f"{beats} heartbeats, and nothing else after the first", scene.facts.refs("heartbeats"))
+
+
+def cpu_and_memory(scene: Scene) -> Signs:
+    """CPU, resident memory and I/O of the workers between two samples."""
+    e = scene.evidence
+    rows = [row for row in e.processes if not _is_compiler(scene, row)]
+    cpu = deltas(rows, "pid", cpu_s)
+    rss = deltas(rows, "pid", lambda row: row.get("rss_bytes"))
+    read = deltas((row for row in e.io if not _is_compiler(scene, row)), "pid", bytes_read)
+    written = deltas(e.io, "pid", lambda row: row.get("wchar_bytes"))
+    own = {p.pid for p in scene.cast.of_role("worker", "engine", "frontend", "other")}
+    workers = {p.pid for p in scene.cast.workers} or own
+    if cpu:
+        yield from _cpu(cpu, workers, scene)
+    if rss:
+        moved = [
+            d for d in rss.values() if abs(d.change) > max(MOVED_BYTES, min(RSS_MOVED_BYTES, RSS_MOVED_SHARE * max(d.first, 1)))
+        ]
+        if moved:
+            most = max(moved, key=lambda d: abs(d.change))
+            yield Sign(
+                "rss_moves",
+                f"resident memory of pid {most.key} moved by {most.change / 2**20:+,.0f} MiB between two samples",
+                [ref(most.rows[1])],
+            )
+        else:
+            yield Sign(
+                "rss_flat",
+                f"resident memory did not move in {len(rss)} process(es) between two samples",
+                [ref(_any(rss).rows[1])],
+            )
+    if read:
+        total = sum(max(0, d.change) for d in read.values())
+        moving = [d for d in read.values() if d.per_s > READ_PER_S]
+        if moving:
+            yield Sign(
+                "reads_move",
+                f"{total / 2**30:,.2f} GiB were read between two samples"
+                + (f" ({total / span_s(read) / 2**20:,.0f} MiB/s)" if _any(read).gap_known else ""),
+                [ref(moving[0].rows[1])],
+                [r for d in moving if (r := scene.cast.rank_of(d.key)) is not None],
+            )
+        else:
+            yield Sign("reads_flat", "no file was read between two samples", [ref(_any(read).rows[1])])
+    if written and all(d.change == 0 for d in written.values()):
+        yield Sign("writes_flat", "nothing was written between two samples", [ref(_any(written).rows[1])])
+    if not cpu and not rss and not read and not scene.evidence.sizes:
+        yield Sign("one_sample", "there is one sample only: take a second one, at least 10 s later", [])
+
+
+def _is_compiler(scene: Scene, row) -> bool:
+    process = scene.cast.processes.get(row.get("pid"))
+    return process is not None and process.role in ("compiler", "helper")
+
+
+def _any(found: dict):
+    return next(iter(found.values()))
+
+
+def _cpu(cpu: dict, workers: set, scene: Scene) -> Signs:
+    chosen = {pid: d for pid, d in cpu.items() if pid in workers} or cpu
+    busy = [d for d in chosen.values() if d.per_s >= BUSY_CORES]
+    share = max(d.per_s for d in chosen.values())
+    where = [ref(d.rows[1]) for d in list(chosen.values())[:2]]
+    gap = "" if _any(chosen).gap_known else ", if 30 s lie between the samples"
+    if busy:
+        yield Sign(
+            "cpu_busy",
+            f"{len(busy)} of {len(chosen)} process(es) burn CPU, up to {share:.2f} cores{gap}",
+            where,
+            [r for d in busy if (r := scene.cast.rank_of(d.key)) is not None],
+        )
+    if all(d.per_s <= FLAT_CORES for d in cpu.values()):
+        yield Sign(
+            "cpu_flat",
+            f"all of {len(cpu)} process(es) are nearly without CPU time between two samples ({share:.3f} cores{gap})",
+            where,
+        )
+
+
+def sizes(scene: Scene) -> Signs:
+    """Folders that ought to grow."""
+    grown = deltas(scene.evidence.sizes, "path", lambda row: row.get("size_bytes"))
+    if not grown:
+        return
+    most = max(grown.values(), key=lambda d: d.change)
+    if most.change > 0:
+        yield Sign("size_grows", f"{most.key} grew by {most.change / 2**20:,.0f} MiB between two samples", [ref(most.rows[1])])
+    else:
+        yield Sign(
+            "size_flat", f"{most.key} did not grow between two samples ({most.last / 2**20:,.0f} MiB)", [ref(most.rows[1])]
+        )
+
+
+def compiling(scene: Scene) -> Signs:
+    """Compilers at work."""
+    running = scene.cast.of_role("compiler")
+    if running:
+        yield Sign(
+            "compilers_run",
+            f"{len(running)} compiler process(es) run: {running[0].title[:60]}",
+            [ref(p.rows[-1], p.title[:120]) for p in running[:2] if p.rows],
+        )
+    elif scene.facts.value("compilers_running") == 0:
+        yield Sign("no_compilers", "no compiler process is alive", [])
+
+
+def metrics(scene: Scene) -> Signs:
+    """Serving: tokens that stand still while requests run."""
+    counters = [row for row in scene.evidence.counters if row["source"] == "metrics"]
+    tokens = deltas(
+        [
+            row
+            for row in counters
+            if "generation_tokens_total" in row["name"]
+            or "tokens_predicted_total" in row["name"]
+            or "tgi_request_generated_tokens_sum" in row["name"]
+        ],
+        "name",
+        lambda row: row["value"],
+    )
+    running = [
+        row
+        for row in counters
+        if any(
+            word in row["name"]
+            for word in ("num_requests_running", "num_running_reqs", "requests_processing", "tgi_batch_current_size")
+        )
+    ]
+    active = max((row["value"] for row in running), default=0)
+    if not tokens:
+        return
+    most = max(tokens.values(), key=lambda d: d.change)
+    if most.change > 0:
+        yield Sign("tokens_grow", f"generated tokens grew by {most.change:g} between two samples", [ref(most.rows[1])])
+    elif active > 0:
+        yield Sign(
+            "tokens_frozen", f"{active:g} request(s) run, and no token was generated between two samples", [ref(most.rows[1])]
+        )
+
+
+def phase(scene: Scene) -> Signs:
+    """The phase itself, as a weak sign."""
+    if scene.phase:
+        yield Sign(f"phase_{scene.phase}", f"the launch is in phase {scene.phase}", [])
+    if scene.progression.source == "none":
+        yield Sign("phase_unknown", "no log or stack tells the phase", [])
+
+
+def requests(scene: Scene) -> Signs:
+    """A request that was taken and never finished."""
+    e = scene.evidence
+    taken = e.log.of("request", "prefill_batch")
+    stats = e.log.of("engine_stats", "decode_batch")
+    finished = [mark for mark in taken if "status" in mark.fields or DONE.search(mark.text)]
+    finished += [mark for mark in stats if (mark.fields.get("tokens_per_s") or 0) > 0]
+    started = [mark for mark in taken if mark not in finished]
+    idle = [mark for mark in stats if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
+    if len(idle) >= 2 and idle[-1].order > max((mark.order for mark in finished), default=-1):
+        yield Sign("request_stuck", f"requests run and no token comes: {idle[-1].text[:120]}", [idle[-1].ref])
+        return
+    for code, name, said in (
+        ("rpc_timeout", "rpc_timeout", "the engine waited for its workers in vain"),
+        ("watchdog", "engine_watchdog", "the server's watchdog fired"),
+        ("hang_detected", "engine_watchdog", "the server says that it hangs"),
+    ):
+        if mark := e.log.last(code):
+            yield Sign(name, f"{said}: {mark.text[:120]}", [mark.ref])
+    if started and started[-1].order > max((mark.order for mark in finished), default=-1):
+        quiet = scene.silence_s
+        if quiet is None or quiet > RECENT_S:
+            after = f", {show_duration(quiet)} ago" if quiet is not None else ""
+            yield Sign(
+                "request_stuck", f"a request was taken{after} and did not finish: {started[-1].text[:100]}", [started[-1].ref]
+            )
+
+
+MAKERS = (bars, silence, cpu_and_memory, sizes, compiling, metrics, phase, requests)

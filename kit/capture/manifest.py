@@ -1,0 +1,249 @@
+"""The run folder while it is recorded: `run.json`, always readable, and raw files that are only ever appended to.
+
+The manifest is written to a temporary file and renamed, at the start and after each capture. A capture in progress stands
+there with `whole` false and no checksum, so a recording that ends anywhere opens. A reserve file keeps room for the last
+manifest on a full disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kit.clock import NS
+from kit.errors import EvidenceError, UsageError
+
+FORMAT, VERSION = "stallkit-run", 1
+RESERVE_BYTES = 1 << 18
+"""Room kept for the manifest on a full disk; the largest seen is 20 kB."""
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""No space, quota used up, file size limit: to a recording they are the same."""
+
+
+def utc_text(ns: int | None) -> str | None:
+    """Write a UTC time as the manifest holds it.
+
+    Examples
+    --------
+    >>> utc_text(1_500_000_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if ns is None:
+        return None
+    moment = datetime.fromtimestamp(ns // NS, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % NS // 1000:06d}Z"
+
+
+def clocks() -> dict[str, int | None]:
+    """The host's clocks at one moment: wall, monotonic, since boot, and the time of boot."""
+    boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
+    wall = time.time_ns()
+    btime = (wall - boottime) // NS if boottime is not None else None
+    return {"wall_ns": wall, "monotonic_ns": time.monotonic_ns(), "boottime_ns": boottime, "btime": btime}
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of a run; only its owner may read it.
+
+    Raises
+    ------
+    UsageError
+        Where it holds something already.
+    EvidenceError
+        Where it cannot be made.
+    """
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(f"{out} exists", "a recording never writes over another", f"choose another folder: -o {out}-2")
+        out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (out / "raw").mkdir()
+    except OSError as error:
+        raise EvidenceError(
+            f"cannot make the folder {out}", error.strerror or str(error), "choose another folder with -o"
+        ) from error
+
+
+class Manifest:
+    """The manifest of a recording in progress. Safe to use from several threads.
+
+    Attributes
+    ----------
+    data : dict
+        What `run.json` holds.
+    full : threading.Event
+        Set once the disk is full: nothing more is recorded then.
+    """
+
+    def __init__(self, folder: Path, kit_version: str, target: str = "local"):
+        self.folder, self.full = folder, threading.Event()
+        self._lock = threading.RLock()
+        offset = datetime.now().astimezone().utcoffset()
+        self.data: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kit": kit_version,
+            "name": folder.name,
+            "target": target,
+            "created_at": utc_text(time.time_ns()),
+            "ended_at": None,
+            "utc_offset_s": int(offset.total_seconds()) if offset else 0,
+            "clock": clocks(),
+            "launch": {},
+            "captures": [],
+            "missing": [],
+            "gaps": [],
+        }
+        self._reserve = folder / ".reserve"
+        self._hold_reserve()
+        self.write()
+
+    def _hold_reserve(self) -> None:
+        try:
+            with open(self._reserve, "wb") as file:
+                file.write(os.urandom(RESERVE_BYTES))  # not zeros: a file system that compresses would keep no room for them
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._reserve.unlink(missing_ok=True)
+
+    def write(self) -> None:
+        """Write the manifest; on a full disk from the reserve, and where even that fails the one before stays."""
+        with self._lock:
+            text = json.dumps(self.data, indent=1, ensure_ascii=False) + "\n"
+            for _ in range(2):
+                try:
+                    self._replace(text)
+                    return
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+                    self.full.set()
+                    self._reserve.unlink(missing_ok=True)
+
+    def _replace(self, text: str) -> None:
+        temporary = self.folder / ".run.json.new"
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.folder / "run.json")
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def update(self, **values: Any) -> None:
+        """Set top-level values and write."""
+        with self._lock:
+            self.data.update(values)
+            self.write()
+
+    def lacks(self, what: str, why: str, do: str) -> None:
+        """Say once what the recording lacks, why, and what gets it."""
+        with self._lock:
+            entry = {"what": what, "why": why, "do": do}
+            if entry not in self.data["missing"]:
+                self.data["missing"].append(entry)
+                self.write()
+
+    def gap(self, from_ns: int, to_ns: int, why: str) -> None:
+        """Note a stretch of time without samples."""
+        with self._lock:
+            self.data["gaps"].append({"from": utc_text(from_ns), "to": utc_text(to_ns), "why": why})
+            self.write()
+
+    def open(
+        self, file: str, kind: str, source: str, *, moment: int | None = None, pid: int | None = None, note: str | None = None
+    ) -> RawFile:
+        """Begin a capture: it stands in the manifest at once, as not whole."""
+        with self._lock:
+            entry = {
+                "file": f"raw/{file}",
+                "kind": kind,
+                "source": source,
+                "started_at": utc_text(time.time_ns()),
+                "captured_at": None,
+                "moment": moment,
+                "pid": pid,
+                "sha256": None,
+                "size": None,
+                "whole": False,
+                "note": note,
+            }
+            self.data["captures"].append(entry)
+            self.write()
+        return RawFile(self, entry)
+
+    def save(self, file: str, kind: str, source: str, text: str, **about: Any) -> None:
+        """Record a capture that is there in one piece."""
+        raw = self.open(file, kind, source, **about)
+        raw.write(text.encode("utf-8", "surrogateescape"))
+        raw.close()
+
+    def finish(self, ended_ns: int) -> None:
+        """End the recording."""
+        self._reserve.unlink(missing_ok=True)
+        self.update(ended_at=utc_text(ended_ns))
+
+
+class RawFile:
+    """A raw file that is appended to, unbuffered, with its checksum taken on the way."""
+
+    def __init__(self, manifest: Manifest, entry: dict[str, Any]):
+        self.entry, self._manifest = entry, manifest
+        self._digest, self.size, self._failed = hashlib.sha256(), 0, False
+        try:
+            self._file = open(manifest.folder / entry["file"], "ab", buffering=0)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._file = None
+            self._out_of_room(error)
+
+    def write(self, data: bytes) -> bool:
+        """Append; False where the disk is full, now or before."""
+        while data and not self._failed:
+            try:
+                count = self._file.write(data) or 0
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                self._out_of_room(error)
+                break
+            self._digest.update(data[:count])
+            self.size += count
+            data = data[count:]
+        return not self._failed
+
+    def _out_of_room(self, error: OSError) -> None:
+        self._failed = True
+        self._manifest.full.set()
+        self._manifest.lacks(
+            f"the rest of {self.entry['file']}",
+            f"no room to write: {error.strerror}",
+            f"make room (df {self._manifest.folder}) and record again",
+        )
+
+    def note(self, text: str) -> None:
+        """Add a remark to the manifest's entry."""
+        self.entry["note"] = f"{self.entry['note']}; {text}" if self.entry["note"] else text
+        self._manifest.write()
+
+    def close(self, whole: bool = True) -> None:
+        """End the capture: checksum, size, time."""
+        if self._file is not None:
+            self._file.close()
+        self.entry.update(
+            captured_at=utc_text(time.time_ns()),
+            sha256=self._digest.hexdigest(),
+            size=self.size,
+            whole=whole and not self._failed,
+        )
+        self._manifest.write()

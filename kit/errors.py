@@ -1,0 +1,50 @@
+"""Errors that speak to a person: what happened, the likely cause, the command that mends it."""
+
+from __future__ import annotations
+
+DONE, TROUBLE, USAGE, UNREACHABLE = 0, 1, 2, 3
+"""Exit codes of the command line: done; trouble found (with --exit-code); wrong use; could not reach or read."""
+
+
+class KitError(Exception):
+    """A failure that the user can do something about.
+
+    Parameters
+    ----------
+    what : str
+        What happened, in one clause.
+    why : str
+        The likely cause.
+    do : str
+        What mends it: a command where there is one.
+    code : int
+        Exit code of the command line, one of the constants of this module.
+
+    Examples
+    --------
+    >>> print(KitError("no file 'x.log'", "the path does not exist", "check it with: ls"))
+    no file 'x.log': the path does not exist. Check it with: ls
+    """
+
+    def __init__(self, what: str, why: str, do: str, code: int = UNREACHABLE):
+        super().__init__(what, why, do)
+        self.what, self.why, self.do, self.code = what, why, do, code
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}. {self.do[:1].upper()}{self.do[1:]}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p><b>{escape(self.what)}</b>: {escape(self.why)}.<br>{escape(self.do[:1].upper() + self.do[1:])}</p>"
+
+
+class UsageError(KitError):
+    """The call itself was wrong: an unknown frame, a bad time, an option that does not fit."""
+
+    def __init__(self, what: str, why: str, do: str):
+        super().__init__(what, why, do, code=USAGE)
+
+
+class EvidenceError(KitError):
+    """Evidence could not be reached or read."""

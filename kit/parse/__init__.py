@@ -1,0 +1,96 @@
+"""Parsers, one module a family of formats. `recognise` tells a file's kind by content and name, `parse_file` reads it."""
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.text import LineReader, head_of
+
+MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "procfs", "ps", "net", "gpu", "kernel", "disk", "cluster",
+           "metrics", "log")
+"""Modules that list `FORMATS`. Order decides between equal scores only."""
+
+NAME_BONUS = 0.3
+"""Weight of a matching file name: it breaks ties and carries weak content, but never beats content that is certain."""
+LEAST = 0.35
+"""Least score for a file to count as recognised."""
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by kind."""
+    return {entry.kind: entry for name in MODULES for entry in importlib.import_module(f"kit.parse.{name}").FORMATS}
+
+
+def recognise(name: str, head: str) -> tuple[str | None, str | None]:
+    """Tell the kind of a file by its content, with its name as a hint.
+
+    Parameters
+    ----------
+    name : str
+        File name.
+    head : str
+        Its first 64 KiB as text.
+
+    Returns
+    -------
+    tuple of (str or None, str or None)
+        The kind, or None where nothing fits; and the kind that the name alone promised, where the content is of another
+        (a `strace.txt` that holds a log).
+
+    Examples
+    --------
+    >>> recognise("io.t0.txt", "rchar: 10\\nwchar: 2\\nsyscr: 1\\nsyscw: 1\\nread_bytes: 0\\nwrite_bytes: 0\\n")
+    ('proc_io', None)
+    """
+    if not head.strip():
+        return None, None
+    scored = []
+    promised = None
+    for entry in formats().values():
+        content = entry.looks_like(head)
+        named = entry.named(name)
+        if named and promised is None:
+            promised = entry.kind
+        if content > 0:
+            scored.append((content + NAME_BONUS * named, entry.kind))
+    if not scored:
+        return None, promised
+    score, kind = max(scored, key=lambda pair: pair[0])
+    if score < LEAST:
+        return None, promised
+    broken = promised if promised not in (None, kind) and not formats()[kind].named(name) else None
+    return kind, broken
+
+
+def parse_file(path: Path, kind: str, source: Source) -> tuple[Report, Rows]:
+    """Read one file with the parser of a kind.
+
+    Returns
+    -------
+    tuple of (Report, iterator of (frame name, row))
+        The report is complete once the rows are used up.
+    """
+    report = Report()
+    return report, _rows(path, formats()[kind], source, report)
+
+
+def _rows(path: Path, entry: Format, source: Source, report: Report) -> Iterator[tuple[str, dict]]:
+    reader = LineReader(path)
+    for frame, row in entry.parse(reader, source, report):
+        row["capture"] = source.name
+        yield frame, row
+    report.facts["newlines"] = reader.newlines
+    report.facts["ends_open"] = reader.ends_open
+    if reader.long_lines:
+        report.odd("line longer than 256 KiB, its rest was not read", "", reader.long_lines)
+    if reader.bad_bytes:
+        report.odd("bytes that are no text in the file's encoding", "", reader.bad_bytes)
+    if reader.nul_bytes:
+        report.odd("NUL bytes, dropped", "", reader.nul_bytes)
+
+
+__all__ = ["Format", "Report", "Source", "formats", "head_of", "parse_file", "recognise"]

@@ -1,0 +1,117 @@
+"""Progress bars of tqdm and its kin, one frame at a time."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MULTIPLIER = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""tqdm's unit_scale counts in powers of 1000 (its default unit_divisor)."""
+
+_UNIT = r"(?:\s?(?:i?B|it|shards?|files?|tokens?))?"
+_TAIL = (r"(?:\s*\[(?P<el>(?:\d+ days?, )?\d[\d:]*)?(?:<(?P<eta>[\d:?]*(?: days?, [\d:]*)?))?"
+         r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?")
+BAR = re.compile(r"(?P<desc>[^%|]{0,200}?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
+                 r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL)
+OPEN = re.compile(r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)"
+                  r"(?:(?:it|i?B|ex| examples)|/(?P<total>\?)) \[(?P<el>\d[\d:]*)(?:<(?P<eta>[\d:?]*))?,"
+                  r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]*/\w+)?[^\]\[(]*(?P<end>\])?")
+TGI = re.compile(r"(?P<desc>Download): \[(?P<n>\d+)/(?P<total>\d+)\] -- ETA: (?P<eta>[\d:]+)")
+DOTS = re.compile(r"\.{3,101}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One frame of a progress bar."""
+
+    description: str
+    n: float
+    total: float | None
+    elapsed_s: float | None
+    s_per_item: float | None
+    start: int
+    end: int
+    closed: bool
+
+
+def seconds(text: str | None) -> float | None:
+    """``MM:SS``, ``H:MM:SS`` or ``1 day, H:MM:SS`` in seconds.
+
+    Examples
+    --------
+    >>> seconds("18:07"), seconds("1:00:01"), seconds("?")
+    (1087.0, 3601.0, None)
+    """
+    if not text:
+        return None
+    days, _, clock = text.rpartition(", ")
+    total = 0.0
+    for part in clock.split(":"):
+        if not part.isdigit():
+            return None
+        total = total * 60 + int(part)
+    return total + 86_400 * int(days.split()[0]) if days else total
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        return float(text.rstrip(".")) if text else None
+    except ValueError:
+        return None
+
+
+def read(text: str, position: int = 0) -> Bar | None:
+    """Read the first frame of a progress bar that stands in a text, also one that is cut.
+
+    Parameters
+    ----------
+    text : str
+        One frame, or a frame with another message glued to it.
+    position : int
+        Where to begin.
+
+    Returns
+    -------
+    Bar or None
+        `start` and `end` bound the frame in the text.
+
+    Examples
+    --------
+    >>> bar = read("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24:40, 30.21s/it]")
+    >>> bar.description, bar.n, bar.total, bar.elapsed_s, bar.s_per_item
+    ('Loading safetensors checkpoint shards', 36.0, 85.0, 1087.0, 30.21)
+    >>> bar = read("model.safetensors:  38%|###   | 2.20G/5.74G [01:06<01:46, 33.1MB/s]")
+    >>> bar.n, bar.total
+    (2200000000.0, 5740000000.0)
+    """
+    found = BAR.search(text, position) if "%" in text else None
+    if found is None and "[" in text:
+        found = OPEN.search(text, position) or TGI.search(text, position)
+    if found is None:
+        return None
+    got = found.groupdict()
+    n, total = _float(got["n"]), _float(got["total"])
+    if n is None:
+        return None
+    rate = _float(got.get("rate"))
+    s_per_item = None
+    if rate:
+        unit = got.get("unit") or ""
+        rate *= MULTIPLIER[got.get("mult") or ""]
+        s_per_item = rate if unit.startswith("s/") else 1.0 / rate if unit.endswith("/s") else None
+    scale = MULTIPLIER[got.get("nm") or ""], MULTIPLIER[got.get("tm") or ""]
+    description = (got["desc"] or "").strip().rstrip(":").strip()
+    return Bar(description, round(n * scale[0], 3), None if total is None else round(total * scale[1], 3), seconds(got.get("el")),
+               s_per_item, found.start(), found.end(), bool(got.get("end")))
+
+
+def dots(text: str) -> Bar | None:
+    """llama.cpp's loading bar: a dot for each percent.
+
+    Examples
+    --------
+    >>> dots("." * 42).n
+    42.0
+    """
+    if not DOTS.fullmatch(text):
+        return None
+    return Bar("load_tensors", float(min(len(text), 100)), 100.0, None, None, 0, len(text), closed=True)

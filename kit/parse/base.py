@@ -1,0 +1,137 @@
+"""What every parser is given and gives: a `Source`, lines, and (frame name, row) pairs.
+
+A parser is pure: lines of text in, rows out. It knows no target and no run. A module of this package lists its parsers
+as `FORMATS`, a tuple of `Format`.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kit.schema import Row
+
+SAMPLES = 3
+"""Samples of lines not understood that a report keeps for each reason."""
+
+
+@dataclass
+class Source:
+    """What a parser knows of its file.
+
+    Parameters
+    ----------
+    name : str
+        Path relative to the run; goes into the column `capture`.
+    captured_ns : int or None
+        When it was taken, UTC nanoseconds since the epoch; the year and the date of stamps without one come from it.
+    offset_s : int
+        UTC offset of the host's local time, in seconds; stamps without a zone are local.
+    moment : int or None
+        Number of the sample, from the manifest or from a name such as `stat.t1.txt`.
+    pid : int or None
+        Process the capture is about, where the manifest or the path knows it.
+    node : int or None
+        Node the capture came from (`server.node1.log`).
+    """
+
+    name: str
+    captured_ns: int | None = None
+    offset_s: int = 0
+    moment: int | None = None
+    pid: int | None = None
+    node: int | None = None
+
+
+@dataclass
+class Report:
+    """Accounts of one parse: nothing is dropped in silence.
+
+    Examples
+    --------
+    >>> report = Report()
+    >>> report.odd("no pid", "??? 12")
+    >>> report.reasons
+    {'no pid': 1}
+    """
+
+    lines: int = 0
+    records: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def odd(self, reason: str, line: str, count: int = 1) -> None:
+        """Count a line that was not understood and keep the first samples of its reason."""
+        self.reasons[reason] = self.reasons.get(reason, 0) + count
+        kept = self.samples.setdefault(reason, [])
+        if len(kept) < SAMPLES:
+            kept.append(line[:500])
+
+
+Rows = Iterator[tuple[str, Row]]
+Parser = Callable[[Iterable[str], Source, Report], Rows]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of file.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the kind, as in the manifest (`ps`, `proc_status`, `strace`, `log`).
+    names : str
+        Regular expression that file names of this kind usually match (searched, case ignored).
+    looks_like : callable
+        Takes the first 64 KiB as text and returns how sure the content is of this kind, from 0 (no) to 1 (certain).
+    parse : callable
+        Takes lines without their ends, the `Source` and the `Report`; yields (frame name, row). Rows need no `capture`
+        (the caller sets it), but should carry `line`.
+    """
+
+    kind: str
+    names: str
+    looks_like: Callable[[str], float]
+    parse: Parser
+
+    def named(self, name: str) -> bool:
+        """Whether the file's name is one of this kind."""
+        return re.search(self.names, name.rsplit("/", 1)[-1], re.IGNORECASE) is not None
+
+
+def sections(lines: Iterable[str], default_path: str | None = None) -> Iterator[tuple[str | None, int, list[str]]]:
+    """Split the output of `head`/`tail` over several files at its `==> path <==` lines.
+
+    Yields
+    ------
+    tuple of (path or None, int, list of str)
+        Path of the section, line number (from 1) of its first line, its lines.
+
+    Examples
+    --------
+    >>> [(path, first, body) for path, first, body in sections(["==> /proc/7/io <==", "rchar: 1"])]
+    [('/proc/7/io', 2, ['rchar: 1'])]
+    """
+    path, first, body = default_path, 1, []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("==> ") and line.rstrip().endswith(" <=="):
+            if body:
+                yield path, first, body
+            path, first, body = line.rstrip()[4:-4], number + 1, []
+        else:
+            body.append(line)
+    if body:
+        yield path, first, body
+
+
+def pid_of_path(path: str | None) -> int | None:
+    """Return the pid of a /proc path.
+
+    Examples
+    --------
+    >>> pid_of_path("/proc/4412/io")
+    4412
+    """
+    found = re.search(r"/proc/(\d+)(?:/|$)", path or "")
+    return int(found.group(1)) if found else None

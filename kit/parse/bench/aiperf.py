@@ -1,0 +1,338 @@
+"""AIPerf (0.13, schema 1.4) and genai-perf.
+
+`profile_export_aiperf.json` and `profile_export_genai_perf.json` hold
+`{tag: {unit, avg, p1 … p99, min, max, std, count}}`; `profile_export.jsonl` beside them holds a request a line. A sample::
+
+    {"schema_version": "1.4", "aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 25.4},
+     "time_to_first_token": {"unit": "ms", "avg": 37.7, "p50": 38.4, "std": 4.6, "count": 40}, "is_complete": true}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from pathlib import PurePath
+from typing import Any
+
+from kit.parse.bench.base import METRICS, SECONDS, BenchFormat, Result, count, number, numbers, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.serving import add_latencies, samples_of, statistics_of
+from kit.schema import Row
+
+TAGS = {
+    "time_to_first_token": "ttft",
+    "request_latency": "e2el",
+    "inter_token_latency": "itl",
+    "time_to_second_token": "time_to_second_token",
+    "inter_chunk_latency": "inter_chunk_latency",
+    "request_throughput": "request_throughput",
+    "output_token_throughput": "output_throughput",
+    "input_token_throughput": "input_throughput",
+    "total_token_throughput": "total_token_throughput",
+    "output_token_throughput_per_user": "output_throughput_per_user",
+    "output_token_throughput_per_request": "output_throughput_per_user",
+    "goodput": "request_goodput",
+    "benchmark_duration": "duration",
+}
+"""Tag of AIPerf and genai-perf to our metric. Other tags stay in the run's settings."""
+COUNTS = {"request_count": "completed", "error_request_count": "failed"}
+RUN_LEVEL = {
+    "request_throughput",
+    "output_throughput",
+    "input_throughput",
+    "total_token_throughput",
+    "request_goodput",
+    "duration",
+}
+STATS = {"avg": "mean", "p50": "median", "std": "stddev"}
+OUTCOMES = (
+    "telemetry_data",
+    "benchmark_id",
+    "start_time",
+    "end_time",
+    "error_summary",
+    "is_complete",
+    "was_cancelled",
+    "warmup_metrics",
+)
+DEFINITIONS = {"itl": "request_means_client_tokens"}
+AGGREGATE = re.compile(r"^(.*)_(avg|min|max|std|p\d+)$")
+
+
+def _is_export(doc: dict) -> bool:
+    return any(
+        isinstance(doc.get(tag), dict) and {"unit", "avg"} <= doc[tag].keys() for tag in ("request_throughput", "request_latency")
+    )
+
+
+def _is_record(doc: dict) -> bool:
+    meta = doc.get("metadata")
+    return (
+        isinstance(meta, dict)
+        and isinstance(doc.get("metrics"), dict)
+        and bool({"request_start_ns", "session_num"} & meta.keys())
+    )
+
+
+def _is_aggregate(doc: dict) -> bool:
+    metrics = doc.get("metrics")
+    return (
+        isinstance(metrics, dict)
+        and bool(metrics)
+        and all(isinstance(m, dict) and {"mean", "unit"} <= m.keys() for m in metrics.values())
+    )
+
+
+def looks_like(doc: Any) -> bool:
+    """Whether a document is an export, a record of a request, or an aggregate over runs."""
+    return isinstance(doc, dict) and (_is_export(doc) or _is_record(doc) or _is_aggregate(doc))
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of an export or of a file of requests.
+
+    Parameters
+    ----------
+    docs : list of (int, dict)
+        Line and content of each JSON document of the file.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> doc = {"aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 25.4},
+    ...        "time_to_first_token": {"unit": "ms", "avg": 37.7, "p50": 38.4, "count": 40}, "is_complete": True}
+    >>> [(v["metric"], v["stat"], v["value"], v["unit"]) for v in parse([(1, doc)], "a.json").values]
+    [('ttft', 'mean', 37.7, 'ms'), ('ttft', 'median', 38.4, 'ms'), ('request_throughput', 'run', 25.4, 'req/s')]
+    """
+    result = Result(file, "aiperf")
+    records = [(line, doc) for line, doc in docs if _is_record(doc)]
+    others = [(line, doc) for line, doc in docs if not _is_record(doc)]
+    for line, doc in others:
+        run = run_id(file, line, len(others) > 1)
+        add = _export if _is_export(doc) else _aggregate
+        add(result, run, line, doc)
+    if records:
+        _requests(result, file, records)
+    return result
+
+
+def _convert(metric: str, value: Any, unit: Any) -> Any:
+    """Return a value in the unit of the metric; only times differ between versions."""
+    finite, have, want = number(value), SECONDS.get(str(unit).lower()), SECONDS.get(METRICS[metric][0])
+    if finite is None or not have or not want or have == want:
+        return value
+    return finite * have / want
+
+
+def _export(result: Result, run: str, line: int, doc: dict) -> None:
+    aiperf = "aiperf_version" in doc or "schema_version" in doc
+    result.tool = "aiperf" if aiperf else "genai-perf"
+    config = doc["input_config"] if isinstance(doc.get("input_config"), dict) else {}
+    amounts = {metric: count(doc[tag].get("avg")) for tag, metric in COUNTS.items() if isinstance(doc.get(tag), dict)}
+    if "failed" not in amounts and isinstance(doc.get("error_summary"), list):
+        amounts["failed"] = sum(count(entry.get("count")) or 0 for entry in doc["error_summary"] if isinstance(entry, dict))
+    whole = doc.get("is_complete") is not False and not doc.get("was_cancelled")
+    if not whole:
+        result.warn(
+            f"{run}: the run was {'cancelled' if doc.get('was_cancelled') else 'not complete'}"
+            f"{': ' + str(doc['incomplete_reason']) if doc.get('incomplete_reason') else ''}; do not compare it"
+        )
+    if amounts.get("failed"):
+        result.warn(f"{run}: {amounts['failed']} requests failed; they are in no statistic here")
+    endpoint = config.get("endpoint") if isinstance(config.get("endpoint"), dict) else {}
+    if config.get("streaming") is False or endpoint.get("streaming") is False:
+        result.warn(f"{run}: the answers did not stream, and TTFT is then the whole latency")
+    row = result.run(
+        run,
+        entry=line,
+        benchmark="profile",
+        tool_version=text_of(doc.get("aiperf_version")),
+        complete=whole,
+        started=stamp_ns(doc.get("start_time")),
+        **_load(doc, config),
+        **amounts,
+        settings=rest_of(
+            doc, [*TAGS, *COUNTS], [key for key in doc if key in OUTCOMES or isinstance(doc[key], dict) and "unit" in doc[key]]
+        ),
+    )
+    row["tool"] = result.tool
+    for tag, metric in TAGS.items():
+        if isinstance(doc.get(tag), dict):
+            _tag(result, run, metric, doc[tag])
+            if metric == "duration":
+                row["duration_s"] = number(_convert("duration", doc[tag].get("avg"), doc[tag].get("unit")))
+    for metric, amount in amounts.items():
+        if amount is not None:
+            result.value(run, metric, "count", amount)
+
+
+def _tag(result: Result, run: str, metric: str, figures: dict) -> None:
+    for stat, value in figures.items():
+        if stat in ("unit", "count", "sum") or value is None:
+            continue
+        name = "run" if metric in RUN_LEVEL and stat == "avg" else STATS.get(stat, stat)
+        result.value(
+            run,
+            metric,
+            name,
+            _convert(metric, value, figures.get("unit")),
+            n=count(figures.get("count")),
+            definition=DEFINITIONS.get(metric),
+        )
+
+
+def _load(doc: dict, config: dict) -> Row:
+    """Return what the client was told to send, from the settings of either tool."""
+    phases = [phase for phase in config.get("phases") or [] if isinstance(phase, dict)]
+    phase = next((p for p in phases if p.get("kind", p.get("name")) == "profiling"), phases[-1] if phases else {})
+    old = config.get("loadgen") if isinstance(config.get("loadgen"), dict) else config
+    concurrency = number(phase.get("concurrency", old.get("concurrency")))
+    rate = number(phase.get("rate", phase.get("request_rate", old.get("request_rate"))))
+    models = config.get("models")
+    names = (
+        [item.get("name") for item in models.get("items", []) if isinstance(item, dict)]
+        if isinstance(models, dict)
+        else config.get("model") or []
+    )
+    names = names if isinstance(names, list) else [names]
+
+    def mean(tag: str) -> float | None:
+        return number(doc[tag].get("avg")) if isinstance(doc.get(tag), dict) else None
+
+    known = bool(phase or "concurrency" in old or "request_rate" in old)
+    return {
+        "model": text_of(", ".join(map(str, names))),
+        "max_concurrency": concurrency if concurrency else math.inf if known else None,
+        "request_rate": rate if rate else math.inf if known else None,
+        "num_prompts": count(phase.get("requests", old.get("request_count"))) or None,
+        "input_tokens_mean": mean("input_sequence_length"),
+        "output_tokens_mean": mean("output_sequence_length"),
+    }
+
+
+def _aggregate(result: Result, run: str, line: int, doc: dict) -> None:
+    """Means over the runs of `--num-profile-runs`; the interval of the tool stays in the settings."""
+    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    n = count(meta.get("num_successful_runs") or meta.get("num_profile_runs"))
+    result.run(run, entry=line, benchmark="aggregate", tool_version=text_of(meta.get("aiperf_version")), settings=doc)
+    for key, figures in doc["metrics"].items():
+        match = AGGREGATE.match(key)
+        metric = TAGS.get(match.group(1)) if match else None
+        if metric is None:
+            continue
+        stat = "run" if metric in RUN_LEVEL and match.group(2) == "avg" else STATS.get(match.group(2), match.group(2))
+        result.value(
+            run, metric, stat, _convert(metric, figures.get("mean"), figures.get("unit")), n=n, definition="means_of_runs"
+        )
+
+
+def _requests(result: Result, run: str, records: list[tuple[int, Any]]) -> None:
+    """One row a request; requests of the warm-up are kept and marked, and are in no statistic."""
+    starts = [number(doc["metadata"].get("request_start_ns")) for _, doc in records]
+    begin = min((start for start in starts if start is not None), default=None)
+    rows = [_record(i, doc, begin) for i, (_, doc) in enumerate(records)]
+    measured = [row for row in rows if row["kind"] == "request"]
+    failed = sum(row["ok"] is False for row in measured)
+    doc = {"completed": len(measured) - failed, "failed": failed}
+    result.run(
+        run,
+        entry=1,
+        benchmark="requests",
+        completed=doc["completed"],
+        failed=failed,
+        started=None if begin is None else int(begin),
+        input_tokens_mean=_mean(measured, "input_tokens"),
+        output_tokens_mean=_mean(measured, "output_tokens"),
+    )
+    if failed:
+        result.warn(f"{run}: {failed} of {len(measured)} requests failed; they are in no statistic here")
+    chunks = statistics_of(samples_of(measured)["itl"])
+    means = [row | {"gaps_s": json.dumps([row["gap_mean_s"]] if row.get("gap_mean_s") is not None else [])} for row in measured]
+    add_latencies(result, run, doc, means, DEFINITIONS)
+    for stat, value in chunks.items():
+        result.value(run, "inter_chunk_latency", stat, value, n=len(samples_of(measured)["itl"]), source="samples")
+    result.value(run, "completed", "count", doc["completed"])
+    result.value(run, "failed", "count", failed)
+    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+
+
+def _mean(rows: list[Row], column: str) -> float | None:
+    found = [row[column] for row in rows if row["ok"] and row[column] is not None]
+    return statistics.fmean(found) if found else None
+
+
+def _record(i: int, doc: dict, begin: float | None) -> Row:
+    meta, metrics = doc["metadata"], doc["metrics"]
+
+    def seconds(tag: str) -> float | None:
+        entry = metrics.get(tag)
+        value = number(entry.get("value")) if isinstance(entry, dict) else None
+        return None if value is None else value * SECONDS.get(entry.get("unit"), 1.0)
+
+    def amount(tag: str) -> int | None:
+        return count(metrics[tag].get("value")) if isinstance(metrics.get(tag), dict) else None
+
+    chunks = metrics.get("inter_chunk_latency")
+    gaps = (
+        [gap * SECONDS.get(chunks.get("unit"), 1.0) for gap in numbers(chunks.get("value"))] if isinstance(chunks, dict) else []
+    )
+    error = doc.get("error") or ("cancelled" if meta.get("was_cancelled") else None)
+    start = number(meta.get("request_start_ns"))
+    return {
+        "number": i,
+        "kind": "warmup" if meta.get("benchmark_phase") == "warmup" else "request",
+        "ok": not error,
+        "error": (error.get("message") or json.dumps(error)) if isinstance(error, dict) else text_of(error),
+        "start_s": None if start is None or begin is None else (start - begin) / 1e9,
+        "ttft_s": seconds("time_to_first_token"),
+        "latency_s": seconds("request_latency"),
+        "latency_from": "file",
+        "gap_mean_s": seconds("inter_token_latency"),
+        "gaps": len(gaps),
+        "gap_max_s": max(gaps, default=None),
+        "gaps_s": json.dumps(gaps),
+        "input_tokens": amount("input_sequence_length"),
+        "output_tokens": amount("output_sequence_length"),
+    }
+
+
+def merge(results: list[Result]) -> list[Result]:
+    """Join the requests of a `profile_export.jsonl` with the run whose export lies in the same folder.
+
+    Examples
+    --------
+    >>> export = Result("a/profile_export_aiperf.json", "aiperf")
+    >>> _ = export.run("e", benchmark="profile")
+    >>> requests = Result("a/profile_export.jsonl", "aiperf", requests=[{"run": "r", "number": 0}])
+    >>> _ = requests.run("r", benchmark="requests", failed=1)
+    >>> merged = merge([export, requests])
+    >>> len(merged), merged[0].requests[0]["run"], merged[0].runs[0]["failed"]
+    (1, 'e', 1)
+    """
+
+    def folder(result: Result) -> str:
+        return str(PurePath(result.file).parent)
+
+    exports = {folder(r): r for r in results if len(r.runs) == 1 and r.runs[0].get("benchmark") == "profile"}
+    kept = []
+    for result in results:
+        home = exports.get(folder(result))
+        if home is None or not result.runs or result.runs[0].get("benchmark") != "requests" or home.requests:
+            kept.append(result)
+            continue
+        run = home.runs[0]
+        home.requests = [row | {"run": run["run"]} for row in result.requests]
+        for column in ("completed", "failed"):
+            if run.get(column) is None:
+                run[column] = result.runs[0].get(column)
+        home.warnings += [text for text in result.warnings if "failed" not in text or not run.get("failed")]
+    return kept
+
+
+FORMAT = BenchFormat("aiperf", looks_like, parse)

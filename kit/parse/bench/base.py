@@ -1,0 +1,389 @@
+"""What every reader of benchmark results gives: a `Result` of plain rows, under one set of names and units.
+
+Names, units and directions of metrics stand in `METRICS`; a reader converts into them. Figures that the tool wrote
+itself are marked `source="tool"`, those computed here from single requests or repetitions `source="samples"`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kit.schema import Row
+
+LOWER, HIGHER = "lower_is_better", "higher_is_better"
+
+METRICS: dict[str, tuple[str, str | None]] = {
+    "acceptance_length": ("tok", HIGHER),
+    "acceptance_rate": ("%", HIGHER),
+    "alloc_bytes_per_op": ("B", LOWER),
+    "allocs_per_op": ("1", LOWER),
+    "bytes_per_second": ("B/s", HIGHER),
+    "client_queue_time": ("ms", LOWER),
+    "cold_compilation": ("s", LOWER),
+    "cold_encoder_compilation": ("s", LOWER),
+    "cold_startup": ("s", LOWER),
+    "completed": ("1", HIGHER),
+    "cpu_system": ("s", LOWER),
+    "cpu_time": ("s", LOWER),
+    "cpu_user": ("s", LOWER),
+    "decode_latency": ("s", LOWER),
+    "duration": ("s", None),
+    "e2el": ("ms", LOWER),
+    "failed": ("1", LOWER),
+    "input_sequence_throughput": ("seq/s", HIGHER),
+    "input_throughput": ("tok/s", HIGHER),
+    "inter_chunk_latency": ("ms", LOWER),
+    "items_per_second": ("items/s", HIGHER),
+    "itl": ("ms", LOWER),
+    "ops": ("1/s", HIGHER),
+    "output_throughput": ("tok/s", HIGHER),
+    "output_throughput_per_user": ("tok/s", HIGHER),
+    "peak_memory": ("B", LOWER),
+    "prefill_latency": ("s", LOWER),
+    "real_time": ("s", LOWER),
+    "request_goodput": ("req/s", HIGHER),
+    "request_throughput": ("req/s", HIGHER),
+    "time_per_call": ("s", LOWER),
+    "time_per_op": ("s", LOWER),
+    "time_to_second_token": ("ms", LOWER),
+    "total_token_throughput": ("tok/s", HIGHER),
+    "tpot": ("ms", LOWER),
+    "ttft": ("ms", LOWER),
+    "wall_time": ("s", LOWER),
+    "warm_compilation": ("s", LOWER),
+    "warm_encoder_compilation": ("s", LOWER),
+    "warm_startup": ("s", LOWER),
+}
+"""Metric to its unit and the direction that is better (None: neither)."""
+
+DEFINITIONS = {
+    "after_first_token": "TPOT = (latency - TTFT) / (output tokens - 1), one value a request",
+    "whole_latency": "TPOT = whole latency / output tokens (GuideLLM): the first token is in it",
+    "single_gaps": "ITL = each gap between two chunks of the stream (vLLM)",
+    "gaps_per_token": "ITL = each gap between two chunks, divided by the tokens in the chunk (SGLang)",
+    "request_means": "ITL = mean gap of each request, weighted by its tokens (GuideLLM)",
+    "request_means_client_tokens": "ITL = (latency - TTFT) / (output tokens - 1) of each request, with tokens counted by "
+    "the client's tokenizer (AIPerf, genai-perf)",
+    "first_token_and_gaps": "latency = TTFT + sum of the gaps: the file holds no latency of single requests",
+    "one_batch": "one batch, all its prompts at once: no request of a running server",
+    "exit_0": "repetitions with exit code 0 only",
+    "means_of_runs": "mean over the runs of a multi-run export",
+}
+"""Whose ITL is it: id to sentence. Two values with different ids must not be divided by one another."""
+
+SPREAD = {"stddev", "cv", "variance"}
+"""Statistics that have no better direction."""
+
+SECONDS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "secs": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "milliseconds": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "microseconds": 1e-6,
+    "ns": 1e-9,
+    "nanoseconds": 1e-9,
+    "min": 60.0,
+}
+"""Unit of time to seconds."""
+
+LARGEST = 2**63
+"""Whole numbers from here on fit no column."""
+
+SECRET = re.compile(r"(api[_-]?key|secret|passw|credential|authorization|(hf|auth|access|bearer)[_-]?token)", re.IGNORECASE)
+SECRET_OPTION = re.compile(r"(--?(?:api[_-]?key|auth[_-]?token|password|hf[_-]?token)[= ]+)(\S+)", re.IGNORECASE)
+
+
+@dataclass
+class Result:
+    """Rows of one result file.
+
+    Examples
+    --------
+    >>> result = Result("a.json", "hyperfine")
+    >>> result.value("a.json", "wall_time", "mean", 0.5, n=10)
+    >>> result.values[0]["unit"], result.values[0]["direction"]
+    ('s', 'lower_is_better')
+    """
+
+    file: str
+    tool: str
+    runs: list[Row] = field(default_factory=list)
+    values: list[Row] = field(default_factory=list)
+    requests: list[Row] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def run(self, run: str, **columns: Any) -> Row:
+        """Add a run and return its row; None is a missing value, `settings` and `launch` become JSON text."""
+        for name in ("settings", "launch"):
+            if columns.get(name) is not None:
+                columns[name] = as_json(columns[name])
+        row = {"run": run, "file": self.file, "tool": self.tool, **columns}
+        self.runs.append(row)
+        return row
+
+    def value(
+        self,
+        run: str,
+        metric: str,
+        stat: str,
+        value: Any,
+        *,
+        n: int | None = None,
+        name: str | None = None,
+        definition: str | None = None,
+        source: str = "tool",
+        unit: str | None = None,
+        direction: str | None = None,
+    ) -> None:
+        """Add a value. One that is no finite number stays as a missing value and is warned of."""
+        known_unit, known_direction = METRICS.get(metric, (unit or "", direction))
+        number_ = number(value)
+        if number_ is None and value is not None:
+            self.warn(f"{run}: {metric} {stat} is {value!r}, no finite number; kept as missing")
+        self.values.append(
+            {
+                "run": run,
+                "file": self.file,
+                "name": name,
+                "metric": metric,
+                "stat": stat,
+                "value": number_,
+                "unit": "ratio" if stat == "cv" else unit or known_unit,
+                "direction": None if stat in SPREAD else direction or known_direction,
+                "n": n,
+                "definition": definition,
+                "source": source,
+            }
+        )
+
+    def summary(
+        self,
+        run: str,
+        metric: str,
+        samples: Sequence[float],
+        *,
+        name: str | None = None,
+        definition: str | None = None,
+        only: Iterable[str] | None = None,
+        unit: str | None = None,
+        direction: str | None = None,
+    ) -> None:
+        """Add the statistics of samples, computed here; the standard deviation is that of a sample (n - 1)."""
+        for stat, value in summarise(samples).items():
+            if only is None or stat in only:
+                self.value(
+                    run,
+                    metric,
+                    stat,
+                    value,
+                    n=len(samples),
+                    name=name,
+                    definition=definition,
+                    source="samples",
+                    unit=unit,
+                    direction=direction,
+                )
+
+    def warn(self, text: str) -> None:
+        """Add a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+@dataclass(frozen=True)
+class BenchFormat:
+    """One family of result files.
+
+    Parameters
+    ----------
+    tool : str
+        Name of the tool.
+    looks_like : callable
+        Takes one parsed JSON document and says whether it is of this family.
+    parse : callable
+        Takes the documents of one file as (line, document) pairs and the file's name; returns a `Result`.
+    """
+
+    tool: str
+    looks_like: Callable[[Any], bool]
+    parse: Callable[[list[tuple[int, Any]], str], Result]
+
+
+def number(value: Any) -> float | None:
+    """Return a finite float, or None; numbers in text are read too.
+
+    Examples
+    --------
+    >>> number("1.5"), number(float("inf")), number(None), number(True)
+    (1.5, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def count(value: Any) -> int | None:
+    """Return a whole number, or None.
+
+    Examples
+    --------
+    >>> count(40.0), count("x")
+    (40, None)
+    """
+    found = number(value)
+    return None if found is None or abs(found) >= LARGEST else round(found)
+
+
+def text_of(value: Any) -> str | None:
+    """Return a value as text; None and the empty text are missing."""
+    return None if value is None or value == "" else str(value)
+
+
+def limit(doc: dict, key: str) -> float | None:
+    """Return a load limit: a number, infinity where the key says `inf` or holds null (no limit), None where it is not known.
+
+    Examples
+    --------
+    >>> limit({"max_concurrency": None}, "max_concurrency"), limit({"rate": "inf"}, "rate"), limit({}, "rate")
+    (inf, inf, None)
+    """
+    if key not in doc:
+        return None
+    value = doc[key]
+    if value is None:
+        return math.inf
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if math.isnan(found) else found
+
+
+def numbers(values: Any) -> list[float]:
+    """Return the finite numbers of a list; of anything else, an empty list."""
+    return [found for found in map(number, values) if found is not None] if isinstance(values, list) else []
+
+
+def quantile(samples: Sequence[float], q: float) -> float:
+    """Linear interpolation between order statistics, the default of `numpy.quantile`.
+
+    Examples
+    --------
+    >>> quantile([1.0, 2.0, 4.0], 0.75)
+    3.0
+    """
+    ordered = sorted(samples)
+    at = q * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def summarise(samples: Sequence[float]) -> dict[str, float]:
+    """Return mean, median, p90, p99, min, max and, of two or more, the standard deviation (n - 1).
+
+    Examples
+    --------
+    >>> summarise([1.0, 3.0])["mean"], summarise([])
+    (2.0, {})
+    """
+    if not samples:
+        return {}
+    found = {
+        "mean": statistics.fmean(samples),
+        "median": statistics.median(samples),
+        "p90": quantile(samples, 0.9),
+        "p99": quantile(samples, 0.99),
+        "min": min(samples),
+        "max": max(samples),
+    }
+    if len(samples) > 1:
+        found["stddev"] = statistics.stdev(samples)
+    return found
+
+
+def as_json(value: Any) -> str:
+    """Return JSON text that any reader takes: infinity and NaN as words, secrets masked.
+
+    Examples
+    --------
+    >>> as_json({"request_rate": float("inf"), "api_key": "abc"})
+    '{"request_rate": "inf", "api_key": "***"}'
+    """
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            str(key): "***" if isinstance(item, str) and item and SECRET.search(str(key)) else _plain(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, str):
+        return SECRET_OPTION.sub(r"\1***", value)
+    return value
+
+
+def stamp_ns(value: Any) -> int | None:
+    """Return a time as UTC nanoseconds: ISO 8601, vLLM's `20261129-124850`, or seconds since the epoch; no zone is UTC.
+
+    Examples
+    --------
+    >>> stamp_ns("19700101-000001"), stamp_ns("1970-01-01T01:00:01+01:00"), stamp_ns(1.5), stamp_ns("yesterday")
+    (1000000000, 1000000000, 1500000000, None)
+    """
+    seconds = None if isinstance(value, str) else number(value)
+    if seconds is not None:
+        return round(seconds * 1e9) if abs(seconds) * 1e9 < LARGEST else None
+    if not isinstance(value, str):
+        return None
+    for read in (lambda: datetime.strptime(value, "%Y%m%d-%H%M%S"), lambda: datetime.fromisoformat(value)):
+        try:
+            found = read()
+        except ValueError:
+            continue
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return round(found.timestamp() * 1e6) * 1000
+    return None
+
+
+def run_id(file: str, line: int, several: bool) -> str:
+    """Name a run: its file, with the line where the file holds several."""
+    return f"{file}:{line}" if several else file
+
+
+def rest_of(doc: dict, used: Iterable[str], outcomes: Iterable[str] = ()) -> dict:
+    """Return the fields of a document that became no column and no value, so that nothing is lost.
+
+    Those that are known to be results, not settings, stand together under `extra`.
+
+    Examples
+    --------
+    >>> rest_of({"mean": 1, "tp": "1", "rtfx": 0.0}, ["mean"], ["rtfx"])
+    {'tp': '1', 'extra': {'rtfx': 0.0}}
+    """
+    used, outcomes = set(used), set(outcomes)
+    rest = {key: value for key, value in doc.items() if key not in used and key not in outcomes}
+    extra = {key: value for key, value in doc.items() if key in outcomes and key not in used}
+    return rest | ({"extra": extra} if extra else {})

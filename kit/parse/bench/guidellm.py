@@ -1,0 +1,226 @@
+"""GuideLLM (0.8.1, report version 2; 0.2 and later read alike): a report with a benchmark a load level.
+
+Every metric is split into successful, errored, incomplete and total; only `successful` is read. `request_latency` is in
+seconds, the `*_ms` metrics in milliseconds. A sample, shortened::
+
+    {"metadata": {"version": 2, "guidellm_version": "0.8.1"}, "benchmarks": [{"config": {"strategy": {"type_": "concurrent",
+     "streams": 2}}, "metrics": {"request_totals": {"successful": 24, "errored": 0, "incomplete": 0},
+     "time_to_first_token_ms": {"successful": {"mean": 36.9, "median": 36.3, "count": 24, "percentiles": {"p90": 39.9}}}}}]}
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kit.parse.bench.base import BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
+from kit.schema import Row
+
+LATENCIES = {
+    "time_to_first_token_ms": ("ttft", 1.0),
+    "inter_token_latency_ms": ("itl", 1.0),
+    "time_per_output_token_ms": ("tpot", 1.0),
+    "request_latency": ("e2el", 1e3),
+}
+"""Metric of the report to ours, and the factor to ms."""
+RATES = {
+    "requests_per_second": "request_throughput",
+    "output_tokens_per_second": "output_throughput",
+    "prompt_tokens_per_second": "input_throughput",
+    "tokens_per_second": "total_token_throughput",
+}
+"""Rates over time; their mean is the run's rate, their median is no rate of anything."""
+DEFINITIONS = {"itl": "request_means", "tpot": "whole_latency"}
+
+
+def looks_like(doc: Any) -> bool:
+    """Whether a document is a GuideLLM report."""
+    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
+    if not isinstance(benchmarks, list) or not benchmarks or not isinstance(benchmarks[0], dict):
+        return False
+    metrics = benchmarks[0].get("metrics")
+    return isinstance(metrics, dict) and bool({*LATENCIES, "request_totals"} & metrics.keys())
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of a report, a run for each of its benchmarks.
+
+    Parameters
+    ----------
+    docs : list of (int, dict)
+        Line and content of each JSON document of the file.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> figures = {"successful": {"mean": 0.1455, "median": 0.1434, "count": 24, "percentiles": {"p90": 0.25}},
+    ...            "errored": {"mean": 0.0, "count": 0}}
+    >>> doc = {"benchmarks": [{"metrics": {"request_totals": {"successful": 24, "errored": 1}, "request_latency": figures}}]}
+    >>> result = parse([(1, doc)], "a.json")
+    >>> [(v["metric"], v["stat"], v["value"]) for v in result.values]  # doctest: +NORMALIZE_WHITESPACE
+    [('completed', 'count', 24.0), ('failed', 'count', 1.0), ('e2el', 'mean', 145.5), ('e2el', 'median', 143.4),
+     ('e2el', 'p90', 250.0)]
+    """
+    result = Result(file, "guidellm")
+    for line, doc in docs:
+        meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+        several = len(docs) > 1 or len(doc["benchmarks"]) > 1
+        for index, bench in enumerate(doc["benchmarks"]):
+            if not isinstance(bench, dict) or not isinstance(bench.get("metrics"), dict):
+                result.warn(f"{file}: benchmark {index} has no metrics")
+                continue
+            run = f"{file}#{index}" if len(docs) == 1 else f"{file}:{line}#{index}"
+            _benchmark(result, run if several else file, index, bench, meta, doc)
+    return result
+
+
+def _part(figures: Any, part: str = "successful") -> dict:
+    """Return the successful part of a metric; a metric that is not split has none."""
+    return figures[part] if isinstance(figures, dict) and isinstance(figures.get(part), dict) else {}
+
+
+def _benchmark(result: Result, run: str, index: int, bench: dict, meta: dict, doc: dict) -> None:
+    metrics = bench["metrics"]
+    totals = metrics.get("request_totals") or bench.get("request_totals") or {}
+    completed, failed, incomplete = (count(totals.get(key)) for key in ("successful", "errored", "incomplete"))
+    if failed:
+        result.warn(f"{run}: {failed} of {failed + (completed or 0)} requests failed; they are in no statistic here")
+    if incomplete:
+        result.warn(f"{run}: {incomplete} requests were cut off at the end of the run; they are in no statistic here")
+    for warning in bench.get("warnings") or []:
+        if isinstance(warning, dict) and warning.get("message"):
+            result.warn(f"{run}: GuideLLM says: {warning['message']}")
+    result.run(
+        run,
+        entry=index,
+        benchmark="benchmark",
+        tool_version=text_of(meta.get("guidellm_version")),
+        started=stamp_ns(bench.get("start_time")),
+        duration_s=number(bench.get("duration")),
+        completed=completed,
+        failed=failed,
+        input_tokens_mean=number(_part(metrics.get("prompt_token_count")).get("mean")),
+        output_tokens_mean=number(_part(metrics.get("output_token_count")).get("mean")),
+        **_load(bench, doc),
+        notes="percentiles are those of the tool, which takes the next lower or higher request",
+    )
+    for metric, amount in (("completed", completed), ("failed", failed)):
+        if amount is not None:
+            result.value(run, metric, "count", amount)
+    for tag, metric in RATES.items():
+        if number(_part(metrics.get(tag)).get("mean")) is not None:
+            result.value(run, metric, "mean", _part(metrics[tag])["mean"])
+    for tag, (metric, factor) in LATENCIES.items():
+        _latency(result, run, metric, factor, _part(metrics.get(tag)), completed)
+    _requests(result, run, bench)
+
+
+def _latency(result: Result, run: str, metric: str, factor: float, figures: dict, completed: int | None) -> None:
+    n = count(figures.get("count"))
+    for stat, value in {
+        **{key: figures.get(key) for key in ("mean", "median", "min", "max")},
+        "stddev": figures.get("std_dev"),
+        **{
+            f"p{key.lstrip('p').lstrip('0')}": value
+            for key, value in (figures.get("percentiles") or {}).items()
+            if key in ("p05", "p10", "p25", "p75", "p90", "p95", "p99")
+        },
+    }.items():
+        if value is None:
+            continue
+        void = n == 0 or completed == 0
+        finite = number(value)
+        result.value(
+            run,
+            metric,
+            stat,
+            None if void else value if finite is None else finite * factor,
+            n=n,
+            definition=DEFINITIONS.get(metric),
+        )
+
+
+def _load(bench: dict, doc: dict) -> Row:
+    """Return the load of a benchmark: strategy and streams or rate. Pair benchmarks by these, never by their order."""
+    config = (
+        bench["config"]
+        if isinstance(bench.get("config"), dict)
+        else bench.get("args")
+        if isinstance(bench.get("args"), dict)
+        else {}
+    )
+    strategy = config["strategy"] if isinstance(config.get("strategy"), dict) else {}
+    kind = text_of(strategy.get("type_") or strategy.get("type"))
+    streams = number(strategy.get("streams") or strategy.get("max_concurrency"))
+    rate = number(strategy.get("rate"))
+    backend = config["backend"] if isinstance(config.get("backend"), dict) else {}
+    limits = config["constraints"] if isinstance(config.get("constraints"), dict) else {}
+    most = limits.get("max_requests") if isinstance(limits.get("max_requests"), dict) else {}
+    spec = (
+        doc["config"].get("spec")
+        if isinstance(doc.get("config"), dict) and isinstance(doc["config"].get("spec"), dict)
+        else doc.get("args")
+    )
+    kept = {
+        "config": rest_of(config, ("environment", "id_", "run_id")),
+        "data": spec.get("data") if isinstance(spec, dict) else None,
+    }
+    return {
+        "label": kind and f"{kind} {streams or rate or ''}".replace(".0", "").strip(),
+        "model": text_of(backend.get("model")),
+        "dataset": text_of(
+            ", ".join(str(d.get("kind")) for d in kept["data"] if isinstance(d, dict)) if isinstance(kept["data"], list) else None
+        ),
+        "max_concurrency": streams if streams else math.inf if kind else None,
+        "request_rate": rate if rate else math.inf if kind else None,
+        "num_prompts": count((most.get("args") or {}).get("count")) if isinstance(most.get("args"), dict) else None,
+        "settings": kept,
+    }
+
+
+def _requests(result: Result, run: str, bench: dict) -> None:
+    parts = bench["requests"] if isinstance(bench.get("requests"), dict) else {}
+    rows = []
+    for part in ("successful", "errored", "incomplete"):
+        for entry in parts.get(part) or []:
+            if isinstance(entry, dict):
+                rows.append(_request(entry, part))
+    starts = [row["start_s"] for row in rows if row["start_s"] is not None]
+    for i, row in enumerate(sorted(rows, key=lambda row: row["start_s"] or 0.0)):
+        if row["start_s"] is not None:
+            row["start_s"] -= min(starts)
+        result.requests.append({"run": run, "file": result.file, "number": i, **row})
+
+
+def _request(entry: dict, part: str) -> Row:
+    info = entry["info"] if isinstance(entry.get("info"), dict) else {}
+    times = info["timings"] if isinstance(info.get("timings"), dict) else {}
+    start, end = number(times.get("request_start")), number(times.get("request_end"))
+    first, last = (number(times.get(key)) for key in ("first_token_iteration", "last_token_iteration"))
+    tokens = [
+        entry[key].get("text_tokens") if isinstance(entry.get(key), dict) else None for key in ("input_metrics", "output_metrics")
+    ]
+    output = count(tokens[1])
+    latency = None if start is None or end is None else end - start
+    spread = None if first is None or last is None or not output or output < 2 else (last - first) / (output - 1)
+    return {
+        "kind": "request",
+        "ok": part == "successful",
+        "start_s": start,
+        "latency_s": latency,
+        "latency_from": "file",
+        "error": None if part == "successful" else text_of(info.get("error")) or part,
+        "ttft_s": None if start is None or first is None else first - start,
+        "gap_mean_s": spread,
+        "tpot_s": latency / output if latency is not None and output else None,
+        "input_tokens": count(tokens[0]),
+        "output_tokens": output,
+    }
+
+
+FORMAT = BenchFormat("guidellm", looks_like, parse)

@@ -1,0 +1,90 @@
+"""pytest-benchmark: `--benchmark-json` and the files of `.benchmarks/` (5.3.1).
+
+A sample, shortened::
+
+    {"machine_info": {"python_version": "3.11.7"}, "benchmarks": [{"fullname": "test_b.py::test_sort", "stats": {"mean": 0.02,
+     "median": 0.02, "min": 0.01, "stddev": 0.001, "rounds": 2, "ops": 50.0, "data": [0.01, 0.03], "iterations": 5}}],
+     "datetime": "2026-11-29T12:39:47+00:00", "version": "5.3.1"}
+
+`stats.data` holds seconds a call, averaged over the calls of one round; a saved file may lack it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.parse.bench.base import BenchFormat, Result, count, numbers, rest_of, run_id, stamp_ns, text_of
+
+
+def looks_like(doc: Any) -> bool:
+    """Whether a document is a file of pytest-benchmark."""
+    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
+    return isinstance(benchmarks, list) and (
+        "machine_info" in doc
+        or any(isinstance(b, dict) and isinstance(b.get("stats"), dict) and "rounds" in b["stats"] for b in benchmarks)
+    )
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of a file, a benchmark name a test.
+
+    Parameters
+    ----------
+    docs : list of (int, dict)
+        Line and content of each JSON document of the file.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> doc = {"machine_info": {}, "version": "5.3.1", "benchmarks": [{"fullname": "t.py::test_a", "stats": {
+    ...        "mean": 0.02, "median": 0.02, "min": 0.01, "rounds": 2, "ops": 50.0, "data": [0.01, 0.03]}}]}
+    >>> [(v["metric"], v["stat"], v["value"], v["n"]) for v in parse([(1, doc)], "a.json").values][:2]
+    [('time_per_call', 'mean', 0.02, 2), ('time_per_call', 'median', 0.02, 2)]
+    """
+    result = Result(file, "pytest-benchmark")
+    for line, doc in docs:
+        run = run_id(file, line, len(docs) > 1)
+        kept = [rest_of(b, ("stats",)) for b in doc["benchmarks"] if isinstance(b, dict)]
+        result.run(
+            run,
+            entry=line,
+            benchmark="tests",
+            tool_version=text_of(doc.get("version")),
+            started=stamp_ns(doc.get("datetime")),
+            settings={**rest_of(doc, ("benchmarks", "version", "datetime")), "benchmarks": kept},
+        )
+        if not doc["benchmarks"]:
+            result.warn(f"{run}: the file holds no benchmark")
+        for bench in doc["benchmarks"]:
+            _test(result, run, bench)
+    return result
+
+
+def _test(result: Result, run: str, bench: Any) -> None:
+    name = text_of(bench.get("fullname") or bench.get("name"))
+    stats = bench["stats"] if isinstance(bench.get("stats"), dict) else {}
+    if not stats:
+        result.warn(f"{run}: {name} has no figures; it failed or was skipped")
+        return
+    data = numbers(stats.get("data"))
+    rounds = count(stats.get("rounds")) or len(data) or None
+    for stat in ("mean", "median", "min", "max", "stddev"):
+        if stats.get(stat) is not None:
+            result.value(run, "time_per_call", stat, stats[stat], n=rounds, name=name)
+    result.summary(
+        run, "time_per_call", data, name=name, only={"mean", "median", "min", "max", "stddev", "p90", "p99"} - stats.keys()
+    )
+    if stats.get("ops") is not None:
+        result.value(run, "ops", "mean", stats["ops"], n=rounds, name=name)
+    result.requests += [
+        {"run": run, "file": result.file, "name": name, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
+        for i, value in enumerate(data)
+    ]
+
+
+FORMAT = BenchFormat("pytest-benchmark", looks_like, parse)

@@ -1,0 +1,183 @@
+"""SGLang: `bench_serving`, `bench_one_batch`, `bench_one_batch_server`, `bench_offline_throughput` (fields as of 0.5.23).
+
+The tools append one object a line. `request_rate` may be `Infinity`, which is no standard JSON. The line has no date, model
+or count of failures: the model is in `server_info`, failures are the entries of `errors` that are not empty. A sample,
+shortened::
+
+    {"backend": "sglang-oai", "dataset_name": "random-ids", "request_rate": Infinity, "max_concurrency": 4,
+     "random_input_len": 64, "server_info": {"model_path": "mock-7b", "version": "0.5.23"}, "duration": 1.45,
+     "completed": 40, "request_throughput": 27.5, "total_throughput": 2199.1, "mean_e2e_latency_ms": 140.8}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.parse.bench.base import BenchFormat, Result, count, limit, number, rest_of, run_id, text_of
+from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
+
+DEFINITIONS = {"itl": "gaps_per_token", "tpot": "after_first_token"}
+RUN_FIGURES = {
+    "request_throughput": "request_throughput",
+    "input_throughput": "input_throughput",
+    "output_throughput": "output_throughput",
+    "total_throughput": "total_token_throughput",
+    "duration": "duration",
+    "accept_length": "acceptance_length",
+    "goodput": "request_goodput",
+    "request_goodput": "request_goodput",
+}
+ONE_BATCH = {
+    "prefill_latency": ("prefill_latency", "run", 1.0),
+    "prefill_throughput": ("input_throughput", "run", 1.0),
+    "median_decode_latency": ("decode_latency", "median", 1.0),
+    "median_decode_throughput": ("output_throughput", "median", 1.0),
+    "total_latency": ("e2el", "run", 1e3),
+    "latency": ("e2el", "run", 1e3),
+    "overall_throughput": ("total_token_throughput", "run", 1.0),
+    "input_throughput": ("input_throughput", "run", 1.0),
+    "output_throughput": ("output_throughput", "run", 1.0),
+    "last_ttft": ("ttft", "run", 1e3),
+    "acc_length": ("acceptance_length", "run", 1.0),
+}
+"""Field of the one-batch benchmarks to metric, stat, and the factor to our unit."""
+OFFLINE = {
+    "request_throughput": "request_throughput",
+    "input_throughput": "input_throughput",
+    "output_throughput": "output_throughput",
+    "total_throughput": "total_token_throughput",
+    "total_latency": "duration",
+}
+
+
+def _is_one_batch(doc: dict) -> bool:
+    return "batch_size" in doc and bool(
+        {"prefill_latency", "median_decode_latency", "last_ttft", "overall_throughput"} & doc.keys()
+    )
+
+
+def _is_offline(doc: dict) -> bool:
+    return {"successful_requests", "total_latency", "total_throughput"} <= doc.keys()
+
+
+def looks_like(doc: Any) -> bool:
+    """Whether a document is a result of one of SGLang's benchmarks."""
+    if not isinstance(doc, dict):
+        return False
+    serving = (
+        "request_throughput" in doc
+        and "completed" in doc
+        and bool({"total_throughput", "server_info", "random_range_ratio", "mean_e2e_latency_ms"} & doc.keys())
+    )
+    return serving or _is_one_batch(doc) or _is_offline(doc)
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of a file of SGLang results.
+
+    Parameters
+    ----------
+    docs : list of (int, dict)
+        Line and content of each JSON document of the file.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> doc = {"backend": "sglang", "request_rate": float("inf"), "max_concurrency": 4, "completed": 2,
+    ...        "request_throughput": 27.5, "total_throughput": 2199.1, "median_e2e_latency_ms": 140.0, "errors": ["", ""]}
+    >>> [(v["metric"], v["value"]) for v in parse([(1, doc)], "a.jsonl").values]  # doctest: +NORMALIZE_WHITESPACE
+    [('request_throughput', 27.5), ('total_token_throughput', 2199.1), ('completed', 2.0), ('failed', 0.0), ('e2el', 140.0)]
+    """
+    result = Result(file, "sglang bench")
+    for line, doc in docs:
+        run = run_id(file, line, len(docs) > 1)
+        if _is_one_batch(doc):
+            _one_batch(result, run, line, doc)
+        elif _is_offline(doc):
+            _offline(result, run, line, doc)
+        else:
+            _serving(result, run, line, doc)
+    return result
+
+
+def _server(doc: dict) -> dict:
+    return doc["server_info"] if isinstance(doc.get("server_info"), dict) else {}
+
+
+def _serving(result: Result, run: str, line: int, doc: dict) -> None:
+    rows, server = request_rows(doc), _server(doc)
+    completed, failed = outcome(result, run, doc, rows)
+    rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
+    warn_of_load(result, run, rate, concurrency)
+    used = {*LISTS, *RUN_FIGURES, "completed", "tag", "dataset_name", *(key for key in doc if FIGURE.match(key))}
+    result.run(
+        run,
+        entry=line,
+        benchmark="serving",
+        tool_version=text_of(server.get("version")),
+        label=text_of(doc.get("tag")),
+        model=text_of(server.get("model_path") or doc.get("model") or doc.get("model_id")),
+        duration_s=number(doc.get("duration")),
+        dataset=text_of(doc.get("dataset_name")),
+        request_rate=rate,
+        max_concurrency=concurrency,
+        num_prompts=len(rows) or None,
+        completed=completed,
+        failed=failed,
+        input_tokens_mean=mean_length(doc, rows, "input_tokens", "total_input_tokens"),
+        output_tokens_mean=mean_length(doc, rows, "output_tokens", "total_output_tokens"),
+        settings=rest_of(doc, used, OUTCOMES),
+    )
+    for key, metric in RUN_FIGURES.items():
+        if doc.get(key) is not None:
+            result.value(run, metric, "run", doc[key])
+    for metric, amount in (("completed", completed), ("failed", failed)):
+        if amount is not None:
+            result.value(run, metric, "count", amount)
+    add_latencies(result, run, doc, rows, DEFINITIONS)
+    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+
+
+def _one_batch(result: Result, run: str, line: int, doc: dict) -> None:
+    name = f"batch {doc.get('batch_size')}, input {doc.get('input_len')}, output {doc.get('output_len')}"
+    result.run(
+        run,
+        entry=line,
+        benchmark="one_batch",
+        label=text_of(doc.get("run_name")),
+        model=text_of(_server(doc).get("model_path")),
+        tool_version=text_of(_server(doc).get("version")),
+        max_concurrency=number(doc.get("batch_size")),
+        input_tokens_mean=number(doc.get("input_len")),
+        output_tokens_mean=number(doc.get("output_len")),
+        settings=rest_of(doc, [*ONE_BATCH, "run_name"]),
+    )
+    for key, (metric, stat, factor) in ONE_BATCH.items():
+        value = number(doc.get(key))
+        # bench_one_batch_server writes -1 for what the server did not tell
+        if value is not None and value >= 0:
+            result.value(run, metric, stat, value * factor, name=name, definition="one_batch")
+
+
+def _offline(result: Result, run: str, line: int, doc: dict) -> None:
+    completed = count(doc["successful_requests"])
+    result.run(
+        run,
+        entry=line,
+        benchmark="offline_throughput",
+        duration_s=number(doc["total_latency"]),
+        completed=completed,
+        settings=rest_of(doc, [*OFFLINE, "successful_requests"]),
+    )
+    for key, metric in OFFLINE.items():
+        if doc.get(key) is not None:
+            result.value(run, metric, "run", doc[key])
+    result.value(run, "completed", "count", completed)
+
+
+FORMAT = BenchFormat("sglang bench", looks_like, parse)

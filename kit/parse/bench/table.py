@@ -1,0 +1,333 @@
+"""A plain table with named columns: CSV, or the same with semicolons or tabs.
+
+Three shapes are read:
+
+- long: columns `metric` and `value`, and of `stat`, `unit`, `direction`, `n`, `name`, `run` those that exist;
+- figures: columns such as `mean_ttft_ms`, `p99_itl_ms`, `output_throughput`: a row is a run;
+- samples: columns such as `ttft_ms`, `wall_time_s`, `error`: a row is a request or repetition, grouped by the columns
+  `run` and `name` (or `benchmark`, `command`).
+
+The CSV exports of hyperfine (`command,mean,stddev,…`) and Google Benchmark (`name,iterations,real_time,…`) are known too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+from kit.parse.bench import google_benchmark, hyperfine
+from kit.parse.bench.base import HIGHER, LOWER, METRICS, SECONDS, SPREAD, BenchFormat, Result, count, number, text_of
+
+NAMES = ("name", "benchmark", "command", "test", "case")
+RUNS = ("run", "run_id", "label")
+LOAD = {
+    "model": "model",
+    "model_id": "model",
+    "dataset": "dataset",
+    "request_rate": "request_rate",
+    "max_concurrency": "max_concurrency",
+    "concurrency": "max_concurrency",
+    "num_prompts": "num_prompts",
+    "completed": "completed",
+    "failed": "failed",
+    "tool_version": "tool_version",
+    "version": "tool_version",
+}
+ALIASES = {
+    "latency": "e2el",
+    "e2e": "e2el",
+    "e2e_latency": "e2el",
+    "request_latency": "e2el",
+    "time_to_first_token": "ttft",
+    "inter_token_latency": "itl",
+    "time_per_output_token": "tpot",
+    "time": "wall_time",
+    "elapsed": "wall_time",
+    "seconds": "wall_time",
+    "total_throughput": "total_token_throughput",
+    "req_per_s": "request_throughput",
+    "tok_per_s": "output_throughput",
+    "tokens_per_second": "output_throughput",
+    "output_tokens_per_second": "output_throughput",
+    "requests_per_second": "request_throughput",
+}
+STAT = r"mean|avg|average|median|min|max|std|stddev|stdev|cv|p\d+(?:\.\d+)?"
+STATS = {"avg": "mean", "average": "mean", "std": "stddev", "stdev": "stddev", "p50": "median"}
+UNIT = r"s|sec|secs|seconds|ms|us|ns"
+COLUMN = re.compile(
+    rf"^(?:(?P<before>{STAT})[_ ])?(?P<metric>.+?)(?:[_ ](?P<after>{STAT}))?"
+    rf"(?:[_ ]\(?(?P<unit>{UNIT})\)?)?(?:[_ ](?P<last>{STAT}))?$"
+)
+OUTCOME = ("error", "errors", "ok", "success", "exit_code")
+
+
+def looks_like(text: str) -> bool:
+    """Whether a text is a table with a numeric column that is named like a measure."""
+    rows = _rows(text)
+    return bool(rows) and (_is_long(rows) or _is_hyperfine(rows) or _is_google(rows) or bool(_measures(rows)))
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table; comment lines and what stands before its header are left out."""
+    lines = [line for line in text.lstrip("\ufeff").splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    header = next((i for i, line in enumerate(lines) if re.match(r'^"?name"?,"?iterations"?,', line)), 0)
+    lines = lines[header:]
+    if len(lines) < 2:
+        return []
+    sign = max(",;\t", key=lines[0].count)
+    if not lines[0].count(sign):
+        return []
+    reader = csv.DictReader(io.StringIO("\n".join(lines)), delimiter=sign, restkey="_more", restval="")
+    return [
+        {
+            str(key).strip().lower(): value.strip() if isinstance(value, str) else ""
+            for key, value in row.items()
+            if key is not None
+        }
+        for row in reader
+    ]
+
+
+def _is_long(rows: list[dict]) -> bool:
+    return {"metric", "value"} <= rows[0].keys()
+
+
+def _is_hyperfine(rows: list[dict]) -> bool:
+    return {"command", "mean", "stddev", "median", "user", "system"} <= rows[0].keys()
+
+
+def _is_google(rows: list[dict]) -> bool:
+    return {"name", "iterations", "real_time", "time_unit"} <= rows[0].keys()
+
+
+def read_column(column: str) -> tuple[str, str | None, str, float, str | None] | None:
+    """Read a column's name: metric, stat, unit, factor into that unit, better direction; None where it names no measure.
+
+    Examples
+    --------
+    >>> read_column("mean_ttft_ms"), read_column("wall_time_s")
+    (('ttft', 'mean', 'ms', 1.0, 'lower_is_better'), ('wall_time', None, 's', 1.0, 'lower_is_better'))
+    >>> read_column("tokens_per_second"), read_column("note")
+    (('output_throughput', None, 'tok/s', 1.0, 'higher_is_better'), None)
+    """
+    text = column.strip().lower().replace("/", "_per_").replace("-", "_").replace(" ", "_")
+    whole = ALIASES.get(text, text)
+    if whole in METRICS:
+        unit, direction = METRICS[whole]
+        return whole, None, unit, 1.0, direction
+    match = COLUMN.match(text)
+    if not match:
+        return None
+    stat = match["before"] or match["after"] or match["last"]
+    metric = ALIASES.get(match["metric"].strip("_ ("), match["metric"].strip("_ ("))
+    if metric in METRICS:
+        unit, direction = METRICS[metric]
+        factor = SECONDS[match["unit"]] / SECONDS[unit] if match["unit"] and unit in SECONDS else 1.0
+        return metric, stat and STATS.get(stat, stat), unit, factor, direction
+    if match["unit"]:
+        rate = re.search(r"_per$", metric) is not None
+        return (
+            (text if rate else metric),
+            stat and STATS.get(stat, stat),
+            "1/s" if rate else "s",
+            1.0 if rate else SECONDS[match["unit"]],
+            HIGHER if rate else LOWER,
+        )
+    if re.search(r"(_per_(s|sec|second)|_?throughput|_?ops|_?qps|_?rps|_?tps)$", metric):
+        return metric, stat and STATS.get(stat, stat), "1/s", 1.0, HIGHER
+    return None
+
+
+def _measures(rows: list[dict]) -> dict[str, tuple]:
+    """Return the columns that are measures: well named, and with a number in them."""
+    found = {column: read_column(column) for column in rows[0] if column not in (*NAMES, *RUNS, *LOAD, *OUTCOME)}
+    return {column: what for column, what in found.items() if what and any(number(row.get(column)) is not None for row in rows)}
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of a table.
+
+    Parameters
+    ----------
+    docs : list of (int, str)
+        One pair: 1 and the text.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> result = parse([(1, "run,ttft_ms,error\\na,30,\\na,40,\\na,0,timeout\\n")], "a.csv")
+    >>> [(v["run"], v["metric"], v["stat"], v["value"], v["n"]) for v in result.values][:1]
+    [('a.csv:a', 'ttft', 'mean', 35.0, 2)]
+    >>> result.warnings
+    ['a.csv:a: 1 of 3 rows failed; they are in no statistic here']
+    """
+    rows = _rows("\n".join(text for _, text in docs))
+    result = Result(file, "table")
+    if _is_long(rows):
+        _long(result, rows)
+    elif _is_hyperfine(rows):
+        result = hyperfine.parse([(1, {"results": [_numeric(row) for row in rows]})], file)
+    elif _is_google(rows):
+        benchmarks = [{key: value for key, value in _numeric(row).items() if value != ""} for row in rows]
+        result = google_benchmark.parse([(1, {"context": {}, "benchmarks": [_flag(row) for row in benchmarks]})], file)
+    elif any(what[1] or what[0].endswith("throughput") for what in _measures(rows).values()):
+        _figures(result, rows)
+    else:
+        _samples(result, rows)
+    return result
+
+
+def _numeric(row: dict[str, str]) -> dict[str, Any]:
+    names = {"command", "name", "label", "time_unit", "error_message", "error_occurred"}
+    return {key: value if key in names or number(value) is None else number(value) for key, value in row.items()} | (
+        {"stddev": None} if row.get("stddev") == "" else {}
+    )
+
+
+def _flag(row: dict[str, Any]) -> dict[str, Any]:
+    if "error_occurred" in row:
+        row["error_occurred"] = str(row["error_occurred"]).lower() == "true"
+    return row
+
+
+def _first(row: dict, columns: tuple[str, ...]) -> str | None:
+    return next((row[column] for column in columns if row.get(column)), None)
+
+
+def _run_of(result: Result, row: dict, number_: int | None = None) -> str:
+    label = _first(row, RUNS) or (str(number_) if number_ is not None else None)
+    return f"{result.file}:{label}" if label else result.file
+
+
+def _add_run(result: Result, run: str, row: dict, **more: Any) -> None:
+    if any(known["run"] == run for known in result.runs):
+        return
+    load: dict[str, Any] = {}
+    for column, name in LOAD.items():
+        if row.get(column):
+            whole = name in ("num_prompts", "completed", "failed")
+            load[name] = (
+                row[column]
+                if name in ("model", "dataset", "tool_version")
+                else count(row[column])
+                if whole
+                else _rate(row[column])
+            )
+    rest = {key: value for key, value in row.items() if key not in (*LOAD, *RUNS) and read_column(key) is None and key != "value"}
+    result.run(run, label=text_of(_first(row, RUNS)), benchmark="table", settings=rest, **load, **more)
+
+
+def _rate(text: str) -> float | None:
+    return float("inf") if text.lower() in ("inf", "infinity", "unlimited") else number(text)
+
+
+def _long(result: Result, rows: list[dict]) -> None:
+    repeats: dict[tuple, int] = {}
+    for row in rows:
+        run = _run_of(result, row)
+        key = (run, _first(row, NAMES), row["metric"], row.get("stat"))
+        repeats[key] = repeats.get(key, 0) + 1
+        if repeats[key] > 1:  # the same figure again is another run of the benchmark
+            run = f"{run}:{repeats[key]}"
+        _add_run(
+            result, run, {key: value for key, value in row.items() if key not in ("metric", "stat", "unit", "direction", "n")}
+        )
+        metric = ALIASES.get(row["metric"], row["metric"])
+        unit, value = row.get("unit") or METRICS.get(metric, ("",))[0], row["value"] or None
+        known = METRICS.get(metric)
+        if known and unit != known[0] and unit in SECONDS and known[0] in SECONDS and number(value) is not None:
+            value, unit = float(value) * SECONDS[unit] / SECONDS[known[0]], known[0]
+        stat = STATS.get(row.get("stat") or "", row.get("stat") or "run")
+        direction = {"lower": LOWER, "higher": HIGHER}.get((row.get("direction") or "").split("_")[0].lower())
+        result.value(
+            run,
+            metric,
+            stat,
+            value,
+            n=count(row.get("n")),
+            name=_first(row, NAMES),
+            unit=unit,
+            direction=None if stat in SPREAD else direction,
+        )
+
+
+def _figures(result: Result, rows: list[dict]) -> None:
+    for i, row in enumerate(rows):
+        run = _run_of(result, row, i + 1 if len(rows) > 1 else None)
+        if any(known["run"] == run for known in result.runs):
+            run = f"{run}:{i + 1}"
+        _add_run(result, run, row, entry=i + 2)
+        for column, (metric, stat, unit, factor, direction) in _measures(rows).items():
+            value = number(row.get(column))
+            if row.get(column):
+                result.value(
+                    run,
+                    metric,
+                    stat or "run",
+                    row[column] if value is None else value * factor,
+                    name=_first(row, NAMES),
+                    unit=unit,
+                    direction=direction,
+                )
+        for column in ("completed", "failed"):
+            if row.get(column):
+                result.value(run, column, "count", row[column])
+
+
+def _samples(result: Result, rows: list[dict]) -> None:
+    groups: dict[tuple[str, str | None], list[dict]] = {}
+    for row in rows:
+        groups.setdefault((_run_of(result, row), _first(row, NAMES)), []).append(row)
+    for (run, name), members in groups.items():
+        good = [row for row in members if _good(row)]
+        _add_run(result, run, members[0])
+        if len(good) < len(members):
+            what = f"{run}, {name}" if name else run
+            result.warn(f"{what}: {len(members) - len(good)} of {len(members)} rows failed; they are in no statistic here")
+        columns = _measures(rows)
+        for column, (metric, _, unit, factor, direction) in columns.items():
+            samples = [value * factor for value in (number(row.get(column)) for row in good) if value is not None]
+            result.summary(run, metric, samples, name=name, unit=unit, direction=direction)
+        for i, row in enumerate(members):
+            result.requests.append(
+                {
+                    "run": run,
+                    "file": result.file,
+                    "name": name,
+                    "number": i,
+                    "kind": "repetition",
+                    "ok": _good(row),
+                    "error": text_of(_first(row, ("error", "errors"))),
+                    **_times(row, columns),
+                }
+            )
+
+
+def _good(row: dict) -> bool:
+    for column in ("error", "errors"):
+        if row.get(column, "").lower() not in ("", "0", "false", "none", "null", "nan"):
+            return False
+    if row.get("exit_code", "0") not in ("0", "0.0"):
+        return False
+    return all(row.get(column, "").lower() not in ("0", "false", "no") for column in ("ok", "success"))
+
+
+def _times(row: dict, columns: dict[str, tuple]) -> dict[str, float]:
+    """Return the times of a row in seconds, under the columns of the frame of requests."""
+    into = {"ttft": "ttft_s", "tpot": "tpot_s", "itl": "gap_mean_s"}
+    found: dict[str, float] = {}
+    for column, (metric, _, unit, factor, _) in columns.items():
+        value = number(row.get(column))
+        if value is not None and unit in SECONDS:
+            found.setdefault(into.get(metric, "latency_s"), value * factor * SECONDS[unit])
+    return found
+
+
+FORMAT = BenchFormat("table", lambda doc: isinstance(doc, str) and looks_like(doc), parse)

@@ -1,0 +1,221 @@
+"""vLLM: `vllm bench serve`, `latency`, `throughput`, `startup` (fields as of 0.33.0).
+
+A sample of `bench serve --save-result`, shortened; with `--append-result` the file holds one such object a line::
+
+    {"date": "20261129-124850", "endpoint_type": "openai", "backend": "openai", "label": "base", "model_id": "mock-7b",
+     "num_prompts": 2, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 4, "duration": 0.2, "completed": 1,
+     "failed": 1, "total_input_tokens": 64, "total_output_tokens": 16, "request_throughput": 5.0, "mean_ttft_ms": 38.4,
+     "ttfts": [0.0384, 0.0], "errors": ["", "Server disconnected"]}
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kit.parse.bench.base import BenchFormat, Result, count, limit, number, numbers, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
+
+DEFINITIONS = {"itl": "single_gaps", "tpot": "after_first_token"}
+RUN_FIGURES = {
+    "request_throughput": "request_throughput",
+    "request_goodput": "request_goodput",
+    "request_goodput:": "request_goodput",
+    "output_throughput": "output_throughput",
+    "total_token_throughput": "total_token_throughput",
+    "total_input_throughput": "input_throughput",
+    "input_sequence_throughput": "input_sequence_throughput",
+    "duration": "duration",
+    "spec_decode_acceptance_rate": "acceptance_rate",
+    "spec_decode_acceptance_length": "acceptance_length",
+}
+STARTUP = re.compile(r"^avg_((?:cold|warm)_(?:startup|compilation|encoder_compilation))_time$")
+
+
+def _is_serve(doc: dict) -> bool:
+    return (
+        "request_throughput" in doc
+        and "total_throughput" not in doc
+        and "server_info" not in doc
+        and bool({"model_id", "endpoint_type", "tokenizer_id", "burstiness", "total_token_throughput"} & doc.keys())
+    )
+
+
+def _is_latency(doc: dict) -> bool:
+    return "avg_latency" in doc and bool({"latencies", "percentiles"} & doc.keys())
+
+
+def _is_throughput(doc: dict) -> bool:
+    return {"elapsed_time", "requests_per_second", "tokens_per_second"} <= doc.keys()
+
+
+def _is_startup(doc: dict) -> bool:
+    return any(STARTUP.match(key) for key in doc)
+
+
+def looks_like(doc: Any) -> bool:
+    """Whether a document is a result of one of vLLM's benchmarks."""
+    return isinstance(doc, dict) and (_is_serve(doc) or _is_latency(doc) or _is_throughput(doc) or _is_startup(doc))
+
+
+def parse(docs: list[tuple[int, Any]], file: str) -> Result:
+    """Return the rows of a file of vLLM results.
+
+    Parameters
+    ----------
+    docs : list of (int, dict)
+        Line and content of each JSON document of the file.
+    file : str
+        Its name.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> doc = {"model_id": "m", "request_throughput": 5.0, "completed": 1, "failed": 1, "duration": 0.2, "mean_ttft_ms": 38.4,
+    ...        "ttfts": [0.0384, 0.0], "errors": ["", "Server disconnected"]}
+    >>> result = parse([(1, doc)], "a.json")
+    >>> [(v["stat"], round(v["value"], 3)) for v in result.values if v["metric"] == "ttft"][:2]
+    [('mean', 38.4), ('median', 38.4)]
+    >>> result.warnings
+    ['a.json: 1 of 2 requests failed; they are in no statistic here']
+    """
+    result = Result(file, "vllm bench")
+    for line, doc in docs:
+        run = run_id(file, line, len(docs) > 1)
+        if _is_startup(doc):
+            _startup(result, run, line, doc)
+        elif _is_latency(doc):
+            _latency(result, run, line, doc)
+        elif _is_throughput(doc):
+            _throughput(result, run, line, doc)
+        else:
+            _serve(result, run, line, doc)
+    return result
+
+
+def _serve(result: Result, run: str, line: int, doc: dict) -> None:
+    rows = request_rows(doc)
+    completed, failed = outcome(result, run, doc, rows)
+    rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
+    warn_of_load(result, run, rate, concurrency)
+    used = {*LISTS, *RUN_FIGURES, "completed", "failed", "date", "label", "model_id", *(key for key in doc if FIGURE.match(key))}
+    result.run(
+        run,
+        entry=line,
+        benchmark="serve",
+        tool_version=text_of(doc.get("version") or doc.get("vllm_version")),
+        label=text_of(doc.get("label")),
+        model=text_of(doc.get("model_id")),
+        started=stamp_ns(doc.get("date")),
+        duration_s=number(doc.get("duration")),
+        dataset=text_of(doc.get("dataset_name")),
+        request_rate=rate,
+        burstiness=number(doc.get("burstiness")),
+        max_concurrency=concurrency,
+        num_prompts=count(doc.get("num_prompts")),
+        completed=completed,
+        failed=failed,
+        input_tokens_mean=mean_length(doc, rows, "input_tokens", "total_input_tokens"),
+        output_tokens_mean=mean_length(doc, rows, "output_tokens", "total_output_tokens"),
+        settings=rest_of(doc, used, OUTCOMES),
+        notes="the date has no zone and is taken as UTC" if doc.get("date") else None,
+    )
+    for key, metric in RUN_FIGURES.items():
+        if doc.get(key) is not None:
+            result.value(run, metric, "run", doc[key])
+    for metric, amount in (("completed", completed), ("failed", failed)):
+        if amount is not None:
+            result.value(run, metric, "count", amount)
+    add_latencies(result, run, doc, rows, DEFINITIONS)
+    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+
+
+def _latency(result: Result, run: str, line: int, doc: dict) -> None:
+    """One batch again and again: `avg_latency`, `latencies` and `percentiles` in seconds."""
+    latencies = numbers(doc.get("latencies"))
+    result.run(
+        run,
+        entry=line,
+        benchmark="latency",
+        completed=len(latencies) or None,
+        model=text_of(doc.get("model") or doc.get("model_id")),
+        settings=rest_of(doc, ("avg_latency", "latencies", "percentiles")),
+    )
+    own = {"mean": doc.get("avg_latency"), **_percentiles(doc.get("percentiles"))}
+    _own_or_samples(result, run, "e2el", own, latencies, 1e3, "one_batch")
+    result.requests += [
+        {"run": run, "file": result.file, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
+        for i, value in enumerate(latencies)
+    ]
+
+
+def _throughput(result: Result, run: str, line: int, doc: dict) -> None:
+    completed = count(doc.get("num_requests"))
+    result.run(
+        run,
+        entry=line,
+        benchmark="throughput",
+        duration_s=number(doc["elapsed_time"]),
+        num_prompts=completed,
+        model=text_of(doc.get("model") or doc.get("model_id")),
+        completed=completed,
+        settings=rest_of(doc, ("elapsed_time", "requests_per_second", "tokens_per_second", "num_requests")),
+    )
+    result.value(run, "duration", "run", doc["elapsed_time"])
+    result.value(run, "request_throughput", "run", doc["requests_per_second"])
+    result.value(run, "total_token_throughput", "run", doc["tokens_per_second"])
+    if completed is not None:
+        result.value(run, "completed", "count", completed)
+
+
+def _startup(result: Result, run: str, line: int, doc: dict) -> None:
+    """Time of launches: with an empty compile cache (cold) and a filled one (warm)."""
+    used = []
+    for key in doc:
+        match = STARTUP.match(key)
+        if not match:
+            continue
+        metric = match.group(1)
+        used += [key, f"{metric}_times", f"{metric}_percentiles"]
+        times = numbers(doc.get(f"{metric}_times"))
+        _own_or_samples(
+            result, run, metric, {"mean": doc[key], **_percentiles(doc.get(f"{metric}_percentiles"))}, times, 1.0, None
+        )
+        result.requests += [
+            {"run": run, "file": result.file, "name": metric, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
+            for i, value in enumerate(times)
+        ]
+    result.run(
+        run, entry=line, benchmark="startup", model=text_of(doc.get("model") or doc.get("model_id")), settings=rest_of(doc, used)
+    )
+
+
+def _percentiles(found: Any) -> dict[str, Any]:
+    """Return p50, p90, p99 and the like of an object with the percentiles as text keys."""
+    if not isinstance(found, dict):
+        return {}
+    return {"median" if number(key) == 50 else f"p{key}": value for key, value in found.items() if number(key) is not None}
+
+
+def _own_or_samples(
+    result: Result, run: str, metric: str, own: dict, samples: list[float], scale: float, definition: str | None
+) -> None:
+    for stat, value in own.items():
+        if value is not None:
+            finite = number(value)
+            result.value(
+                run, metric, stat, value if finite is None else finite * scale, n=len(samples) or None, definition=definition
+            )
+    result.summary(
+        run,
+        metric,
+        [value * scale for value in samples],
+        definition=definition,
+        only={"mean", "median", "p90", "p99", "min", "max", "stddev"} - {stat for stat in own if own[stat] is not None},
+    )
+
+
+FORMAT = BenchFormat("vllm bench", looks_like, parse)

@@ -1,0 +1,345 @@
+"""What orchestrators and operators said: kubectl, docker, ray, Slurm tables; launch scripts; shell transcripts."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from kit.parse import disk, gpu, kernel, net, procfs, ps
+from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.records import ANSI, SECOND_NS
+from kit.parse.script import is_launch, parse_launch
+from kit.parse.snapshot import (
+    PROMPT,
+    Line,
+    Samples,
+    body_lines,
+    date_of,
+    failure,
+    number,
+    only_failures,
+    size_bytes,
+    titled,
+)
+from kit.schema import Row
+
+# --- tables of kubectl, docker, Slurm, ray -------------------------------------------------------------------------------
+
+TABLES = {
+    "kubernetes": ({"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE", "Type", "Reason", "Age", "From", "Message", "FIRST SEEN",
+                    "COUNT",
+                    "NAMESPACE", "NAME", "SOURCE", "SUBOBJECT", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "KIND",
+                    "NOMINATED NODE", "READINESS GATES"}, 3),
+    "docker": ({"CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES", "SIZE", "NAME", "SERVICE"}, 4),
+    "slurm": ({"JOBID", "PARTITION", "NAME", "USER", "ST", "STATE", "TIME", "TIME_LIMI", "NODES", "NODELIST(REASON)", "NODELIST",
+               "CPUS", "MIN_MEMORY"}, 4),
+    "ray": ({"NODE_ID", "NODE_IP", "IS_HEAD_NODE", "STATE", "STATE_MESSAGE", "NODE_NAME", "RESOURCES_TOTAL", "LABELS"}, 3),
+}
+"""Columns of the tables, and how many of them a header must show."""
+_AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
+_DESCRIBED = re.compile(r"^\s*(?P<key>Name|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
+                        r"Ready):\s+(?P<value>\S.*)$")
+_INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
+_DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
+
+
+def age_s(text: str) -> float | None:
+    """Read an age as kubectl prints it.
+
+    Examples
+    --------
+    >>> age_s("6m2s"), age_s("2d3h"), age_s("3m40s (x5 over 10m)"), age_s("<unknown>")
+    (362.0, 183600.0, 220.0, None)
+    """
+    found = _AGE.match(text.strip())
+    if not found or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
+
+
+def _table_header(text: str) -> tuple[str, list[tuple[str, int]]] | None:
+    """Tool and columns, with their places, of a header; None where the line is none."""
+    spots = [(found.group(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", text)]
+    for tool, (known, least) in TABLES.items():
+        hits = sum(name in known for name, _ in spots)
+        if hits >= least and hits >= 0.7 * len(spots):
+            return tool, spots
+    words = [(found.group(), found.start()) for found in re.finditer(r"\S+", text)]
+    for tool in ("slurm", "ray"):
+        if sum(name in TABLES[tool][0] for name, _ in words) >= max(TABLES[tool][1], 0.7 * len(words)):
+            return tool, words
+    return None
+
+
+def _cells(text: str, spots: list[tuple[str, int]], words_only: bool) -> dict[str, str]:
+    """Cells of a table line: at two blanks where that gives all columns, else at the places of the header."""
+    names = [name for name, _ in spots]
+    parts = re.split(r"\s+" if words_only else r"\s{2,}", text.strip(), maxsplit=len(names) - 1)
+    if len(parts) == len(names):
+        return dict(zip(names, parts, strict=True))
+    starts = [start for _, start in spots] + [None]
+    return {name: text[starts[at] if at else 0:starts[at + 1]].strip() for at, name in enumerate(names)}
+
+
+def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read kubectl get events, describe pod, get pods; docker ps, inspect, events; squeue; ray list nodes. The header decides.
+
+    The time of an event is the time of the capture less its age.
+
+    Examples
+    --------
+    >>> sample = ["LAST SEEN   TYPE      REASON      OBJECT        MESSAGE",
+    ...     "3m40s       Warning   Unhealthy   pod/llama-8b  Startup probe failed"]
+    >>> [(row["reason"], row["age_s"], row["text"]) for _, row in parse_events(sample, Source("events.txt"), Report())]
+    [('Unhealthy', 220.0, 'Startup probe failed')]
+    """
+    tool, spots, about = None, [], None
+    for line in titled(lines, source, report):
+        text = line.text
+        if not text.strip() or re.match(r"^[\s-]+$", text):
+            continue
+        header = _table_header(text)
+        if header:
+            tool, spots = header
+            continue
+        row, about = _loose(text, about, source)
+        if row is None and tool is not None:
+            row = _event(tool, _cells(text, spots, tool in ("slurm", "ray")), text, source)
+        failed = failure(line, "kubectl", source) if row is None or not tool else None
+        if failed and row is None:
+            yield "tool_errors", failed
+        elif row:
+            report.records += 1
+            yield "events", {"line": line.number, "time": line.time} | row
+        elif row is None and not re.match(r"^\s*[\w ./-]+:(?:\s|$)|^\s", text):
+            report.odd("no event", text)
+
+
+def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, str | None]:
+    """Row of a line that needs no header: describe pod, docker inspect and docker events."""
+    described, inspected, event = _DESCRIBED.match(text), _INSPECT.match(text), _DOCKER_EVENT.match(text)
+    if described:
+        key, value = described["key"], described["value"]
+        if key == "Name":
+            return {}, about or value
+        reason = value if key == "Reason" else key.replace(" ", "")
+        return {"source": "kubernetes", "reason": reason, "object": about, "text": text.strip()}, about
+    if inspected:
+        return {"source": "docker", "reason": inspected["key"],
+                "text": f"{inspected['key']}: {inspected['value']}".replace('"', "")}, about
+    if event:
+        return {"source": "docker", "reason": event["reason"], "object": event["object"], "text": event["text"],
+                "time": date_of(re.sub(r"(\.\d{9})\d*", r"\1", event["when"]), source)}, about
+    return None, about
+
+
+def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | None:
+    if tool == "kubernetes":
+        age = age_s(got.get("LAST SEEN") or got.get("Age") or got.get("AGE") or "")
+        message = got.get("MESSAGE") or got.get("Message")
+        reason = got.get("REASON") or got.get("Reason") or got.get("STATUS")
+        if not reason:
+            return None
+        time = None if age is None or source.captured_ns is None or message is None else source.captured_ns - int(age) * SECOND_NS
+        row = {"source": tool, "type": got.get("TYPE") or got.get("Type"), "reason": reason, "age_s": age, "text": message
+               or " ".join(text.split()),
+               "object": got.get("OBJECT") or got.get("NAME")}
+        return row | ({"time": time} if time is not None else {})
+    if tool == "docker":
+        status = got.get("STATUS") or ""
+        ports = got.get("PORTS")
+        return {"source": tool, "reason": status.split(" ")[0] or None, "object": got.get("NAMES") or got.get("NAME"),
+                "text": " ".join(part for part in (status, ports, got.get("IMAGE")) if part) or text.strip()}
+    if tool == "slurm":
+        place = got.get("NODELIST(REASON)") or ""
+        why = re.match(r"^\((.*)\)$", place)
+        return {"source": tool, "reason": why.group(1) if why else got.get("ST") or got.get("STATE"), "object": got.get("JOBID"),
+                "text": " ".join(text.split())}
+    return {"source": "ray", "reason": got.get("STATE"), "object": got.get("NODE_ID"), "text": " ".join(text.split())}
+
+
+def _is_events(head: str) -> float:
+    lines = body_lines(head)
+    if any(_table_header(line) for line in lines[:5]):
+        return 0.96
+    if any(_table_header(line) for line in lines) and re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE):
+        return 0.95
+    if lines and lines[0].startswith("No resources found"):
+        return 0.7
+    if sum(1 for line in lines if _DOCKER_EVENT.match(line)) > len(lines) / 2:
+        return 0.9
+    return 0.6 if sum(1 for line in lines if _INSPECT.match(line)) >= 2 else only_failures(head, "kubectl|docker|squeue")
+
+
+# --- ray status ----------------------------------------------------------------------------------------------------------
+
+_USAGE = re.compile(r"^\s*(?P<used>[\d.]+)(?P<u1>[KMGT]?i?B)?/(?P<total>[\d.]+)(?P<u2>[KMGT]?i?B)?\s+(?P<name>\S+)")
+_NODE = re.compile(r"^\s*(?P<count>\d+) (?P<name>\S+)\s*$")
+
+
+def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read `ray status`: used and total of each resource and the nodes, as counters; demands and failures, as events.
+
+    Examples
+    --------
+    >>> sample = ["Active:", " 1 node_a", " 1 node_b", "Total Usage:", " 0.0/1.0 GPU", "Pending Demands:",
+    ...     " {'GPU': 1.0} * 2 (PACK): 1+ pending placement groups"]
+    >>> rows = list(parse_ray_status(sample, Source("ray-status.txt"), Report()))
+    >>> [(row.get("name") or row["reason"], row.get("value")) for _, row in rows]
+    [('gpu_used', 0.0), ('gpu_total', 1.0), ('PendingDemand', None), ('nodes_active', 2.0)]
+    """
+    samples, section, nodes, time, at = Samples(source), "", {}, None, None
+    for line in titled(lines, source, report):
+        text = line.text.strip()
+        stamp = re.search(r"Autoscaler status: (.+?) =*$", text)
+        usage, node = _USAGE.match(line.text), _NODE.match(line.text)
+        if stamp:
+            _nodes(nodes, at, time, samples)
+            nodes, time = {}, date_of(stamp.group(1), source)
+        elif re.match(r"^[A-Z][\w /]*:$", text):
+            section = text[:-1]
+            at = line
+            if section in ("Active", "Pending", "Idle"):
+                nodes.setdefault(section.lower(), 0)
+        elif usage:
+            for what, unit in (("used", "u1"), ("total", "u2")):
+                value = size_bytes(usage[what] + usage[unit]) if usage[unit] else number(usage[what])
+                name = f"{usage['name'].lower()}_{what}"
+                samples.add("counters", {"source": "ray", "name": name, "value": float(value or 0), "line": line.number,
+                                         "time": time}, name)
+        elif node and section in ("Active", "Pending", "Idle"):
+            nodes[section.lower()] += int(node["count"])
+        elif text and not text.startswith(("(no ", "---", "===", "Node status", "Resources")):
+            reason = {"Pending Demands": "PendingDemand", "Demands": "PendingDemand", "Recent failures": "NodeFailure",
+                      "Pending": "NodePending"}.get(section)
+            failed = None if reason else failure(line, "ray", source)
+            if reason:
+                samples.add("events", {"source": "ray", "reason": reason, "text": text, "line": line.number, "time": time})
+            elif failed:
+                yield "tool_errors", failed
+            elif section != "Total Constraints":
+                report.odd("no line of ray status", line.text)
+    _nodes(nodes, at, time, samples)
+    for frame, row in samples.settle(report):
+        if frame == "events":
+            row.pop("moment")
+        yield frame, row
+
+
+def _nodes(nodes: dict[str, int], at: Line | None, time: int | None, samples: Samples) -> None:
+    for name, count in nodes.items():
+        samples.add("counters", {"source": "ray", "name": f"nodes_{name}", "value": float(count), "line": at.number if at
+                                 else None,
+                                 "time": time}, f"nodes_{name}")
+
+
+def _is_ray_status(head: str) -> float:
+    if "Autoscaler status:" in head[:2000]:
+        return 0.97
+    shown = sum(mark in head for mark in ("Node status", "Total Usage:", "Pending Demands:", "Demands:", "Usage:"))
+    return 0.9 if shown >= 2 else only_failures(head, "ray") if "ray" in head else 0.0
+
+
+# --- shell transcripts ---------------------------------------------------------------------------------------------------
+
+_KILL = re.compile(r"^(?:sudo )?(?:kill|pkill|killall|docker (?:kill|stop|rm)|kubectl delete)\b")
+OURS = {"ps", "ss", "netstat", "curl", "nvidia-smi", "rocm-smi", "dmesg", "journalctl", "free", "df", "du", "mount", "top",
+        "pgrep",
+        "kill", "pkill", "killall", "cat", "uptime", "vmstat", "ip", "lspci", "kubectl", "docker", "ray", "squeue"}
+"""Programs whose output a transcript is taken apart for. Lock files (ls, fuser, lslocks) are read together elsewhere."""
+THEIRS = {"fuser", "lslocks", "py-spy", "gdb", "strace", "gstack", "pstack", "ncclras"}
+
+
+@cache
+def _inner() -> tuple[Format, ...]:
+    """Formats that a block of a transcript may have."""
+    own = tuple(entry for entry in FORMATS if entry.kind != "shell")
+    return ps.FORMATS + procfs.FORMATS + net.FORMATS + gpu.FORMATS + kernel.FORMATS + disk.FORMATS + own
+
+
+def _blocks(lines: Iterable[str], report: Report) -> Iterator[tuple[int, str, list[str]]]:
+    """Commands of a transcript: line number, command, and all lines from its prompt on."""
+    at, command, block = 1, "", []
+    for place, line in enumerate(lines, 1):
+        report.lines += 1
+        text = ANSI.sub("", line).rstrip("\r\n")
+        found = PROMPT.match(text)
+        if found:
+            if block:
+                yield at, command, block
+            at, command, block = place, found["command"].strip(), []
+        block.append(text)
+    if block:
+        yield at, command, block
+
+
+def parse_shell(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read a shell transcript: what kills is an event, what the other commands printed goes to the parser of its kind.
+
+    Examples
+    --------
+    >>> sample = ["$ kill -9 2310", "$ ps -o pid,stat,wchan -p 2310", "    PID STAT WCHAN", "   2310 D    uvm_gpu_wait"]
+    >>> [(frame, row.get("reason") or row["state"]) for frame, row in parse_shell(sample, Source("kill.txt"), Report())]
+    [('events', 'Kill'), ('processes', 'D')]
+    """
+    time = None
+    for at, command, block in _blocks(lines, report):
+        said = [text for text in block[1:] if text.strip()]
+        time = next((stamp for stamp in (date_of(text, source) for text in block) if stamp is not None), time)
+        if _KILL.match(command):
+            report.records += 1
+            yield "events", {"source": "shell", "reason": "Kill", "text": command, "line": at, "time": time}
+            for place, text in enumerate(block[1:], at + 1):
+                if text.strip() and re.match(r"^-?(?:\w*sh|kill|pkill|killall|\[\d+\]|docker|Error)\b", text.lstrip("[")):
+                    report.records += 1
+                    yield "events", {"source": "shell", "reason": "KillAnswer", "text": text.strip(), "line": place, "time": time}
+            said = [text for text in said if not re.match(r"^-?(?:\w*sh|kill): ", text)]
+        if said:
+            yield from _hand_on(at, block, source, report)
+
+
+def _hand_on(at: int, block: list[str], source: Source, report: Report) -> Rows:
+    """Give a block to the parser whose format it has."""
+    text = "\n".join(block)
+    score, entry = max(((entry.looks_like(text), entry) for entry in _inner()), key=lambda pair: pair[0])
+    if score < 0.5:
+        report.odd("output of a command that no parser knows", block[0])
+        return
+    inner = Report()
+    for frame, row in entry.parse(block, source, inner):
+        if row.get("line") is not None:
+            row["line"] += at - 1
+        yield frame, row
+    report.records += inner.records
+    report.facts |= inner.facts
+    for reason, count in inner.reasons.items():
+        for sample in inner.samples[reason][:count]:
+            report.odd(reason, sample)
+
+
+def _is_shell(head: str) -> float:
+    commands = [found["command"] for found in map(PROMPT.match, head.splitlines()) if found]
+    programs = {re.sub(r"^(?:(?:sudo|time|timeout \S+) )*", "", command).split(" ")[0] for command in commands}
+    if not programs or programs & THEIRS or any("lock" in command for command in commands):
+        return 0.0
+    if any(_KILL.match(command) for command in commands):
+        return 0.98
+    kinds = programs & OURS
+    if kinds == {"cat"}:
+        return 0.98 if len({command.rsplit("/", 1)[-1] for command in commands}) > 1 else 0.0
+    return 0.98 if len(kinds) > 1 else 0.0
+
+
+def _is_kill(head: str) -> float:
+    """A line such as `kill -9 2310` without a prompt before it."""
+    lines = body_lines(head)
+    return 0.8 if lines and re.match(r"^(?:sudo )?(?:kill|pkill|killall) (?:-\w+ )*\S+$", lines[0]) else 0.0
+
+
+FORMATS = (
+    Format("events", r"events?|kubectl|describe|pods?\b|docker|squeue|nodes", _is_events, parse_events),
+    Format("ray_status", r"ray", _is_ray_status, parse_ray_status),
+    Format("launch", r"launch|\.sh$|cmd|command|start", is_launch, parse_launch),
+    Format("shell", r"kill|shell|transcript|session", lambda head: max(_is_shell(head), _is_kill(head)), parse_shell),
+)

@@ -1,0 +1,433 @@
+"""nvidia-smi (CSV, table, -q, topo) and rocm-smi."""
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+
+from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.snapshot import (
+    Line,
+    Samples,
+    body_lines,
+    command_words,
+    date_of,
+    failure,
+    integer,
+    number,
+    only_failures,
+    share,
+    size_bytes,
+    titled,
+)
+from kit.schema import Row
+
+QUERY = {
+    "index": "gpu", "name": "name", "gpu_name": "name", "pci.bus_id": "bus_id", "gpu_bus_id": "bus_id",
+    "utilization.gpu": "util_percent",
+    "utilization.memory": "mem_util_percent", "memory.used": "mem_used_mib", "memory.total": "mem_total_mib",
+    "power.draw": "power_w",
+    "power.draw.instant": "power_w", "power.draw.average": "power_w", "power.limit": "power_limit_w",
+    "enforced.power.limit": "power_limit_w", "temperature.gpu": "temperature_c", "clocks.current.sm": "sm_clock_mhz",
+    "clocks.sm": "sm_clock_mhz", "pstate": "pstate", "timestamp": "time", "pid": "pid", "process_name": "process",
+    "name_of_process": "process",
+    "used_gpu_memory": "process_mem", "used_memory": "process_mem", "gpu_uuid": "uuid", "uuid": "uuid", "gpu": "gpu"}
+"""Fields of nvidia-smi --help-query-gpu and --help-query-compute-apps, by the column they fill."""
+TEXTS = {"name", "bus_id", "pstate", "process", "uuid", "time"}
+_MISSING = re.compile(r"^\[?(?:N/?A|Not Supported|Not Available|Not Active|Active|Disabled|Enabled|Default|)\]?$", re.IGNORECASE)
+_BROKEN = re.compile(r"ERR!|is lost|Unknown Error|requires reset|fallen off|Insufficient Permissions|Reset Required",
+                     re.IGNORECASE)
+_NO_HANDLE = re.compile(r"[Uu]nable to determine the device handle for "
+                        r"(?:GPU\s?(?P<gpu>\d+)?:?\s*)(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+?)?:? ")
+_TROUBLE = re.compile(r"NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|couldn't communicate with|"
+                      r"[Uu]nable to determine the device handle|GPU is lost|GPU access blocked|No AMD GPUs|"
+                      r"ERROR: ?\d*:? ?(?:Unable|Driver)")
+_HEAD_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|"
+                     r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s")
+_HEAD_2 = re.compile(r"^\|\s*\S+\s+(?P<temp>\d+C|N/A|ERR!)\s+(?P<pstate>P\d+|N/A|"
+                     r"ERR!)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*"
+                     r"(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)")
+_TABLE_PROCESS = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
+                            r"N/A)\s*\|$")
+_VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
+
+
+def _header(text: str) -> list[str] | None:
+    """Names of the fields, units taken off; None where the line is no header of a query."""
+    names = [re.sub(r"\s*\[[^\]]*\]$", "", cell).strip().lower() for cell in text.split(",")]
+    known = sum(name in QUERY or re.match(r"^[a-z]\w*(?:[._][a-z]\w*)+$", name) is not None for name in names)
+    return names if known == len(names) and any(name in QUERY or "remapped" in name or "ecc" in name for name in names) else None
+
+
+def _fields_of_command(title: str | None) -> list[str] | None:
+    found = re.search(r"--query-(?:gpu|compute-apps|remapped-rows)=(\S+)", " ".join(command_words(title)))
+    return found.group(1).strip("'\"").lower().split(",") if found else None
+
+
+def _guessed_header(row: list[str]) -> list[str] | None:
+    """Fields of a CSV line without header, by the units of its cells."""
+    names, seen = [], []
+    for cell in row:
+        unit = re.sub(r"^[\d.]+\s*", "", cell) if re.match(r"^[\d.]+", cell) else cell
+        choices = {"%": ("utilization.gpu", "utilization.memory"), "MiB": ("memory.used", "memory.total"),
+                   "W": ("power.draw", "power.limit"),
+                   "MHz": ("clocks.sm",), "": ("index", "temperature.gpu") if not names else ("temperature.gpu",)}.get(unit)
+        if re.match(r"^P\d+$", cell):
+            choices = ("pstate",)
+        elif choices is None:
+            choices = ("pci.bus_id",) if re.match(r"^[0-9A-Fa-f]{8}:", cell) else ("name",)
+        name = next((name for name in choices if name not in seen), "unknown")
+        names.append(name)
+        seen.append(name)
+    return names if {"memory.used", "utilization.gpu", "power.draw"} & set(names) else None
+
+
+class _Smi:
+    """Reads the forms of nvidia-smi line by line; they may follow one another in one file."""
+
+    def __init__(self, source: Source, report: Report):
+        self.source, self.report = source, report
+        self.samples = Samples(source)
+        self.fields: list[str] | None = None
+        self.title: str | None = None
+        self.ordinal: dict[str, int] = {}
+        self.open: Row | None = None
+        self.path: list[tuple[int, str]] = []
+        self.device: str | None = None
+
+    def is_row(self, line: Line) -> bool:
+        """Whether the line has the cells that a header promised: trouble in a cell is not trouble of the tool."""
+        return self.fields is not None and line.text.count(",") + 1 >= len(self.fields) > 1
+
+    def take(self, line: Line) -> bool:
+        """Take a line; False where it was not understood."""
+        if line.title != self.title:
+            self.title, self.fields = line.title, _fields_of_command(line.title)
+        text = line.text
+        if text.startswith(("|", "+", "=")) or re.match(r"^\w{3} \w{3} +\d+ [\d:]{8} 20\d\d$", text):
+            return self._table(line)
+        header = _header(text)
+        if header:
+            self.fields = header
+            self.samples.table()
+            return True
+        device = re.match(r"^GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)$", text)
+        if device:
+            self.device, self.path, self.fields = device["bus"], [], None
+            self._details(line, {})
+            return True
+        if self.device and " : " in text or self.device and text[:1] == " ":
+            return self._detail(line)
+        if re.match(r"^(?:=+NVSMI|Timestamp|Driver Version|CUDA Version|Attached GPUs)", text):
+            return True
+        return self._values(line)
+
+    def _values(self, line: Line) -> bool:
+        row = [cell.strip() for cell in next(csv.reader([line.text], skipinitialspace=True), [])]
+        if len(row) < 2 and not self.fields:
+            return False
+        fields = self.fields or _guessed_header(row)
+        if not fields:
+            return False
+        if len(row) > len(fields):
+            row = _join_commas(row, fields)
+        if len(row) < len(fields):
+            self.report.odd("line of nvidia-smi is cut", line.text)
+        got = dict(zip(fields, row, strict=False))
+        if "pid" in got:
+            self._process(got, line)
+        else:
+            self._gpu(got, line)
+        return True
+
+    def _process(self, got: dict[str, str], line: Line) -> None:
+        mem = number(got.get("used_gpu_memory") or got.get("used_memory"))
+        about = got.get("gpu_uuid") or got.get("gpu_bus_id")
+        gpu = integer(got.get("index") or got.get("gpu"))
+        self.samples.add("gpu_processes", {"gpu": gpu if gpu is not None else self.ordinal.get(about or ""),
+                                           "pid": integer(got["pid"]),
+                                           "process": got.get("process_name") or got.get("name"), "mem_used_mib": mem,
+                                           "line": line.number, "time": line.time}, (integer(got["pid"]), about))
+
+    def _gpu(self, got: dict[str, str], line: Line) -> None:
+        row: Row = {"line": line.number, "time": line.time}
+        extra: dict[str, str] = {}
+        for name, cell in got.items():
+            column = QUERY.get(name)
+            if _BROKEN.search(cell):
+                row["error"] = row.get("error") or cell.strip("[]")
+            elif column is None:
+                extra[name] = cell
+            elif column == "time":
+                row["time"] = date_of(cell.replace("/", "-"), self.source)
+            elif column == "gpu":
+                row["gpu"] = integer(cell)
+            elif column in TEXTS:
+                row[column] = None if _MISSING.match(cell) else cell
+            else:
+                row[column] = number(cell)
+        about = row.pop("uuid", None) or row.get("bus_id")
+        gpu = row.get("gpu")
+        if gpu is None:
+            gpu = self.ordinal.get(about or "", len(self.ordinal) if about else 0)
+        for known in (about, row.get("bus_id")):
+            if known:
+                self.ordinal.setdefault(known, gpu)
+        row["gpu"] = gpu
+        if "memory.free" in extra and row.get("mem_used_mib") is None and row.get("mem_total_mib") is not None:
+            free = number(extra.pop("memory.free"))
+            row["mem_used_mib"] = None if free is None else row["mem_total_mib"] - free
+        remapped = [f"{name.removeprefix('remapped_rows.')}: {cell}" for name, cell in extra.items() if "remapped" in name]
+        row["remapped_rows"] = ", ".join(remapped) or None
+        self.samples.add("gpus", row, gpu)
+        for name, cell in extra.items():
+            self._counter(name, cell, gpu, row.get("bus_id"), line)
+
+    def _counter(self, name: str, cell: str, gpu: int, bus: str | None, line: Line) -> None:
+        value = {"yes": 1.0, "no": 0.0, "active": 1.0, "not active": 0.0}.get(cell.lower())
+        value = number(cell) if value is None and not cell.lower().startswith("0x") else value
+        if value is not None:
+            labels = f'gpu="{gpu}"' + (f',bus_id="{bus}"' if bus else "")
+            self.samples.add("counters", {"source": "gpu", "name": name, "labels": labels, "value": value, "line": line.number,
+                                          "time": line.time}, (name, labels))
+
+    def _table(self, line: Line) -> bool:
+        first, second, process = (pattern.match(line.text) for pattern in (_HEAD_1, _HEAD_2, _TABLE_PROCESS))
+        versions = _VERSIONS.match(line.text)
+        if versions:
+            self.samples.table()
+            for key in ("driver", "cuda"):
+                if versions[key]:
+                    self.samples.add("host", {"source": "versions", "key": key, "value": versions[key], "line": line.number,
+                                              "time": line.time})
+        elif process:
+            self.samples.add("gpu_processes", {"gpu": int(process["gpu"]), "pid": int(process["pid"]), "process": process["name"],
+                                               "mem_used_mib": number(process["mem"]), "line": line.number, "time": line.time},
+                             (process["gpu"], process["pid"]))
+        elif first:
+            self.open = {"gpu": int(first["gpu"]), "name": first["name"], "bus_id": first["bus"], "line": line.number,
+                         "time": line.time}
+            self.samples.add("gpus", self.open, self.open["gpu"])
+            self.ordinal.setdefault(first["bus"], self.open["gpu"])
+            if "ERR!" in line.text:
+                self.open["error"] = "ERR!"
+        elif second and self.open is not None:
+            got = {"temperature_c": second["temp"], "power_w": second["power"], "power_limit_w": second["limit"],
+                   "mem_used_mib": second["used"], "mem_total_mib": second["total"], "util_percent": second["util"]}
+            self.open |= {name: number(cell) for name, cell in got.items()}
+            self.open["pstate"] = second["pstate"] if second["pstate"].startswith("P") else None
+            if "ERR!" in line.text or "Unknown Error" in line.text:
+                self.open["error"] = "ERR!"
+            self.open = None
+        return True
+
+    def _detail(self, line: Line) -> bool:
+        """A line of nvidia-smi -q, whose sections are told by their indent."""
+        indent = len(line.text) - len(line.text.lstrip())
+        name, colon, value = (part.strip() for part in line.text.strip().partition(" : "))
+        self.path = [(depth, title) for depth, title in self.path if depth < indent]
+        if not colon:
+            self.path.append((indent, name.rstrip(":").strip()))
+            return True
+        section = self.path[-1][1] if self.path else ""
+        self._details(line, {(section, name): value})
+        return True
+
+    def _details(self, line: Line, got: dict[tuple[str, str], str]) -> None:
+        bus = self.device or ""
+        gpu = self.ordinal.setdefault(bus, len(self.ordinal))
+        if not got or self.open is None:
+            self.open = {"gpu": gpu, "bus_id": bus, "line": line.number, "time": line.time}
+            self.samples.add("gpus", self.open, gpu)
+        for (section, name), value in got.items():
+            column = DETAILS.get((section, name)) or DETAILS.get(("", name))
+            if _BROKEN.search(value):
+                self.open["error"] = value.strip("[]")
+            elif column in TEXTS:
+                self.open[column] = None if _MISSING.match(value) else value
+            elif column:
+                self.open[column] = self.open.get(column) if self.open.get(column) is not None else number(value)
+            elif section.startswith("Remapped Rows"):
+                said = f"{name}: {value}"
+                self.open["remapped_rows"] = f"{self.open['remapped_rows']}, {said}" if self.open.get("remapped_rows") else said
+            if column is None and ({title for _, title in self.path} & {"Remapped Rows", "ECC Errors", "Retired Pages",
+                                                                        "Aggregate", "Volatile"}):
+                path = [title for _, title in self.path] + [name]
+                self._counter(" / ".join(path), value, gpu, bus, line)
+
+
+DETAILS = {("", "Product Name"): "name", ("Utilization", "Gpu"): "util_percent", ("Utilization", "GPU"): "util_percent",
+           ("Utilization", "Memory"): "mem_util_percent", ("FB Memory Usage", "Used"): "mem_used_mib",
+           ("FB Memory Usage", "Total"): "mem_total_mib",
+           ("", "Performance State"): "pstate", ("", "GPU Current Temp"): "temperature_c", ("", "Power Draw"): "power_w",
+           ("", "Average Power Draw"): "power_w", ("", "Instantaneous Power Draw"): "power_w",
+           ("", "Current Power Limit"): "power_limit_w",
+           ("", "Power Limit"): "power_limit_w", ("Clocks", "SM"): "sm_clock_mhz"}
+
+
+def _join_commas(row: list[str], fields: list[str]) -> list[str]:
+    """Put a process name that holds commas together again."""
+    place = next((at for at, name in enumerate(fields) if QUERY.get(name) in ("process", "name")), len(fields) - 1)
+    more = len(row) - len(fields)
+    return row[:place] + [", ".join(row[place:place + more + 1])] + row[place + more + 1:]
+
+
+def parse_nvidia_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read nvidia-smi: query CSV (any fields, with or without units and header), the table, -q; and what it says when it fails.
+
+    Examples
+    --------
+    >>> sample = ["index, utilization.gpu [%], memory.used [MiB]", "0, 100 %, 76188 MiB", "1, [N/A], ERR!"]
+    >>> [(row["gpu"], row["util_percent"], row.get("error")) for _, row in parse_nvidia_smi(sample, Source("g.csv"), Report())]
+    [(0, 100.0, None), (1, None, 'ERR!')]
+    """
+    smi = _Smi(source, report)
+    for line in titled(lines, source, report):
+        if not line.text.strip():
+            continue
+        failed = failure(line, "nvidia-smi", source)
+        if _TROUBLE.search(line.text) and not line.text.startswith("|") and not smi.is_row(line):
+            failed = {"tool": "nvidia-smi", "error": failed["error"] if failed else "other", "text": line.text.strip(),
+                      "line": line.number,
+                      "time": line.time}
+            device = _NO_HANDLE.search(line.text)
+            if device and device["gpu"]:
+                smi.samples.add("gpus", {"gpu": int(device["gpu"]), "bus_id": device["bus"], "error": line.text.strip(),
+                                         "line": line.number, "time": line.time}, int(device["gpu"]))
+        if failed and failed["error"] != "permission" or failed and not smi.fields:
+            yield "tool_errors", failed
+        elif not smi.take(line):
+            report.odd("no line of nvidia-smi", line.text)
+    yield from smi.samples.settle(report)
+
+
+def _is_nvidia_smi(head: str) -> float:
+    lines = body_lines(head)
+    if any(_VERSIONS.match(line) or _header(line) and len(line.split(",")) > 1 for line in lines[:6]):
+        return 0.97
+    if any(re.match(r"^=+NVSMI LOG=+|^GPU [0-9A-F]{8}:[0-9A-F]{2}:", line) for line in lines[:12]):
+        return 0.97
+    if any(_TROUBLE.search(line) for line in lines[:5]) and len(lines) < 6:
+        return 0.8
+    if "--query-gpu" in head[:400] or "--query-compute-apps" in head[:400]:
+        return 0.9
+    guessed = [_guessed_header([cell.strip() for cell in line.split(",")]) for line in lines[:10] if line.count(",")]
+    return 0.8 if guessed and all(guessed) else only_failures(head, "nvidia-smi")
+
+
+# --- topo, rocm-smi ------------------------------------------------------------------------------------------------------
+
+_TOPO_ROW = re.compile(r"^\s*(?P<key>GPU\d+|NIC\d+|mlx\w+)\s+(?:(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+)\s+)+")
+
+
+def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read `nvidia-smi topo -m`: a row a device; the key is its name.
+
+    Examples
+    --------
+    >>> sample = ["\\tGPU0\\tGPU1\\tCPU Affinity", "GPU0\\t X \\tNV18\\t0-31"]
+    >>> [(row["key"], row["value"]) for _, row in parse_topo(sample, Source("topo.txt"), Report())]
+    [('header', 'GPU0 GPU1 CPU Affinity'), ('GPU0', 'GPU0 X NV18 0-31')]
+    """
+    for line in titled(lines, source, report):
+        found, text = _TOPO_ROW.match(line.text + " "), " ".join(line.text.split())
+        failed = None if found else failure(line, "nvidia-smi", source)
+        if failed:
+            yield "tool_errors", failed
+        elif found or re.match(r"^(?:GPU0|GPU1)\b", text):
+            report.records += 1
+            yield "host", {"source": "topo", "key": found["key"] if found else "header", "value": text, "line": line.number,
+                           "time": line.time}
+        elif text and not re.match(r"^(?:Legend|X +=|SYS +=|NODE +=|PHB +=|PXB +=|PIX +=|NV# +=|NIC Legend|NIC\d+:)", text):
+            report.odd("no line of nvidia-smi topo", line.text)
+
+
+def _is_topo(head: str) -> float:
+    return 0.97 if any(_TOPO_ROW.match(line + " ") for line in body_lines(head)[:6]) else 0.0
+
+
+ROCM = (
+    ("util_percent", re.compile(r"^GPU use \(%\)")), ("mem_total_mib", re.compile(r"^VRAM Total Memory \(B\)")),
+    ("mem_used_mib", re.compile(r"^VRAM Total Used Memory \(B\)")),
+    ("mem_util_percent", re.compile(r"^GPU Memory (?:Read/Write|Activity)")),
+    ("temperature_c", re.compile(r"^Temperature \(Sensor (?:edge|junction)\)")), ("name", re.compile(r"^Card [Ss]eries")),
+    ("power_w", re.compile(r"^(?:Average Graphics|Current Socket Graphics) Package Power")), ("bus_id", re.compile(r"^PCI Bus")),
+    ("power_limit_w", re.compile(r"^Max Graphics Package Power")))
+_ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
+_ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
+
+
+def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read rocm-smi: the concise table, `--csv`, and the `GPU[0] : name: value` form.
+
+    The table shows memory as a share only, so its rows lack the sizes.
+
+    Examples
+    --------
+    >>> sample = ["GPU  Temp   AvgPwr  SCLK     MCLK     Fan  Perf  PwrCap  VRAM%  GPU%",
+    ...     "0    35.0c  30.0W   800Mhz   1600Mhz  0%   auto  300.0W   12%   99%"]
+    >>> [(row["gpu"], row["util_percent"], row["power_w"]) for _, row in parse_rocm_smi(sample, Source("rocm.txt"), Report())]
+    [(0, 99.0, 30.0)]
+    """
+    samples, fields, rows = Samples(source), None, {}
+    for line in titled(lines, source, report):
+        item, row = _ROCM_ITEM.match(line.text), _ROCM_ROW.match(line.text)
+        failed = failure(line, "rocm-smi", source)
+        if failed:
+            yield "tool_errors", failed
+        elif item:
+            gpu = int(item["gpu"])
+            if gpu not in rows:
+                rows[gpu] = {"gpu": gpu, "line": line.number, "time": line.time}
+                samples.add("gpus", rows[gpu], gpu)
+            _rocm_value(rows[gpu], item["name"], item["value"])
+        elif line.text.startswith("device,"):
+            fields = next(csv.reader([line.text]))
+            samples.table()
+        elif fields and re.match(r"^card\d+,", line.text):
+            cells = next(csv.reader([line.text]))
+            got: Row = {"gpu": int(cells[0][4:]), "line": line.number, "time": line.time}
+            for name, value in zip(fields[1:], cells[1:], strict=False):
+                _rocm_value(got, name, value)
+            samples.add("gpus", got, got["gpu"])
+        elif row:
+            samples.add("gpus", _rocm_table(row) | {"line": line.number, "time": line.time}, int(row["gpu"]))
+        elif re.match(r"^(?:GPU|Device)\s+", line.text):
+            samples.table()
+        elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING", line.text):
+            report.odd("no line of rocm-smi", line.text)
+    yield from samples.settle(report)
+
+
+def _rocm_value(row: Row, name: str, value: str) -> None:
+    column = next((column for column, pattern in ROCM if pattern.match(name)), None)
+    if column in ("name", "bus_id"):
+        row[column] = value.strip() or None
+    elif column in ("mem_total_mib", "mem_used_mib"):
+        size = size_bytes(value.strip())
+        row[column] = None if size is None else size / (1 << 20)
+    elif column and row.get(column) is None:
+        row[column] = number(value)
+
+
+def _rocm_table(found: re.Match[str]) -> Row:
+    words = found["rest"].split()
+    watts = [number(word) for word in words if re.match(r"^[\d.]+W$", word)]
+    shares = [number(word) for word in words if re.match(r"^\d+%$", word)]
+    warm = next((number(word) for word in words if re.match(r"^[\d.]+°?[cC]$", word)), None)
+    clock = next((number(word) for word in words if re.match(r"^[\d.]+M[hH]z$", word)), None)
+    return {"gpu": int(found["gpu"]), "util_percent": shares[-1] if shares else None, "power_w": watts[0] if watts else None,
+            "power_limit_w": watts[-1] if len(watts) > 1 else None, "temperature_c": warm, "sm_clock_mhz": clock}
+
+
+def _is_rocm(head: str) -> float:
+    if re.search(r"ROCm System Management Interface|^GPU\[\d+\]\s*: |^device,.*GPU use|\bVRAM%\s+GPU%", head, re.MULTILINE):
+        return 0.97
+    return only_failures(head, "rocm-smi") if "rocm-smi: " in head else 0.9 if share(body_lines(head), _ROCM_ROW) > 0.6 else 0.0
+
+
+FORMATS = (
+    Format("nvidia_smi", r"nvidia|smi|gpu|remapped", _is_nvidia_smi, parse_nvidia_smi),
+    Format("nvidia_topo", r"topo", _is_topo, parse_topo),
+    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi),
+)

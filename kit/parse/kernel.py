@@ -1,0 +1,152 @@
+"""Kernel messages: dmesg in its forms, journalctl -k."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.records import MONTHS, SECOND_NS, stamp_ns
+from kit.parse.snapshot import body_lines, failure, only_failures, share, titled
+from kit.schema import Row
+
+_MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
+_LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
+_STAMPS = tuple(re.compile(pattern) for pattern in (
+    rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
+    rf"^{_LEVEL}\[(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<y>20\d\d)\] ?(?P<text>.*)$",
+    rf"^{_LEVEL}\[?(?P<y>20\d\d)-(?P<m>\d\d)-(?P<d>\d\d)[T ]{_CLOCK}(?P<z>Z|[+-]\d\d:?\d\d)?\]?:? (?P<text>.*)$",
+    rf"^(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<text>.*)$",
+    rf"^{_LEVEL}\[{_MONTH}\s*(?P<d>\d+) (?P<H>\d\d):(?P<M>\d\d)\] ?(?P<text>.*)$",
+    rf"^{_LEVEL}\[\s*(?P<step>[+-]\d+\.\d+)\] ?(?P<text>.*)$"))
+"""Seconds since boot; `dmesg -T`; `--time-format iso` and journal short-iso; syslog; `dmesg -e`, absolute and step."""
+_JOURNAL = re.compile(r"^(?P<host>[\w.-]+) (?P<unit>kernel|systemd-oomd|earlyoom)(?:\[\d+\])?: (?P<text>.*)$")
+_OTHER_UNIT = re.compile(r"^[\w.-]+ [\w.@/()-]+\[\d+\]: ")
+_BUS = re.compile(r"\b(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7]|\.0x\d)?)\b(?!:\d\d\b)")
+RECORD_CHARS = 1024
+"""Longest kernel record (LOG_LINE_MAX, kernel/printk)."""
+KINDS = (
+    ("xid", re.compile(r"Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?:pid='?(?P<pid>\d+)?[^,]*))?(?:, "
+                       r"name=(?P<process>[^,]+))?")),
+    ("oom_kill", re.compile(r"[Kk]illed process (?P<pid>\d+),? \((?P<process>.+?)\)(?:,| total-vm|$| )")),
+    ("oom_kill", re.compile(r"oom-kill:.*\btask=(?P<process>.+?),pid=(?P<pid>\d+)")),
+    ("oom_kill", re.compile(r"oom_reaper: (?:reaped|unable to reap) (?:process )?(?P<pid>\d+) \((?P<process>.+?)\)")),
+    ("oom_kill", re.compile(r"systemd-oomd.*Killed \S+|Killed \S+ due to memory (?:used|pressure)")),
+    ("oom_invoked", re.compile(r"(?P<process>\S.*?) invoked oom-killer:")),
+    ("hung_task", re.compile(r"task (?P<process>.+?):(?P<pid>\d+) (?:<.*> )?(?:is )?blocked (?:for more than|on)")),
+    ("lockup", re.compile(r"(?:soft|hard) lockup.*?(?:\[(?P<process>.+?):(?P<pid>\d+)\])?$|LOCKUP|rcu:? .*(?:detected stalls|"
+                          r"self-detected stall)")),
+    ("io_page_fault", re.compile(r"IO_PAGE_FAULT|DMAR:.*[Ff]ault|arm-smmu.*fault|iommu.*page fault", re.IGNORECASE)),
+    ("segfault", re.compile(r"^(?P<process>.+?)\[(?P<pid>\d+)\]: segfault at|"
+                            r"traps: (?P<p2>.+?)\[(?P<i2>\d+)\]:? (?:general protection|trap |divide error)")),
+    ("nfs", re.compile(r"\bnfs:|\bNFS:|\bnfs4?[_:].*(?:not responding|timed out|error|failed)|"
+                       r"RPC:.*(?:timed out|timeout)|^lockd:", re.IGNORECASE)),
+    ("storage", re.compile(r"LustreError|\bLNet(?:Error)?:|ceph: .*(?:hung|lost|down)|libceph:.*(?:down|lost)|I/O error|"
+                           r"blk_update_request|nvme.*(?:timeout|reset)")),
+    ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
+    ("ecc", re.compile(r"\bEDAC\b|\bECC\b|Hardware Error|\bmce:|[Rr]ow [Rr]emap|uncorrectable", re.IGNORECASE)),
+    ("amdgpu", re.compile(r"amdgpu.*(?:ring \S+ timeout|GPU reset|reset begin|VM fault|page fault|hang|failed)|amdkfd.*(?:hang|"
+                          r"evict|reset)|kfd.*(?:hang|fail)", re.IGNORECASE)),
+)
+"""Kinds in the order in which they are tried: the first that fits names the line."""
+
+
+def classify(text: str) -> Row:
+    """Name the kind of a message and what it says of process and device.
+
+    Examples
+    --------
+    >>> got = classify("NVRM: Xid (PCI:0000:01:00): 8, pid=3381, name=llama-server, channel 0x00000007")
+    >>> got["kind"], got["xid"], got["bus_id"], got["pid"], got["process"]
+    ('xid', 8, '0000:01:00', 3381, 'llama-server')
+    >>> classify("Memory cgroup out of memory: Killed process 415 (python3) total-vm:1kB")["pid"]
+    415
+    """
+    for kind, pattern in KINDS:
+        found = pattern.search(text[:RECORD_CHARS])
+        if found:
+            got = found.groupdict()
+            pid = got.get("pid") or got.get("i2")
+            bus = got.get("bus")
+            if bus is None and kind in ("io_page_fault", "gpu_lost", "amdgpu", "ecc"):
+                named = _BUS.search(text)
+                bus = named["bus"] if named else None
+            return {"kind": kind, "xid": int(got["xid"]) if got.get("xid") else None, "bus_id": bus,
+                    "pid": int(pid) if pid else None, "process": got.get("process") or got.get("p2")}
+    return {"kind": "other"}
+
+
+def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read kernel messages in every stamp that dmesg and journalctl print; human times are local time of the host.
+
+    Examples
+    --------
+    >>> rows = list(parse_kernel(["[  812.5] nfs: server nas1 not responding"], Source("dmesg.txt"), Report()))
+    >>> [(row["uptime_s"], row["kind"], row["text"]) for _, row in rows]
+    [(812.5, 'nfs', 'nfs: server nas1 not responding')]
+    """
+    base: int | None = None
+    for line in titled(lines, source, report):
+        text = line.text
+        if not text.strip() or re.match(r"^-- |^-- No entries --|^Hint: ", text):
+            continue
+        found = next((match for match in (pattern.match(text) for pattern in _STAMPS) if match), None)
+        failed = None if found else failure(line, "dmesg", source)
+        if failed:
+            yield "tool_errors", failed
+            continue
+        got = found.groupdict() if found else {"text": text}
+        message = got["text"]
+        journal = _JOURNAL.match(message)
+        if journal:
+            message = journal["text"] if journal["unit"] == "kernel" else message
+        elif _OTHER_UNIT.match(message) and not got.get("uptime"):
+            report.odd("line of another service", text)
+            continue
+        time, base = _time(got, source, base)
+        report.records += 1
+        row = {"text": message, "line": line.number, "time": line.time if time is None and not got.get("uptime") else time}
+        row["uptime_s"] = float(got["uptime"]) if got.get("uptime") else None
+        yield "kernel_log", row | classify(message)
+
+
+def _time(got: dict[str, str | None], source: Source, base: int | None) -> tuple[int | None, int | None]:
+    """Time of a stamp, and the time that `dmesg -e` counts its next steps from."""
+    if got.get("step"):
+        base = None if base is None else base + int(float(got["step"]) * SECOND_NS)
+        return base, base
+    if not got.get("d"):
+        return None, base
+    month = MONTHS[got["b"]] if got.get("b") else int(got["m"])
+    time = stamp_ns(source, int(got["y"]) if got.get("y") else None, month, int(got["d"]), got["H"], got["M"], got.get("S")
+                    or "00",
+                    got.get("f"), got.get("z"))
+    return time, time if got.get("S") is None else base
+
+
+_CERTAIN = re.compile(r"NVRM: |oom-kill|invoked oom-killer|Killed process \d+ \(|blocked for more than \d+ seconds|"
+                      r"IO_PAGE_FAULT|segfault at [0-9a-f]+ ip|"
+                      r"nfs: server|Linux version \d|nvidia-modeset|\bkernel: |amdgpu |EDAC |usb \d|systemd\[1\]|"
+                      r"fallen off the bus")
+
+
+def _is_kernel(head: str) -> float:
+    lines = body_lines(head, 60)
+    if not lines:
+        return 0.0
+    strict = [_STAMPS[0], _STAMPS[1], _STAMPS[4], _STAMPS[5]]
+    stamped = max(share(lines, pattern) for pattern in strict)
+    journal = sum(1 for line in lines if re.search(r"\bkernel: ", line)) / len(lines)
+    certain = sum(1 for line in lines if _CERTAIN.search(line))
+    stamped += sum(1 for line in lines if _STAMPS[5].match(line)) / len(lines) if stamped < 1 else 0
+    if journal > 0.5 or (stamped > 0.6 and certain):
+        return 0.96
+    if stamped > 0.8:
+        return 0.85
+    iso = share(lines, _STAMPS[2])
+    if certain >= 0.3 * len(lines) and (iso > 0.6 or all(_CERTAIN.search(line) for line in lines)):
+        return 0.8
+    return only_failures(head, "dmesg|journalctl")
+
+
+FORMATS = (Format("kernel", r"dmesg|kern|journal|syslog", _is_kernel, parse_kernel),)

@@ -1,0 +1,399 @@
+r"""Logs of LLM servers and training launchers: one row a record of frame `log`.
+
+What a line means stands in the grammars (`kit/knowledge/logs`); how a line is taken apart in `kit.parse.records` and
+`kit.parse.bars`. This module keeps what needs memory: which server writes, where the launch stands, which traceback is
+open, which rank a pid is, what time it is.
+
+A sample::
+
+    [2026-02-18 00:28:26 TP6] Load weight begin. avail mem=93.42 GB
+    \rLoading safetensors checkpoint shards: 100% Completed | 64/64 [00:39<00:00,  1.63it/s]
+    [2026-02-18 00:29:07 TP0] DeepGemm is enabled but the scale_fmt of checkpoint is not ue8m0.
+
+Examples
+--------
+>>> from kit.parse.base import Report, Source
+>>> line = "[2026-02-18 00:28:26 TP6] Load weight begin. avail mem=93.42 GB"
+>>> frame, row = next(parse([line], Source("a.log"), Report()))
+>>> row["rank"], row["milestone"], row["phase"], row["fields"]
+(6, 'weights_begin', 'weights', '{"avail_gb": 93.42}')
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from kit.parse import bars, grammar
+from kit.parse.bars import Bar
+from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.records import ANSI, SECOND_NS, Prefix, peel, pieces
+from kit.schema import Row
+
+HEAD_LINES = 4000
+"""Lines that are looked at to tell the server. A launch of eight ranks is told by its first ten; a log that begins with
+the output of a container's entry script by its first hundreds."""
+HEAD_CHARS = 2000
+MATCH_CHARS = 32_768
+"""How much of a record the grammars see; the longest that they know, SGLang's server_args, has about 10 kB."""
+
+_GLUE = re.compile(r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
+                   r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
+                   r"|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d ")
+_BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [")
+_GLUE_SIGNS = ("[20", " pid=", "INFO ", "WARNING ", "ERROR ")
+_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"
+                        r"(?:: ?(?P<message>.*))?$")
+_EXCEPTION_IN_TRACEBACK = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?)(?:: ?(?P<message>.*))?$")
+_TRACEBACK = "Traceback (most recent call last)"
+_INSIDE = ("File \"", "^", "~", "[Previous line repeated", "During handling of the above exception",
+           "The above exception was the direct cause")
+_STACK_LINE = re.compile(r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s|Extension modules:|<no Python frame>"
+                         r"|.* \([^()]*:\d+\)$)")
+_BARE_ID = re.compile(r"^[0-9a-f]{12,64}$")
+_WORD = re.compile(r"\w")
+_CHANGING = re.compile(r"\([^)]*=[^)]*\)")
+_WRITER_RANK = frozenset("rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
+                         "watchdog_failure watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split())
+"""Milestones whose field `rank` is the rank that wrote the record (in others it is the rank that the record is about)."""
+_PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")
+
+
+class _Reader:
+    """State of one log."""
+
+    def __init__(self, source: Source, grammars: grammar.Grammars, server: str | None):
+        self.source, self.server = source, server
+        self.matcher = grammars.matcher(server)
+        self.stage = "init"
+        self.starts: dict[str, int] = {}
+        self.last_ns: int | None = None
+        self.carried_ns: int | None = None
+        self.frames: dict[str, tuple[float, float | None, int | None]] = {}
+        self.open: dict[Any, Prefix] = {}
+        self.last_open: Any = None
+        self.block: str | None = None
+        self.dump: list[str] = []
+        self.dump_lines: list[int] = []
+        self.args_text: str | None = None
+        self.ranks: dict[int, tuple[int, int]] = {}
+
+    # --- splitting ---
+
+    def split(self, piece: str) -> Iterator[tuple[str, Prefix, str, Bar | None]]:
+        """Take a piece between carriage returns apart: raw text, prefix, message, bar."""
+        raw = piece
+        while raw:
+            prefix, text = peel(raw, self.source)
+            bar = self._bar(text)
+            if bar is not None:
+                end = bar.end
+            elif (any(sign in text for sign in _GLUE_SIGNS) and (found := _GLUE.search(text, 1)) is not None
+                  and text[:found.start()].strip()):
+                end = found.start()
+            else:
+                end = len(text)
+            offset = len(raw) - len(text)
+            rest = text[end:]
+            if not rest.strip() or (bar is not None and not bar.closed and _GLUE.match(rest.lstrip()) is None):
+                yield raw.strip(), prefix, text, bar
+                return
+            yield raw[:offset + end].strip(), prefix, text[:end], bar
+            raw = rest.strip()
+
+    def _bar(self, text: str) -> Bar | None:
+        if any(sign in text for sign in _BAR_SIGNS) or text.startswith("Download: ["):
+            return bars.read(text)
+        if text.startswith("...") and self.server in ("llamacpp", None):
+            return bars.dots(text)
+        return None
+
+    # --- rows ---
+
+    def row(self, raw: str, prefix: Prefix, text: str, bar: Bar | None) -> Row:
+        """Classify one record."""
+        message = text.strip()
+        row: Row = {"kind": "progress", "text": message, "raw": raw}
+        fields: dict[str, Any] = dict(prefix.extra)
+        if bar is not None:
+            self._bar_row(row, bar, prefix.stamp, fields)
+        else:
+            self._message_row(row, prefix, text, message, fields)
+            self._time(row, prefix, fields)
+        self._who(row, prefix, fields)
+        _exit(fields)
+        row["fields"] = grammar.to_json(fields)
+        return row
+
+    def _who(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
+        rank, label = prefix.rank, prefix.rank_label
+        code = row.get("milestone")
+        if code in _WRITER_RANK and isinstance(fields.get("rank"), int):
+            known = self.ranks.get(prefix.pid) if prefix.pid is not None else None
+            size = fields.get("nranks", fields.get("world_size", 0))
+            if code in _PID_RANK and prefix.pid is not None and (known is None or size > known[1]):
+                known = self.ranks[prefix.pid] = fields["rank"], size
+            if label is None:
+                rank = known[0] if known is not None and code in _PID_RANK else fields["rank"]
+        elif rank is None and label is None and prefix.pid in self.ranks and prefix.pid is not None:
+            rank = self.ranks[prefix.pid][0]
+        row.update(process=prefix.process, pid=prefix.pid, rank_label=label, rank=rank, node=self.source.node, level=prefix.level,
+                   source=prefix.source)
+        row.setdefault("server", "nccl" if prefix.style == "nccl" else self.server)
+
+    def _time(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
+        if prefix.stamp is not None:
+            self.last_ns = self.carried_ns = prefix.stamp
+            row.update(time=prefix.stamp, time_source="own")
+        elif prefix.uptime_s is not None:
+            fields["uptime_s"] = round(prefix.uptime_s, 6)
+            row.update(time=None, time_source="start")
+        else:
+            row.update(time=self.carried_ns, time_source="none" if self.carried_ns is None else "carried")
+
+    def _bar_row(self, row: Row, bar: Bar, stamp: int | None, fields: dict[str, Any]) -> None:
+        rule = self.matcher.bar(bar.description)
+        key = _CHANGING.sub("", bar.description)  # "(bs=160 avail_mem=8.60 GB)" differs from frame to frame
+        before = self.frames.get(key)
+        begun = before is None or bar.n < before[0] or (bar.elapsed_s or 0.0) < (before[1] or 0.0)
+        anchor = self.last_ns if begun else before[2]
+        if stamp is not None:
+            anchor = stamp - int((bar.elapsed_s or 0) * SECOND_NS)
+        self.frames[key] = bar.n, bar.elapsed_s, anchor
+        moved = begun or bar.n != before[0]
+        done = bar.total is not None and bar.total > 0 and bar.n >= bar.total
+        row.update(kind="progress" if moved else "other", bar=bar.description, bar_kind=rule.kind if rule else "other",
+                   bar_n=bar.n, bar_total=bar.total, bar_elapsed_s=bar.elapsed_s, bar_s_per_item=bar.s_per_item,
+                   phase=rule.phase if rule else None)
+        if rule is not None and rule.kind == "weights" and done:
+            row["phase"] = "post_load"
+            row["milestone"] = "weights_end" if moved else None
+        elif rule is not None and rule.step and bar.n >= 1:
+            row["milestone"] = "train_step"
+            fields["step"] = int(bar.n)
+        if anchor is None or bar.elapsed_s is None:
+            when = self.carried_ns if anchor is None else anchor
+            row.update(time=when, time_source="none" if when is None else "carried")
+        else:
+            row.update(time=anchor + int(bar.elapsed_s * SECOND_NS), time_source="bar" if stamp is None else "own")
+            self.carried_ns = max(self.carried_ns or 0, row["time"])
+
+    def _message_row(self, row: Row, prefix: Prefix, text: str, message: str, fields: dict[str, Any]) -> None:
+        if not message or (not _WORD.search(message) and not message.startswith("***") and self.args_text is None):
+            row["kind"] = "noise"
+            return
+        if self._in_block(row, prefix, text, message, fields):
+            return
+        found = self.matcher.match(message[:MATCH_CHARS], self.stage)
+        error = _EXCEPTION.match(message)
+        if found is not None:
+            self._milestone(row, found, fields, message)
+        elif error is not None:
+            row.update(kind="error", milestone="exception")
+        elif prefix.level in ("ERROR", "CRITICAL"):
+            row["kind"] = "error"
+        elif prefix.style == "nccl" and prefix.level == "WARNING":
+            row.update(kind="symptom", milestone="nccl_warn")
+        elif prefix.peeled is False and _BARE_ID.match(message):
+            row["kind"] = "noise"
+        if error is not None and row["kind"] == "error":
+            fields.setdefault("type", error["type"])
+            fields.setdefault("message", error["message"] or "")
+        if _TRACEBACK in message:
+            self.open[prefix.key] = prefix
+            self.last_open = prefix.key
+            row["kind"] = "error"
+            row.setdefault("milestone", "traceback")
+        elif row.get("milestone") == "pyspy_dump":
+            self.block = "other"
+        elif message.startswith("Fatal Python error"):
+            self.block = "error"
+
+    def _milestone(self, row: Row, found: tuple[grammar.Milestone, dict[str, Any]], fields: dict[str, Any], message: str) -> None:
+        milestone, values = found
+        fields.update(values)
+        row.update(kind=milestone.kind, milestone=milestone.code, phase=milestone.phase)
+        if milestone.grammar not in ("common", self.server):
+            row["server"] = milestone.grammar
+        if milestone.start:
+            count = self.starts.get(milestone.code, 0)
+            self.starts[milestone.code] = count + 1
+            fields["start"] = count
+            self.stage = "init"
+            self.frames.clear()
+        if milestone.ready:
+            self.stage = "ready"
+        elif milestone.http and self.stage != "http":
+            self.stage = "http"
+        self.args_text = message if milestone.args and message.endswith("{") else None
+
+    def _in_block(self, row: Row, prefix: Prefix, text: str, message: str, fields: dict[str, Any]) -> bool:
+        """Lines that continue a block: launch arguments over several lines, a stack dump, a traceback."""
+        if self.args_text is not None and not prefix.peeled:
+            self.args_text += "\n" + message
+            if text == "}":
+                fields.update(grammar.arguments(self.args_text, self.matcher.names))
+                row["milestone"] = "args_end"
+                self.args_text = None
+            return True
+        self.args_text = None
+        if self.block is not None:
+            if not prefix.peeled and _STACK_LINE.match(text):
+                row["kind"] = self.block
+                self.dump.append(text)
+                return True
+            self.block = None
+        key = prefix.key if prefix.key in self.open else self.last_open if not prefix.peeled else None
+        if key not in self.open or _TRACEBACK in message:
+            return False
+        opener = self.open[key]
+        inside = text[:1].isspace() or message.startswith(_INSIDE)
+        if not inside:
+            del self.open[key]
+            error = _EXCEPTION_IN_TRACEBACK.match(message)
+            if error is None:
+                return False
+            found = self.matcher.match(message, self.stage)
+            row.update(kind="error", milestone="exception")
+            if found is not None and found[0].kind == "error":
+                self._milestone(row, found, fields, message)
+            fields.update(type=error["type"], message=error["message"] or "")
+        row["kind"] = "error"
+        if not prefix.peeled:
+            prefix.process, prefix.pid, prefix.rank_label, prefix.rank, prefix.level = (
+                opener.process, opener.pid, opener.rank_label, opener.rank, opener.level)
+        return True
+
+
+_SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
+            "SIGSEGV": 11, "SIGTERM": 15}
+
+
+def _exit(fields: dict[str, Any]) -> None:
+    """Signal of an exit code: -9 and 137 both are SIGKILL (128 + n is the shell's convention, signal(7) the numbers)."""
+    code, name = fields.get("exit_code"), fields.get("signal_name")
+    if isinstance(name, str) and name in _SIGNALS:
+        fields.setdefault("signal", _SIGNALS[name])
+    if isinstance(code, int) and (code < 0 or 128 < code < 160):
+        fields.setdefault("signal", -code if code < 0 else code - 128)
+
+
+def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
+    """Read a log.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Lines without their newline; they may hold carriage returns and colour codes.
+    source : Source
+        Where it comes from; gives year and zone to stamps that have none.
+    report : Report
+        Accounts; `facts` gets ``last_line`` (last record between carriage returns and newlines), ``server`` (None where no
+        grammar knows the log) and ``cut`` (the last record looks cut: a bracket is open).
+    folders : tuple of Path
+        Folders with grammars of the user's own.
+
+    Yields
+    ------
+    tuple of ("log", dict)
+        One row a record, in file order.
+
+    Raises
+    ------
+    kit.errors.KitError
+        A grammar of `folders` is wrong.
+
+    Examples
+    --------
+    >>> report = Report()
+    >>> glued = "  0%|          | 0/23 [00:00<?, ?it/s][2025-03-10 16:21:21 TP1] Capture cuda graph begin."
+    >>> [(row["bar_kind"] if "bar_kind" in row else None, row["phase"]) for _, row in parse([glued], Source("a.log"), report)]
+    [('graph', 'graph_capture'), (None, 'graph_capture')]
+    >>> report.facts["server"], report.records
+    ('sglang', 2)
+    """
+    grammars = grammar.load(folders)
+    stream = iter(lines)
+    head = list(islice(stream, HEAD_LINES))
+    server = grammars.detect(piece for line in head for piece in islice(pieces(line[:HEAD_CHARS]), 3))
+    reader = _Reader(source, grammars, server)
+    report.facts.update(server=server, last_line=None, cut=False)
+    last = None
+    for number, line in enumerate(chain(head, stream), 1):
+        report.lines = number
+        for piece in pieces(line):
+            last = piece
+            for raw, prefix, text, bar in reader.split(piece):
+                row = reader.row(raw, prefix, text, bar)
+                if reader.dump and reader.block is None:
+                    yield from _stacks(reader, source, report)
+                if len(reader.dump) > len(reader.dump_lines):
+                    reader.dump_lines.append(number)
+                row["record"], row["line"] = report.records, number
+                row.setdefault("milestone", None)
+                row.setdefault("phase", None)
+                report.records += 1
+                yield "log", row
+    yield from _stacks(reader, source, report)
+    if last is not None:
+        report.facts["last_line"] = last.strip()
+        report.facts["cut"] = last.count("[") > last.count("]") or last.count("(") > last.count(")")
+
+
+def _stacks(reader: _Reader, source: Source, report: Report) -> Rows:
+    """Stack dumps that a server printed into its log, as rows of frame `stacks`."""
+    from kit.parse.stacks import parse_dump
+
+    lines, numbers = reader.dump, reader.dump_lines
+    reader.dump, reader.dump_lines = [], []
+    if lines:
+        counted = report.lines, report.records
+        for frame, row in parse_dump(lines, source, report):
+            yield frame, {**row, "line": numbers[row.get("line", 1) - 1]}
+        report.lines, report.records = counted
+
+
+_CERTAIN = re.compile(
+    r"^(?:[\w.-]+\s*\| |20\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"  # docker compose, kubectl, journald
+    r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:"
+    r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z_]+\d+)*\] \S"
+    r"|(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d"
+    r"|.*text_generation_(?:launcher|router)|\[(?:\d\d/\d\d/\d{4}-[\d:]+\] \[TRT-LLM|TensorRT-LLM)\]?"
+    r"|\d+\.\d\d\.\d{3}\.\d{3} [IWED] |llama_model_loader: |srv\s+\w+: "
+    r"|[\w.-]+:\d+:\d+ \[\d+\] NCCL |\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+ |\[rank\d+\]:"
+    r"|INFO:\s+(?:Started server process|Application startup|Uvicorn running)"
+    r"|\[aiter\] |Loading (?:safetensors|pt) checkpoint shards:)", re.MULTILINE)
+_STAMPED = re.compile(
+    r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d|\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d|^(?:INFO|WARNING|ERROR)[: ]"
+    r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+", re.MULTILINE)
+_OTHER = re.compile(
+    r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
+    r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"
+    r"|^(?:State|Netid)\s+Recv-Q|^rchar: |^(?:NAME|LAST SEEN|COMMAND)\s|^ {1,20}total\s+used\s+free|^# (?:HELP|TYPE) "
+    r"|^Filesystem\s|^==> ", re.MULTILINE)
+
+
+def looks_like(head: str) -> float:
+    """How sure a text is a server's or launcher's log.
+
+    Examples
+    --------
+    >>> looks_like("(Worker_TP0 pid=201) INFO 04-05 12:01:00 [runner.py:47] Starting to load model"), looks_like("strace: hm")
+    (0.95, 0.1)
+    """
+    sample = ANSI.sub("", head).replace("\r", "\n")
+    first = next((line for line in sample.split("\n") if line.strip()), "")
+    if _OTHER.match(first):
+        return 0.0
+    if _CERTAIN.search(sample):
+        return 0.2 if len(_OTHER.findall(sample)) > len(_CERTAIN.findall(sample)) else 0.95
+    if _OTHER.search(sample):
+        return 0.0
+    if _STAMPED.search(sample):
+        return 0.4
+    return 0.1
+
+
+FORMATS = (Format("log", r"\.log(\.\d+)?$|\.out$|^log|stdout|stderr|server.*\.txt$", looks_like, parse),)

@@ -1,0 +1,384 @@
+r"""Log lines to records: colour codes, carriage returns, glued lines, prefixes, stamps, ranks.
+
+A line of a server log seldom is one message. Progress bars put many frames into one line, several ranks write into it at
+once, and each wrapper on the way (docker compose, kubectl, journald, torchrun, Ray) adds a prefix. This module takes a
+line apart; what the message means is the matter of `kit.parse.log` and of the grammars.
+"""
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+
+from kit.parse.base import Source
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+DAY_NS = 86_400_000_000_000
+SECOND_NS = 1_000_000_000
+LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL", "T": "DEBUG",
+          "WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG", "NOTSET": "DEBUG", "VERSION": "INFO", "ABORT": "ERROR"}
+MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+RANK_WORD = re.compile(r"(ATTN_CP|MOE_DP|PCP|DCP|ATTN_TP|TP|PP|DP|EP|CP)(\d+)")
+MAX_PEELS = 10
+
+
+@dataclass
+class Prefix:
+    """What the prefixes of a record told."""
+
+    stamp: int | None = None
+    certain: bool = False
+    uptime_s: float | None = None
+    process: str | None = None
+    pid: int | None = None
+    rank_label: str | None = None
+    rank: int | None = None
+    level: str | None = None
+    source: str | None = None
+    style: str | None = None
+    peeled: bool = False
+    extra: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str | None, int | None, str | None]:
+        """Who wrote the record: records of one writer share it."""
+        return self.process, self.pid, self.rank_label
+
+
+def pieces(line: str) -> Iterator[str]:
+    r"""Split a line at carriage returns, without colour codes and empty pieces.
+
+    Examples
+    --------
+    >>> list(pieces("\rLoading:   0%| | 0/2 [00:00<?, ?it/s]\rLoading:  50%| | 1/2 [00:01<00:01, 1.00s/it]\r"))
+    ['Loading:   0%| | 0/2 [00:00<?, ?it/s]', 'Loading:  50%| | 1/2 [00:01<00:01, 1.00s/it]']
+    """
+    if "\x1b" in line:
+        line = ANSI.sub("", line)
+    for piece in line.split("\r") if "\r" in line else (line,):
+        if piece and not piece.isspace():
+            yield piece
+
+
+def global_rank(label: str | None, sizes: dict[str, int]) -> int | None:
+    """Turn the rank words of a prefix into the global rank.
+
+    Parameters
+    ----------
+    label : str or None
+        Rank words as printed: ``TP3``, ``PP2 TP1``, ``DP1 TP0 EP0``, ``rank3``.
+    sizes : dict
+        Sizes ``tp``, ``pp``, ``dp`` (1 where missing) and ``dp_attention`` (true where the data-parallel ranks share the
+        tensor-parallel group: SGLang's ``enable_dp_attention``; its TP word counts through all of them then).
+
+    Returns
+    -------
+    int or None
+        None where the label has no rank word.
+
+    Examples
+    --------
+    >>> global_rank("PP2 TP1", {"tp": 2, "pp": 3})
+    5
+    >>> global_rank("DP1 TP4", {"tp": 8, "dp": 2, "dp_attention": 1}), global_rank("DP1 TP3", {"tp": 4, "dp": 2})
+    (4, 7)
+    """
+    if not label:
+        return None
+    plain = re.search(r"(?i)rank[ =]?(\d+)", label)
+    if plain:
+        return int(plain.group(1))
+    words = {name: int(number) for name, number in RANK_WORD.findall(label)}
+    if not words.keys() & {"TP", "PP", "DP", "EP"}:
+        return None
+    tp, pp = max(sizes.get("tp") or 1, 1), max(sizes.get("pp") or 1, 1)
+    inner = words.get("PP", 0) * tp + words.get("TP", words.get("EP", 0) if "DP" not in words else 0)
+    if sizes.get("dp_attention") and "TP" in words:
+        return inner
+    return words.get("DP", 0) * tp * pp + inner
+
+
+def _alone(label: str) -> int | None:
+    """Global rank of a label that one word decides (words are printed for sizes above one only; EP lies within TP)."""
+    words = {name: int(number) for name, number in RANK_WORD.findall(label)}
+    places = [words[name] for name in ("TP", "PP", "DP") if name in words]
+    return places[0] if len(places) == 1 else None
+
+
+# --- stamps ------------------------------------------------------------------------------------------------------------
+
+@lru_cache(maxsize=256)
+def _day_ns(year: int, month: int, day: int) -> int | None:
+    try:
+        return (date(year, month, day).toordinal() - 719_163) * DAY_NS
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _year_of(month: int, day: int, captured_ns: int, offset_s: int) -> int | None:
+    """Year of a date without one: the latest that does not lie more than a day after the capture."""
+    last = datetime(1970, 1, 1) + timedelta(seconds=captured_ns // SECOND_NS + offset_s)
+    limit = (last + timedelta(days=1)).date()
+    for year in range(limit.year, limit.year - 9, -1):
+        try:
+            if date(year, month, day) <= limit:
+                return year
+        except ValueError:
+            continue
+    return None
+
+
+def stamp_ns(source: Source, year: int | None, month: int, day: int, hour: str, minute: str, second: str,
+             fraction: str | None = None, zone: str | None = None) -> int | None:
+    """Make UTC nanoseconds of a stamp; year and zone come from the source where the stamp has none.
+
+    Examples
+    --------
+    >>> captured = stamp_ns(Source("a"), 2026, 1, 1, "00", "10", "00")
+    >>> late = stamp_ns(Source("a", captured_ns=captured), None, 12, 31, "23", "59", "59")
+    >>> (captured - late) / 1e9
+    601.0
+    """
+    if year is None:
+        if source.captured_ns is None:
+            return None
+        year = _year_of(month, day, source.captured_ns, source.offset_s)
+    day_ns = None if year is None else _day_ns(year, month, day)
+    if day_ns is None:
+        return None
+    offset = source.offset_s
+    if zone:
+        digits = zone.replace(":", "")
+        offset = 0 if zone == "Z" else (1 if digits[0] == "+" else -1) * (int(digits[1:3]) * 3600 + int(digits[3:5]) * 60)
+    nanoseconds = int((fraction + "000000000")[:9]) if fraction else 0
+    return day_ns + (int(hour) * 3600 + int(minute) * 60 + int(second) - offset) * SECOND_NS + nanoseconds
+
+
+# --- prefixes ----------------------------------------------------------------------------------------------------------
+
+_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)"
+_DATE = r"(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[ T]"
+_ZONE = r"(?P<z>Z|[+-]\d\d:?\d\d)?"
+_PID = r"(?:\[(?P<pid>\d+)\])?"
+_CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
+_AHEAD = r"(?=[\[(]|20\d\d-|" + _LEVEL + r"\b|Loading |Capturing |Traceback )"
+
+_PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
+    "[": [(style, re.compile(pattern)) for style, pattern in (
+        ("bracket", r"\[" + _DATE + _CLOCK + _ZONE + r"(?P<label>(?: [A-Z][A-Z_]*\d+)*)\] ?"),
+        ("trtllm", r"\[(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)-" + _CLOCK + r"\] ?(?:\[TRT-LLM\] ?)?(?:\[(?P<l>[A-Z])\] ?)?"),
+        ("trtllm", r"\[(?:TensorRT-LLM|TRT-LLM)\](?: ?\[(?P<l>" + _LEVEL + r"|[IWEDV])\])? ?"),
+        ("rank", r"\[(?P<rank_word>[Rr]ank|RANK) ?(?P<rank>\d+)\]:? ?"),
+        ("rank", r"\[(?P<rank_word>default)(?P<rank>\d+)\]: ?"),
+        ("rank", r"\[(?:\d+),(?P<rank>\d+)\]<std(?:out|err)>: ?"),
+        ("torchrun", r"\[(?P<l>[IWEF])(?P<md>\d{3,4}) " + _CLOCK + r"(?: (?P<src>[^\]\s]+?:\d+))?\] ?"),
+        ("kubectl", r"\[pod/[^\]]+\] "),
+        ("level", r"\[(?P<l>" + _LEVEL + r"|[IWEDV])\] ?(?:\[(?P<src>[\w./-]+\.\w+:\d+(?::\w+)?)\] ?)?"),
+        ("source", r"\[(?P<src>[\w./-]+\.(?:py|cpp|cc|cu):\d+(?::\w+)?)\] ?"),
+    )],
+    "(": [("process", re.compile(r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
+                                 r"(?:, ip=[\w.:]+)?\) ?"))],
+    "0": [(style, re.compile(pattern)) for style, pattern in (
+        ("iso", _DATE + _CLOCK + _ZONE + r"(?: std(?:out|err) [FP](?= ))?"
+                r"(?:\s+-\s+|\s*\|\s*|:\s|\s|$)"),
+        ("llamacpp", r"(?P<up>\d+\.\d\d\.\d{3}\.\d{3}) (?P<l>[IWEDT]) "),
+        ("task", r"(?P<task>\d{1,5}): ?" + _AHEAD),
+        ("clock", r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)[.,](?P<f>\d+)(?= )\s+"),
+    )],
+    "a": [(style, re.compile(pattern)) for style, pattern in (
+        ("vllm", r"(?P<l>" + _LEVEL + r") (?P<m>\d\d)-(?P<d>\d\d) " + _CLOCK +
+                 r" (?:\[(?P<src>[^\]\s]+)\]|(?P<src2>[^\]\s]+:\d+)\])(?: |$)"),
+        ("uvicorn", r"(?P<l>" + _LEVEL + r"):\s{1,}"),
+        ("level", r"(?P<l>" + _LEVEL + r")(?: (?P<src>[\w./-]+\.(?:py|cpp|cc|rs):\d+)(?::| --)?)?"
+                  r"(?: - (?P<src2>[\w./-]+\.py:\d+) - |\s+[-|] |\s+)"),
+        ("glog", r"(?P<l>[IWEF])(?P<md>\d{4}) " + _CLOCK + r"\s+(?P<pid>\d+) (?P<src>[^\]\s]+:\d+)\](?: |$)"),
+        ("nccl", r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:(?P<src>[\w./]+:\d+) )?"
+                 r"NCCL (?P<l>INFO|WARN|TRACE|VERSION|ABORT)\s?"),
+        ("journald", r"(?P<mon>" + "|".join(MONTHS) + r") +(?P<d>\d{1,2}) " + _CLOCK + r" \S+ [^\[\]:\s]+" + _PID + ": ?"),
+        ("letter", r"(?P<l>[IWED]) (?=(?:srv|slot|que|main|llama_|load_|init|common_|build|system)\b|llama_|common_)"),
+        ("compose", r"[A-Za-z][\w.-]*\s+\| ?"),
+        ("host", r"(?P<host>[a-z][a-z0-9.-]*): ?" + _AHEAD),
+        ("tgi", r"(?:(?P<process>[\w-]+)(?:\{[^}]*\})?: )?(?P<src>text_generation_\w+(?:::\w+)*)(?:\{[^}]*\})?: "
+                r"(?:(?P<src2>[\w./-]+\.rs:\d+): )?"),
+        ("source", r"(?P<src>[\w.]+\.py:\d+)(?: - | -- |: |\] )"),
+    )],
+}
+
+
+def _apply(found: re.Match[str], style: str, source: Source, prefix: Prefix) -> None:
+    """Take over what one prefix says: the outermost stamp with a zone wins, else the innermost."""
+    got = {name: value for name, value in found.groupdict().items() if value is not None}
+    if "l" in got:
+        prefix.level = LEVELS.get(got["l"], got["l"])
+    if "src" in got or "src2" in got:
+        prefix.source = got.get("src2") or got["src"]
+    if "pid" in got:
+        prefix.pid = int(got["pid"])
+    if "host" in got and style == "nccl":
+        prefix.source = got.get("src", "NCCL")
+        prefix.extra["host"] = got["host"]
+        if "dev" in got:
+            prefix.extra["device"] = int(got["dev"])
+    if "process" in got:
+        _process(got["process"], prefix)
+    if "rank" in got:
+        prefix.rank = int(got["rank"])
+        prefix.rank_label = f"{got.get('rank_word', 'rank').lower()}{got['rank']}"
+        if got.get("rank_word") == "default" and (source.node or 0) > 0:
+            prefix.rank = None  # torchrun's default{n} is the local rank
+    if got.get("label"):
+        prefix.rank_label = got["label"].strip()
+        prefix.rank = _alone(prefix.rank_label)
+    if "up" in got:
+        minutes, seconds, milli, micro = got["up"].split(".")
+        prefix.uptime_s = int(minutes) * 60 + int(seconds) + int(milli) / 1e3 + int(micro) / 1e6
+    if "H" in got:
+        _stamp(got, source, prefix)
+    if style not in ("compose", "host", "kubectl", "task", "level", "source", "rank", "uvicorn", "letter"):
+        prefix.style = style if style not in ("iso", "journald") or prefix.style is None else prefix.style
+    prefix.peeled = True
+
+
+def _stamp(got: dict[str, str], source: Source, prefix: Prefix) -> None:
+    if prefix.certain:
+        return
+    year = int(got["y"]) if "y" in got else None
+    if "md" in got:
+        month, day = int(got["md"][:-2]), int(got["md"][-2:])
+    elif "d" in got:
+        month, day = MONTHS[got["mon"]] if "mon" in got else int(got["m"]), int(got["d"])
+    elif source.captured_ns is not None:
+        last = datetime(1970, 1, 1) + timedelta(seconds=source.captured_ns // SECOND_NS + source.offset_s)
+        year, month, day = last.year, last.month, last.day
+    else:
+        return
+    stamp = stamp_ns(source, year, month, day, got["H"], got["M"], got["S"], got.get("f"), got.get("z"))
+    if stamp is not None and "d" not in got and "md" not in got and stamp > source.captured_ns:
+        stamp -= DAY_NS
+    if stamp is not None:
+        prefix.stamp, prefix.certain = stamp, "z" in got
+
+
+def _process(name: str, prefix: Prefix) -> None:
+    prefix.process = name
+    if name.lower().startswith("worker"):
+        words = RANK_WORD.findall(name)
+        if words:
+            prefix.rank_label = " ".join(word + number for word, number in words)
+            prefix.rank = _alone(prefix.rank_label)
+
+
+def peel(text: str, source: Source) -> tuple[Prefix, str]:
+    """Take all prefixes off a record.
+
+    Parameters
+    ----------
+    text : str
+        Record without colour codes.
+    source : Source
+        For stamps without year or zone.
+
+    Returns
+    -------
+    tuple of (Prefix, str)
+        What the prefixes told, and the message with its leading blanks.
+
+    Examples
+    --------
+    >>> prefix, text = peel("sglang-1  | [2026-01-29 13:12:37 PP2 TP1] Load weight begin.", Source("server.log"))
+    >>> prefix.rank_label, prefix.rank, text
+    ('PP2 TP1', None, 'Load weight begin.')
+    >>> prefix, text = peel("(Worker_TP0_EP0 pid=1700) INFO 03-11 05:00:00 [runner.py:47] Starting", Source("server.log"))
+    >>> prefix.process, prefix.pid, prefix.rank, prefix.level, text
+    ('Worker_TP0_EP0', 1700, 0, 'INFO', 'Starting')
+    """
+    prefix = Prefix()
+    for _ in range(MAX_PEELS):
+        rest = text.lstrip(" \t")
+        if not rest:
+            break
+        first = rest[0]
+        if first == "{":
+            inner = _json_line(rest.rstrip(), source, prefix)
+            if inner is None:
+                break
+            text = inner
+            continue
+        if first == "-" and rest.startswith("- "):  # "stamp - INFO - message"
+            rest, first = rest[2:], rest[2:3]
+            if not prefix.peeled or not first:
+                break
+        kinds = _PATTERNS.get("0" if first.isdigit() else "a" if first.isalpha() else first, ())
+        matches = ((style, pattern.match(rest)) for style, pattern in kinds)
+        style, found = next(((style, found) for style, found in matches if found is not None), ("", None))
+        if found is None:
+            break
+        _apply(found, style, source, prefix)
+        text = rest[found.end():]
+    _trailing_rank(text, prefix)
+    return prefix, text
+
+
+_SHARD_RANK = re.compile(r"(?:^|\s)rank=(\d+)\s*$")
+_C10D_RANK = re.compile(r"^(?:\[[^\]]*?\b)?Rank (\d+)\]?")
+
+
+def _trailing_rank(text: str, prefix: Prefix) -> None:
+    """TGI puts the rank behind the message, c10d in front of it: ``[Rank 3] Watchdog…``, ``[PG ID 0 … Rank 3]``."""
+    if prefix.rank is not None or prefix.rank_label is not None:
+        return
+    found = None
+    if "rank=" in text and prefix.style in ("tgi", None):
+        found = _SHARD_RANK.search(text)
+    elif prefix.style in ("torchrun", "glog") and "Rank " in text:
+        found = _C10D_RANK.match(text)
+    if found is not None:
+        prefix.rank, prefix.rank_label = int(found.group(1)), f"rank{found.group(1)}"
+
+
+_ISO = re.compile(_DATE + _CLOCK + _ZONE)
+
+
+def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
+    """Message of a JSON line (container runtime, TGI --json-output, llama.cpp), or None where it is no log line."""
+    if not text.endswith("}"):
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    nested = data.get("fields") if isinstance(data.get("fields"), dict) else {}
+    messages = (place.get(key) for place in (data, nested) for key in ("log", "message", "msg"))
+    message = next((value for value in messages if isinstance(value, str)), None)
+    if message is None:
+        return None
+    when = next((data[key] for key in ("time", "timestamp", "ts", "@timestamp", "asctime") if key in data), None)
+    if isinstance(when, (int, float)) and not isinstance(when, bool) and when > 1e8 and not prefix.certain:
+        scale = 1 if when > 1e17 else 1_000 if when > 1e14 else 1_000_000 if when > 1e11 else SECOND_NS
+        prefix.stamp, prefix.certain = int(when * scale), True
+    elif isinstance(when, str) and (found := _ISO.match(when)) is not None:
+        _stamp({name: value for name, value in found.groupdict().items() if value is not None}, source, prefix)
+    level = str(data.get("level") or data.get("levelname") or data.get("severity") or "").upper()
+    prefix.level = LEVELS.get(level, level) or prefix.level
+    name = next((str(data[key]) for key in ("function", "target", "logger", "name") if data.get(key)), None)
+    prefix.source = name or prefix.source
+    span = data.get("span") if isinstance(data.get("span"), dict) else {}
+    rank = nested.get("rank", span.get("rank"))
+    if isinstance(rank, int):
+        prefix.rank, prefix.rank_label = rank, f"rank{rank}"
+    prefix.process = str(span["name"]) if span.get("name") else prefix.process
+    prefix.peeled = True
+    if "function" in data:  # llama.cpp of 2024: the rest of the keys is the rest of the message
+        prefix.style = "llamacpp"
+        used = ("timestamp", "level", "function", "line", "message", "msg", "tid")
+        message += "".join(f" {key}={value}" for key, value in data.items()
+                           if key not in used and isinstance(value, (str, int, float)))
+    elif str(name or "").startswith("text_generation"):
+        prefix.style = "tgi"
+    return message.rstrip("\n")

@@ -1,0 +1,357 @@
+"""The sampler's JSON lines (kit/capture/sampler_script.py): processes, threads, descriptors, sockets and host, once an interval.
+
+Threads that did not change since the sample before are not printed again; they are carried forward here, so that every
+sample has a row for each thread. A sample whose `done` line is missing was cut: its processes are given, its threads are
+not, for they may be stale.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kit.parse.base import Format, Report, Source
+from kit.parse.procfs import MEMINFO
+from kit.parse.syscall_names import syscall_name
+from kit.schema import Row
+
+HEAD_MARK = '"format":"stallkit-sampler"'
+STATES = frozenset("RSDTtZXxIKWP")
+MEMORY_NAMES = MEMINFO | {"AnonPages": "anon", "Dirty": "dirty", "Writeback": "writeback"}
+LOAD_NAMES = ("load1", "load5", "load15", "running", "tasks")
+NOT_RECORDED = "[not recorded]"
+
+Line = dict[str, Any]
+
+
+class _Reader:
+    """State while reading: the head, the current sample, threads as last printed."""
+
+    def __init__(self, source: Source, report: Report):
+        self.source, self.report = source, report
+        self.hz, self.machine = 100, "x86_64"
+        self.moment: int | None = None
+        self.time: int | None = None
+        self.threads: dict[int, dict[int, tuple[int, list]]] = {}
+        self.present: list[int] = []
+        self.roots: set[int] = set()
+        self.commands: dict[int, str] = {}
+        self.started: set[int] = set()
+        self.refused: set[tuple[int, str]] = set()
+        self.open = False
+        self.kinds: dict[str, Callable[[Line, int], Iterator[tuple[str, Row]]]] = {
+            "head": self.head,
+            "sample": self.sample,
+            "proc": self.process,
+            "threads": self.thread_rows,
+            "fds": self.descriptors,
+            "gone": self.gone,
+            "sockets": self.sockets,
+            "host": self.host,
+            "env": self.environment,
+            "done": self.done,
+            "end": self.end,
+        }
+
+    def base(self, line: int) -> Row:
+        return {"time": self.time, "moment": self.moment, "line": line}
+
+    def head(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        self.hz = int(entry.get("hz") or 100)
+        self.machine = entry.get("machine") or "x86_64"
+        self.roots = set(entry.get("roots") or ())
+        self.report.facts.update({key: entry.get(key) for key in ("interval_s", "samples", "roots", "uid", "cpus")})
+        for key in ("machine", "kernel", "cpus"):
+            if entry.get(key) is not None:
+                yield (
+                    "host",
+                    {"source": "uname", "key": key, "value": str(entry[key]), "line": line, "time": entry.get("wall_ns")},
+                )
+
+    def sample(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        if self.open:
+            self.report.odd("sample without its end", f"sample {self.moment}")
+        self.moment, self.time, self.present, self.open = int(entry["n"]), entry.get("wall_ns"), [], True
+        yield from ()
+
+    def process(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        pid, status = int(entry["pid"]), entry.get("status") or {}
+        self.present.append(pid)
+        command = entry.get("cmd")
+        if command:
+            self.commands[pid] = " ".join(command)
+        utime, stime = entry["utime"] / self.hz, entry["stime"] / self.hz
+        yield (
+            "processes",
+            {
+                **self.base(line),
+                "pid": pid,
+                "ppid": entry.get("ppid"),
+                "state": _state(entry.get("state")),
+                "comm": entry.get("comm"),
+                "cmdline": self.commands.get(pid),
+                "user": _owner(status.get("Uid")),
+                "threads": entry.get("threads"),
+                "fds": entry.get("fds"),
+                "start_ticks": entry.get("start"),
+                "utime_s": utime,
+                "stime_s": stime,
+                "cpu_s": round(utime + stime, 6),
+                "vsize_bytes": entry.get("vsize"),
+                "rss_bytes": entry.get("rss"),
+                "rss_anon_bytes": status.get("RssAnon"),
+                "rss_file_bytes": status.get("RssFile"),
+                "rss_shmem_bytes": status.get("RssShmem"),
+                "swap_bytes": status.get("VmSwap"),
+                "voluntary_switches": status.get("voluntary_ctxt_switches"),
+                "nonvoluntary_switches": status.get("nonvoluntary_ctxt_switches"),
+                "wchan": entry.get("wchan"),
+                "tracer_pid": status.get("TracerPid"),
+                "cgroup": entry.get("cgroup"),
+                "tool": "sampler",
+            },
+        )
+        io = entry.get("io")
+        if io:
+            yield (
+                "io",
+                {
+                    **self.base(line),
+                    "pid": pid,
+                    "rchar_bytes": io.get("rchar"),
+                    "wchar_bytes": io.get("wchar"),
+                    "read_calls": io.get("syscr"),
+                    "write_calls": io.get("syscw"),
+                    "read_bytes": io.get("read_bytes"),
+                    "write_bytes": io.get("write_bytes"),
+                },
+            )
+        if command and pid in self.roots and pid not in self.started:
+            self.started.add(pid)
+            yield "commands", {"time": self.time, "text": self.commands[pid], "program": _program(command), "line": line}
+        if entry.get("denied"):
+            self.report.facts.setdefault("denied", sorted(entry["denied"]))
+            yield from self._refused(pid, line, "permission", f"not permitted to read {', '.join(entry['denied'])}")
+        if entry.get("hung"):
+            yield from self._refused(pid, line, "timeout", "reading its command line hung: a thread holds the memory map's lock")
+
+    def _refused(self, pid: int, line: int, error: str, text: str) -> Iterator[tuple[str, Row]]:
+        """One row for each process and reason, not one a sample."""
+        if (pid, error) not in self.refused:
+            self.refused.add((pid, error))
+            yield "tool_errors", {"time": self.time, "tool": "sampler", "pid": pid, "error": error, "text": text, "line": line}
+
+    def thread_rows(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        kept = self.threads.setdefault(int(entry["pid"]), {})
+        if entry.get("all"):
+            kept.clear()
+        for tid in entry.get("ended") or ():
+            kept.pop(tid, None)
+        for row in entry["rows"]:
+            kept[row[0]] = (line, row)
+        yield from ()
+
+    def _thread(self, pid: int, line: int, row: list) -> Row:
+        tid, state, utime, stime, processor, wchan, call, arguments, comm, run, wait, slices = row
+        name = syscall_name(int(call), self.machine) if call and call.isdigit() else "running" if call == "running" else None
+        return {
+            **self.base(line),
+            "pid": pid,
+            "tid": tid,
+            "comm": comm,
+            "state": _state(state),
+            "wchan": wchan,
+            "syscall": name,
+            "syscall_args": arguments,
+            "utime_s": utime / self.hz,
+            "stime_s": stime / self.hz,
+            "cpu_s": round((utime + stime) / self.hz, 6),
+            "processor": processor,
+            "tool": "sampler",
+            "run_s": None if run is None else run / 1e9,
+            "wait_s": None if wait is None else wait / 1e9,
+            "slices": slices,
+        }
+
+    def descriptors(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        for fd, mode, target in entry["rows"]:
+            deleted = target.endswith(" (deleted)")
+            yield (
+                "fds",
+                {
+                    **self.base(line),
+                    "pid": entry["pid"],
+                    "fd": fd,
+                    "mode": mode,
+                    "deleted": deleted,
+                    "target": target[: -len(" (deleted)")] if deleted else target,
+                },
+            )
+
+    def gone(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        pid = int(entry["pid"])
+        self.threads.pop(pid, None)
+        yield (
+            "processes",
+            {
+                **self.base(line),
+                "pid": pid,
+                "state": "X",
+                "comm": entry.get("comm"),
+                "cmdline": self.commands.pop(pid, None),
+                "tool": "sampler",
+            },
+        )
+
+    def sockets(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        for protocol, state, receive, send, here, port, there, peer, pid, fd, comm in entry["rows"]:
+            yield (
+                "sockets",
+                {
+                    **self.base(line),
+                    "protocol": protocol,
+                    "state": state,
+                    "recv_q": receive,
+                    "send_q": send,
+                    "local_address": here,
+                    "local_port": port,
+                    "peer_address": there,
+                    "peer_port": peer,
+                    "pid": pid,
+                    "process": comm,
+                    "fd": fd,
+                },
+            )
+
+    def host(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        memory = entry.get("memory") or {}
+        for key, value in memory.items():
+            if key in MEMORY_NAMES:
+                yield "host_memory", {**self.base(line), "name": MEMORY_NAMES[key], "value_bytes": value}
+        if "MemTotal" in memory and "MemAvailable" in memory:
+            yield "host_memory", {**self.base(line), "name": "used", "value_bytes": memory["MemTotal"] - memory["MemAvailable"]}
+        if "SwapTotal" in memory and "SwapFree" in memory:
+            yield "host_memory", {**self.base(line), "name": "swap_used", "value_bytes": memory["SwapTotal"] - memory["SwapFree"]}
+        for name, value in zip(LOAD_NAMES, entry.get("load") or (), strict=False):
+            yield "counters", {**self.base(line), "source": "loadavg", "name": name, "value": value}
+        for name, numbers in (entry.get("pressure") or {}).items():
+            resource, _, share = name.partition(" ")
+            for key, value in numbers.items():
+                yield (
+                    "counters",
+                    {**self.base(line), "source": "pressure", "name": f"{share}_{key}", "labels": resource, "value": value},
+                )
+        for file, value in (entry.get("cgroup") or {}).items():
+            numbers = value if isinstance(value, dict) else {file: value}
+            for name, number in numbers.items():
+                yield "counters", {**self.base(line), "source": "cgroup", "name": name, "labels": file, "value": _number(number)}
+
+    def environment(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        for name, value in entry["vars"].items():
+            yield (
+                "host",
+                {
+                    "time": self.time,
+                    "source": "environ",
+                    "pid": entry["pid"],
+                    "key": name,
+                    "line": line,
+                    "value": NOT_RECORDED if value is None else value,
+                },
+            )
+
+    def done(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        self.open = False
+        self.report.facts["samples_read"] = self.report.facts.get("samples_read", 0) + 1
+        for pid in self.present:
+            for at, row in self.threads.get(pid, {}).values():
+                yield "threads", self._thread(pid, at, row)
+
+    def end(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        self.report.facts["end"] = entry.get("why")
+        yield from ()
+
+
+def _state(letter: str | None) -> str | None:
+    return letter if letter in STATES else None
+
+
+def _owner(uids: object) -> str | None:
+    """Real user id of the Uid line: the number, for names are the host's own affair."""
+    words = str(uids).split() if uids is not None else []
+    return words[0] if words else None
+
+
+def _number(value: object) -> float | None:
+    """A cgroup value; infinity for `max`, which means no limit."""
+    try:
+        return float("inf") if value == "max" else float(str(value))
+    except ValueError:
+        return None
+
+
+def _program(argv: list[str]) -> str | None:
+    """First word, or the module after `python -m`, or the script that Python runs."""
+    words = argv[0].split() if len(argv) == 1 else argv
+    if not words:
+        return None
+    first = words[0].rsplit("/", 1)[-1]
+    if first.startswith("python") and len(words) > 1:
+        if words[1] == "-m" and len(words) > 2:
+            return words[2]
+        return words[1].rsplit("/", 1)[-1] if not words[1].startswith("-") else first
+    return first
+
+
+def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tuple[str, Row]]:
+    r"""Read the sampler's lines.
+
+    Yields
+    ------
+    tuple of (str, dict)
+        Rows of processes, threads, io, fds, sockets, host_memory, counters, host and commands; `moment` is the number of
+        the sample, `time` its wall clock. A process that vanished has one row in state X.
+
+    Examples
+    --------
+    >>> sample = ['{"k":"head","format":"stallkit-sampler","version":1,"hz":100,"machine":"x86_64","roots":[7]}',
+    ...     '{"k":"sample","n":0,"wall_ns":1000}',
+    ...     '{"k":"threads","n":0,"pid":7,"all":true,"rows":[[7,"S",5,1,0,"futex_do_wait","202","0x1",'
+    ...     '"python",900,10,3]]}',
+    ...     '{"k":"proc","n":0,"pid":7,"state":"S","comm":"python","utime":5,"stime":1}', '{"k":"done","n":0}']
+    >>> for frame, row in parse(sample, Source("raw/sampler.jsonl"), Report()):
+    ...     if frame != "host":
+    ...         print(frame, row["pid"], row["state"], row["cpu_s"], row.get("syscall"))
+    processes 7 S 0.06 None
+    threads 7 S 0.06 futex
+    """
+    reader = _Reader(source, report)
+    bad = None
+    for number, line in enumerate(lines, 1):
+        report.lines = number
+        if not line.strip():
+            continue
+        if bad is not None:
+            report.odd("line that is no sampler record", bad)
+            bad = None
+        try:
+            entry = json.loads(line)
+            rows = list(reader.kinds[entry["k"]](entry, number))
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            bad = line
+            continue
+        report.records += 1
+        yield from rows
+    if bad is not None or reader.open:
+        report.facts["cut"] = True
+        report.odd("the last sample is cut", bad or f"sample {reader.moment}")
+
+
+def looks_like(head: str) -> float:
+    """Certain where the first line is the sampler's head."""
+    first = head.lstrip().split("\n", 1)[0]
+    return 1.0 if HEAD_MARK in first.replace('": "', '":"') else 0.0
+
+
+FORMATS = (Format("sampler", r"sampler.*\.jsonl$", looks_like, parse),)

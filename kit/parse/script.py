@@ -1,0 +1,93 @@
+"""Launch scripts and command lines."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kit.parse.base import Report, Rows, Source
+from kit.parse.records import ANSI
+
+WRAPPERS = {"sudo", "nohup", "exec", "env", "time", "setsid", "nice", "stdbuf", "numactl", "taskset", "timeout", "ionice",
+            "command", "chrt"}
+"""Programs that only start another one."""
+_ASSIGNS = re.compile(r"^[A-Za-z_]\w*=")
+_SHELL_WORDS = re.compile(r"^(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
+                          r"wait|mkdir|export|"
+                          r"unset|read|return|exit|function|local|\{|\}|\[\[?|true|rm|cp|mv|tee|kill|pkill)\b")
+_STARTS = re.compile(r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|vllm serve|sglang serve|python[\d.]* -m |torchrun|"
+                     r"deepspeed|accelerate launch|llama-server|"
+                     r"text-generation-launcher|trtllm-serve|mpirun|srun|ray start|tritonserver|singularity exec|apptainer exec|"
+                     r"python[\d.]* (?:-u )?\S+\.py|kubectl apply|sbatch|uvicorn|helm (?:install|upgrade)|"
+                     r"kubectl (?:run|create)|nerdctl run)")
+
+
+def program_of(command: str) -> str | None:
+    """First word that is a program of its own, or the module after `python -m`, or the script that python runs.
+
+    Examples
+    --------
+    >>> program_of("CUDA_VISIBLE_DEVICES=0 nohup python3 -m sglang.launch_server --tp 8")
+    'sglang.launch_server'
+    >>> program_of("numactl --cpunodebind=0 /usr/bin/vllm serve org/m"), program_of("docker run -d vllm/vllm-openai")
+    ('vllm', 'docker')
+    """
+    words = command.split()
+    while words and (_ASSIGNS.match(words[0]) or words[0] in WRAPPERS or words[0].startswith("-")
+                     or re.fullmatch(r"\d+[smh]?", words[0])):
+        words.pop(0)
+    if not words:
+        return None
+    program = words[0].rsplit("/", 1)[-1]
+    if re.fullmatch(r"python[\d.]*", program):
+        for place, word in enumerate(words[1:], 1):
+            if word == "-m" and place + 1 < len(words):
+                return words[place + 1]
+            if not word.startswith("-"):
+                return word
+    return program
+
+
+def parse_launch(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read a launch script or a command line: a row a command, continued lines joined; comments are left out.
+
+    Examples
+    --------
+    >>> sample = ["#!/bin/bash", "export NCCL_DEBUG=INFO", "vllm serve org/m \\\\", "  --port 8001"]
+    >>> [(row["program"], row["text"]) for _, row in parse_launch(sample, Source("launch.sh"), Report())]
+    [('export', 'export NCCL_DEBUG=INFO'), ('vllm', 'vllm serve org/m --port 8001')]
+    """
+    pending, at = [], None
+    for place, line in enumerate(lines, 1):
+        report.lines += 1
+        text = re.sub(r"^\$ ", "", ANSI.sub("", line).strip())
+        if not pending and (not text or text.startswith("#")):
+            continue
+        at = at or place
+        if text.endswith("\\"):
+            pending.append(text[:-1].strip())
+            continue
+        if not text.startswith("#"):
+            pending.append(text)
+        command = " ".join(part for part in pending if part)
+        if command:
+            report.records += 1
+            yield "commands", {"text": command, "program": program_of(command), "line": at}
+        pending, at = [], None
+    if pending:
+        report.odd("the last command is cut", pending[-1])
+        yield "commands", {"text": " ".join(pending), "program": program_of(" ".join(pending)), "line": at}
+
+
+def is_launch(head: str) -> float:
+    """Score of a head as a launch script or command line."""
+    if re.match(r"^#! ?/\S*(?:sh|env)\b", head):
+        return 0.95
+    joined = re.sub(r"\\\s*\n", " ", head)
+    lines = [text for text in (re.sub(r"^\$ ", "", line.strip()) for line in joined.splitlines()[:100]) if text
+             and not text.startswith("#")]
+    started = [line for line in lines if _STARTS.search(" " + line[:200]) and re.match(r"^[\w./$({\"-]", line)
+               and not re.match(r"^\d|^\S+ +\d+ ", line) and not re.search(r"\b(?:INFO|WARNING|ERROR)\b", line[:80])]
+    plain = [line for line in lines if line in started or _ASSIGNS.match(line) or _SHELL_WORDS.match(line)]
+    if not started:
+        return 0.0
+    return 0.85 if len(plain) >= 0.7 * len(lines) else 0.5 if len(plain) >= 0.5 * len(lines) else 0.0

@@ -1,0 +1,281 @@
+"""What the snapshot parsers share: lines with their title, numbers as tools print them, samples, tools that failed.
+
+A snapshot file is the output of one command or several, typed or looped: it may hold `$ command` lines, `==> path <==`
+headers, `date` lines between samples, colour codes, CRLF ends, and an error message where output was hoped for.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kit.parse.base import Report, Rows, Source
+from kit.parse.records import ANSI, MONTHS, stamp_ns
+from kit.schema import Row
+
+TOOLS = ("cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
+         "killall|kubectl|"
+         "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
+         "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget")
+PROMPT = re.compile(r"^\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#]*)?\]?\s?|(?:bash|sh)-[\d.]+)[$#%] |\$ "
+                    rf"|[#%>+] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$")
+"""A shell prompt with the command after it."""
+HEADER = re.compile(r"^==> (?P<path>.+) <==\s*$")
+PATH_PREFIX = re.compile(r"^(?P<path>/(?:proc|sys)/[\w./*-]+):(?P<rest>.*)$")
+"""What `grep -H` writes before a line, and `ls` before a folder."""
+LINE_CHARS = 8192
+"""Longest line that is looked at. Longer ones stand in no table; a command line of ps may lose its end."""
+UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50, "E": 1 << 60}
+_TOO_LONG = re.compile(r"\d{21}")
+_SIZE = re.compile(r"^(\d+(?:[.,]\d+)?)\s*([BKMGTPE]?)(?:i?B?)$", re.IGNORECASE)
+_CLOCK = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)$")
+_DATE = re.compile(r"^[#=\-* ]*(?:\w{3} (?P<mon>\w{3})\s+(?P<d>\d{1,2}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: [AP]M)? "
+                   r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
+                   r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$")
+_FAILURES = (
+    ("not_found", re.compile(r"command not found|: not found$|No such file or directory")),
+    ("permission", re.compile(r"[Pp]ermission denied|Operation not permitted|Insufficient Permissions|must be root|"
+                              r"are you root")),
+    ("no_process", re.compile(r"No such process|process ID .*(?:does not exist|not found)")),
+    ("version", re.compile(r"version mismatch", re.IGNORECASE)),
+    ("timeout", re.compile(r"^(?:Terminated|timeout: .*|.*\btimed out after \d+ ?s\w*)$")),
+)
+_TOOL = re.compile(r"^(?:\S+: line \d+: |-?(?:ba|da|z|k|a)?sh: (?:\d+: )?)?(?:/\S*/)?(?P<tool>[\w.+-]+):")
+
+
+class Line(NamedTuple):
+    """A line of a snapshot: its number, text without colour codes, the path or command above it, the date above it."""
+
+    number: int
+    text: str
+    title: str | None
+    time: int | None
+
+
+def titled(lines: Iterable[str], source: Source, report: Report) -> Iterator[Line]:
+    """Clean the lines and tell each what it stands under; titles and `date` lines themselves are not given.
+
+    Examples
+    --------
+    >>> [(line.title, line.text) for line in titled(["$ cat /proc/7/wchan", "ep_poll", "/proc/8/wchan:0"], Source("a"), Report())]
+    [('cat /proc/7/wchan', 'ep_poll'), ('/proc/8/wchan', '0')]
+    """
+    title = time = None
+    for number, line in enumerate(lines, 1):
+        report.lines += 1
+        if len(line) > LINE_CHARS:
+            report.odd("line longer than 8 KiB, its rest was not read", line)
+        if _TOO_LONG.search(line):
+            report.odd("number of more than 20 digits", line)
+            continue
+        text = ANSI.sub("", line[:LINE_CHARS]).rstrip("\r\n ").replace("\r", " ")
+        header, prompt, prefix = HEADER.match(text), PROMPT.match(text), PATH_PREFIX.match(text)
+        stamp = date_of(text, source) if ":" in text and "20" in text else None
+        if header:
+            title = header["path"]
+        elif prompt:
+            title = prompt["command"]
+        elif stamp is not None:
+            time = stamp
+        elif prefix:
+            title = prefix["path"]
+            if prefix["rest"].strip():
+                yield Line(number, prefix["rest"].lstrip(" "), title, time)
+        else:
+            yield Line(number, text, title, time)
+
+
+def date_of(text: str, source: Source) -> int | None:
+    """Read a line that is nothing but a date, as `date` prints it.
+
+    Examples
+    --------
+    >>> date_of("Thu Jan  1 00:00:02 UTC 1970".replace("1970", "2026"), Source("a")) is not None
+    True
+    >>> date_of("2026-01-01 is no line of date", Source("a"))
+    """
+    found = _DATE.match(text)
+    if not found:
+        return None
+    if found["y"]:
+        month = MONTHS.get(found["mon"])
+        zone = "Z" if found["zone"] in ("UTC", "GMT") else None
+        return month and stamp_ns(source, int(found["y"]), month, int(found["d"]), found["H"], found["M"], found["S"], None, zone)
+    return stamp_ns(source, int(found["y2"]), int(found["m2"]), int(found["d2"]), found["H2"], found["M2"], found["S2"],
+                    found["f2"], found["z2"])
+
+
+class Samples:
+    """Rows of one file, numbered where the file holds several samples of the same thing.
+
+    A row's key says what it is about. A key that comes again begins the next sample, and takes the rows of its table with
+    it. Rows are held until `settle`, so this is for snapshots, not for logs.
+
+    Examples
+    --------
+    >>> samples = Samples(Source("du.txt"))
+    >>> for size in (1, 2):
+    ...     samples.add("sizes", {"path": "/m", "size_bytes": size}, "/m")
+    >>> [row["moment"] for _, row in samples.settle(Report())]
+    [0, 1]
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.rows: list[tuple[str, Row]] = []
+        self.keys: list[object] = []
+        self.numbers: list[int] = []
+        self.seen: set[object] = set()
+        self.number = self.start = 0
+
+    def table(self) -> None:
+        """Say that a header was met: the rows from here on were taken together."""
+        self.start = len(self.rows)
+
+    def add(self, frame: str, row: Row, key: object = None) -> None:
+        """Take a row; without a key it belongs to the sample at hand."""
+        mark = None if key is None else (frame, key)
+        if mark is not None and mark in self.seen:
+            if mark in self.keys[self.start:]:
+                self.start = len(self.rows)
+            self.number += 1
+            self.seen = set(self.keys[self.start:])
+            self.numbers[self.start:] = [self.number] * (len(self.rows) - self.start)
+        self.rows.append((frame, row))
+        self.keys.append(mark)
+        self.numbers.append(self.number)
+        self.seen.add(mark)
+
+    def settle(self, report: Report) -> Rows:
+        """Give the rows, each with its moment."""
+        for (frame, row), number in zip(self.rows, self.numbers, strict=True):
+            row["moment"] = number if self.number and self.source.moment is None else self.source.moment
+            report.records += 1
+            yield frame, row
+
+
+def command_words(title: str | None) -> list[str]:
+    """Split a title into words, `sudo` and the like taken off.
+
+    Examples
+    --------
+    >>> command_words("sudo timeout 5 ps -L -p 7")
+    ['ps', '-L', '-p', '7']
+    """
+    words = (title or "").split()
+    while words and words[0] in ("sudo", "time", "watch", "timeout", "nice"):
+        words = words[2:] if words[0] == "timeout" else words[1:]
+    return words
+
+
+def integer(text: str | None) -> int | None:
+    """Read a whole number; None where it is none.
+
+    Examples
+    --------
+    >>> integer("12"), integer("-")
+    (12, None)
+    """
+    return int(text) if text and re.fullmatch(r"[+-]?\d{1,18}", text) else None
+
+
+def number(text: str | None) -> float | None:
+    """Read the number at the start of a text, whatever its unit; None where there is none.
+
+    Examples
+    --------
+    >>> number("88.20 W"), number("99,9"), number("[N/A]")
+    (88.2, 99.9, None)
+    """
+    found = re.match(r"\s*([+-]?\d+(?:[.,]\d+)?)", text or "")
+    return float(found.group(1).replace(",", ".")) if found else None
+
+
+def size_bytes(text: str | None, unit: int = 1) -> int | None:
+    """Read a size as people print it; `unit` holds where the text names none.
+
+    Examples
+    --------
+    >>> size_bytes("6.1M"), size_bytes("64Gi"), size_bytes("12", 1024), size_bytes("-")
+    (6396313, 68719476736, 12288, None)
+    """
+    found = _SIZE.match((text or "").strip())
+    if not found:
+        return None
+    value, suffix = found.groups()
+    size = int(float(value.replace(",", ".")) * (UNITS[suffix.upper()] if suffix else unit))
+    return size if size < 1 << 63 else None
+
+
+def clock_s(text: str | None) -> float | None:
+    """Read a duration as ps and top print it.
+
+    Examples
+    --------
+    >>> clock_s("87:31"), clock_s("00:11:03"), clock_s("1-02:03:04"), clock_s("0:00.52"), clock_s("642")
+    (5251.0, 663.0, 93784.0, 0.52, 642.0)
+    """
+    found = _CLOCK.match(text or "")
+    if not found:
+        return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text or "") else None
+    days, hours, minutes, seconds = (float((part or "0").replace(",", ".")) for part in found.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def failure(line: Line, tool: str, source: Source) -> Row | None:
+    """Make the row of `tool_errors` of a line that says that a tool failed; None for any other line.
+
+    Examples
+    --------
+    >>> failure(Line(1, "bash: ss: command not found", None, None), "netstat", Source("ss.txt"))["error"]
+    'not_found'
+    >>> failure(Line(1, "LISTEN 0 128 0.0.0.0:22", None, None), "ss", Source("ss.txt"))
+    """
+    for error, pattern in _FAILURES:
+        if pattern.search(line.text) and not line.text[:1].isspace():
+            named = _TOOL.match(line.text)
+            return {"tool": named["tool"] if named else tool, "error": error, "text": line.text, "line": line.number,
+                    "time": line.time, "pid": source.pid}
+    return None
+
+
+def only_failures(head: str, tool: str = "") -> float:
+    """Score of a head that holds nothing but messages of tools that failed: little, so that the file's name decides; more
+    where they name the tool whose output was wanted.
+
+    Examples
+    --------
+    >>> only_failures("$ dmesg\\ndmesg: read kernel buffer failed: Operation not permitted\\n")
+    0.1
+    >>> only_failures("bash: ss: command not found", "ss"), only_failures("a log")
+    (0.6, 0.0)
+    """
+    lines = [ANSI.sub("", line).strip() for line in head.splitlines()[:20]]
+    said = [line for line in lines if line and not PROMPT.match(line) and not HEADER.match(line)]
+    failed = [line for line in said if any(pattern.search(line) for _, pattern in _FAILURES)]
+    if not said or len(failed) < len(said):
+        return 0.0
+    return 0.6 if tool and re.search(rf"(?:^|[\s:/])(?:{tool}): ", failed[0]) else 0.1
+
+
+def body_lines(head: str, most: int = 200) -> list[str]:
+    """First lines of a head that are no title, no blank, no prompt: what scores are made of.
+
+    Examples
+    --------
+    >>> body_lines("$ du -s /m\\n12\\t/m\\n")
+    ['12\\t/m']
+    """
+    cleaned = (line for line in titled(head.splitlines()[:most], Source(""), Report()))
+    return [line.text for line in cleaned if line.text.strip()]
+
+
+def share(lines: list[str], pattern: re.Pattern[str]) -> float:
+    """Part of the lines that a pattern matches, 0 where there are none.
+
+    Examples
+    --------
+    >>> share(["a", "b"], re.compile("a"))
+    0.5
+    """
+    return sum(1 for line in lines if pattern.match(line)) / len(lines) if lines else 0.0

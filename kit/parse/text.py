@@ -1,0 +1,101 @@
+"""Bytes of a capture to lines of text: encodings, NUL bytes, endless lines."""
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+
+HEAD_BYTES = 65_536
+"""How much of a file is looked at to tell its kind."""
+LINE_LIMIT = 262_144
+"""Longest line that is handed to a parser, in characters. The longest honest line seen is SGLang's server_args (about
+10 kB) or a whole weight load drawn as one line of bar frames (about 100 kB); the rest of a longer one is noted."""
+CHUNK_BYTES = 1 << 20
+
+
+def encoding_of(head: bytes) -> str:
+    """Tell the encoding from the first bytes: a byte-order mark, the NUL pattern of UTF-16, else UTF-8.
+
+    Examples
+    --------
+    >>> encoding_of("a log".encode("utf-16"))
+    'utf-16'
+    >>> encoding_of(b"plain")
+    'utf-8'
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    pairs = len(head) // 2
+    if pairs >= 8:
+        if head[1::2].count(0) > 0.8 * pairs and head[::2].count(0) < 0.2 * pairs:
+            return "utf-16-le"
+        if head[::2].count(0) > 0.8 * pairs and head[1::2].count(0) < 0.2 * pairs:
+            return "utf-16-be"
+    return "utf-8"
+
+
+def head_of(path: Path) -> str:
+    """Return the first `HEAD_BYTES` of a file as text; bytes that do not decode become U+FFFD, NUL bytes go."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    return head.decode(encoding_of(head), errors="replace").replace("\0", "")
+
+
+class LineReader:
+    r"""Lines of a file, one at a time, in bounded memory.
+
+    Lines end at ``\n`` alone: a carriage return is a matter of the format. After iteration `newlines` holds the number
+    of newline characters (what ``wc -l`` prints), `ends_open` whether the last line lacks its end, `long_lines` how many
+    were cut at `LINE_LIMIT`, `bad_bytes` how many characters did not decode, `nul_bytes` how many were dropped.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.log"
+    >>> _ = path.write_bytes(b"one\ntwo")
+    >>> reader = LineReader(path)
+    >>> list(reader), reader.newlines, reader.ends_open
+    (['one', 'two'], 1, True)
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.ends_open = False
+
+    def __iter__(self) -> Iterator[str]:
+        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.ends_open = False
+        with open(self.path, "rb") as file:
+            head = file.read(CHUNK_BYTES)
+            decoder = codecs.getincrementaldecoder(encoding_of(head[:HEAD_BYTES]))(errors="replace")
+            pending, length = [], 0
+            chunk = head
+            while chunk:
+                text = decoder.decode(chunk, final=False)
+                self.bad_bytes += text.count("\ufffd")
+                if "\0" in text:
+                    self.nul_bytes += text.count("\0")
+                    text = text.replace("\0", "")
+                pieces = text.split("\n")
+                for piece in pieces[:-1]:
+                    self.newlines += 1
+                    yield self._join(pending, length, piece)
+                    pending, length = [], 0
+                if pieces[-1]:
+                    if length < LINE_LIMIT:
+                        pending.append(pieces[-1])
+                    length += len(pieces[-1])
+                chunk = file.read(CHUNK_BYTES)
+            rest = decoder.decode(b"", final=True)
+            if pending or rest:
+                self.ends_open = True
+                yield self._join(pending, length, rest)
+
+    def _join(self, pending: list[str], length: int, piece: str) -> str:
+        if length + len(piece) > LINE_LIMIT:
+            self.long_lines += 1
+            return "".join(pending + [piece])[:LINE_LIMIT]
+        return "".join(pending) + piece if pending else piece

@@ -1,0 +1,291 @@
+"""Distributions of benchmark results: one curve a run, failed requests counted in words and never drawn."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kit.parse.bench.base import METRICS, SECONDS
+from kit.plot.alt import figure_alt
+from kit.plot.style import FONT_PT, GREY, INK, SERIES, axes_for, dress, legend_beside, say_empty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from kit.analyse.benchmarks import Benchmarks
+
+COLUMN = {
+    "ttft": "ttft_s",
+    "e2el": "latency_s",
+    "tpot": "tpot_s",
+    "client_queue_time": "queue_s",
+    "itl": "gaps_s",
+    "inter_chunk_latency": "gaps_s",
+}
+"""Metric to column of the requests; any other time is `latency_s` of the repetitions."""
+NAME = {
+    "ttft": "Time to first token",
+    "itl": "Gap between tokens",
+    "tpot": "Time per output token",
+    "e2el": "Latency of a request",
+    "client_queue_time": "Wait in the client",
+    "wall_time": "Wall time",
+    "time_per_call": "Time per call",
+    "real_time": "Real time",
+    "time_per_op": "Time per operation",
+}
+POINTS = 400
+"""Most points of a curve. The ends are always among them, so the extremes stay."""
+CURVES = 16
+"""Most runs with a line of their own in the legend."""
+LOG_FROM = 8.0
+"""The axis is logarithmic where the largest value is this many times the middle one: the tail would squeeze the rest."""
+QUANTILE = {"min": 0.0, "p10": 0.1, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+class _Curve(NamedTuple):
+    run: str
+    name: str | None
+    values: np.ndarray
+    shares: np.ndarray
+    count: int | None
+    failed: int | None
+    single: bool
+    unit: str
+    means: bool
+
+    @property
+    def label(self) -> str:
+        head = self.run if self.name is None else f"{self.run} {self.name}"
+        words = [f"median {_middle(self):.4g} {self.unit}"]
+        words += [f"n {self.count}{' request means' if self.means else ''}"] if self.count is not None else []
+        words += ["failures unknown"] if self.failed is None else [f"{self.failed} failed"] if self.failed else []
+        return f"{head}: {', '.join(words)}"
+
+
+def _middle(curve: _Curve) -> float:
+    return float(np.median(curve.values) if curve.single else np.interp(0.5, curve.shares, curve.values))
+
+
+def _scale(metric: str) -> tuple[str, float]:
+    unit = METRICS.get(metric, ("s", None))[0]
+    return unit, 1.0 / SECONDS.get(unit, 1.0)
+
+
+def _samples(rows: pd.DataFrame, metric: str, means: bool) -> np.ndarray:
+    column = "gap_mean_s" if means else COLUMN.get(metric, "latency_s")
+    if column == "gaps_s":
+        values = [gap for text in rows[column].dropna() for gap in json.loads(text)]
+    else:
+        values = rows[column].dropna().to_numpy(float)
+    return np.sort(np.asarray(values, dtype=float)) * _scale(metric)[1]
+
+
+def _curves(bench: Benchmarks, metric: str) -> list[_Curve]:
+    """Return a curve a run and benchmark that holds the metric: of its samples, else of the tool's own quantiles."""
+    values = bench.values[(bench.values["metric"] == metric) & bench.values["value"].notna()]
+    failed = bench.runs.set_index("run")["failed"]
+    found = []
+    for (run, name), figures in values.groupby(["run", "name"], sort=False, dropna=False):
+        name = None if pd.isna(name) else str(name)
+        lost = None if pd.isna(failed[run]) else int(failed[run])
+        of_run = bench.requests["run"] == run
+        # vllm bench startup has one nameless figure a metric, and its repetitions under the metric's name
+        of_name = bench.requests["name"].fillna(metric) == metric if name is None else bench.requests["name"] == name
+        mine = bench.requests[of_run & of_name]
+        good = mine[mine["ok"].fillna(False).astype(bool) & (mine["kind"] != "warmup")]
+        if len(mine) and (mine["kind"] == "repetition").all():
+            lost = int((~mine["ok"].fillna(True).astype(bool)).sum())
+        means = metric == "itl" and figures["definition"].fillna("").str.startswith("request_means").any()
+        samples = _samples(good, metric, means)
+        fits = METRICS.get(metric, ("",))[0] in SECONDS
+        if fits and len(samples):
+            found.append(
+                _Curve(
+                    run,
+                    name,
+                    samples,
+                    (np.arange(len(samples)) + 1) / len(samples),
+                    len(samples),
+                    lost,
+                    True,
+                    _scale(metric)[0],
+                    means,
+                )
+            )
+            continue
+        stats = figures.set_index("stat")["value"]
+        known = [(share, float(stats[stat])) for stat, share in QUANTILE.items() if stat in stats]
+        if len(known) >= 2:
+            shares, points = map(np.asarray, zip(*known, strict=True))
+            n = figures["n"].dropna()
+            found.append(
+                _Curve(run, name, points, shares, int(n.iloc[0]) if len(n) else None, lost, False, _scale(metric)[0], means)
+            )
+    return _readable(found)
+
+
+def _readable(curves: list[_Curve]) -> list[_Curve]:
+    """Give times in seconds the unit in which the middle run reads best."""
+    if not curves or curves[0].unit != "s":
+        return curves
+    middle = float(np.median([_middle(curve) for curve in curves]))
+    unit, factor = next(
+        ((unit, factor) for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if middle * factor >= 1.0), ("ns", 1e9)
+    )
+    return [curve._replace(values=curve.values * factor, unit=unit) for curve in curves]
+
+
+def _colours(bench: Benchmarks, curves: list[_Curve]) -> dict[int, str]:
+    """Runs with the same label share a colour, so that base and candidate stand apart; without labels each has its own."""
+    labels = bench.runs.set_index("run")["label"]
+    keys = [
+        labels[curve.run] if pd.notna(labels[curve.run]) and curve.name is None else (curve.run, curve.name) for curve in curves
+    ]
+    order = list(dict.fromkeys(keys))
+    return {i: SERIES[order.index(key) % len(SERIES)] if order.index(key) < CURVES else GREY for i, key in enumerate(keys)}
+
+
+def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = None) -> Axes:
+    """Draw the distribution of a metric over the successful requests of each run.
+
+    A curve goes up by one step a value (for `itl` a value is a single gap); its ends are the smallest and the largest.
+    Where a file holds no single requests, the quantiles that the tool wrote are points on a broken line. Failed requests
+    are in no curve; the legend counts them.
+
+    Parameters
+    ----------
+    bench : Benchmarks
+        What `kit.benchmarks` returned.
+    metric : str
+        A time: `ttft`, `itl`, `tpot`, `e2el`, `wall_time`, `time_per_call`, …
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure without it, with its alternative text set.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from kit.analyse.benchmarks import Benchmarks
+    >>> plot_benchmarks(Benchmarks([])).texts[0].get_text()
+    'No run holds the distribution of ttft.'
+    """
+    curves = _curves(bench, metric)
+    own = ax is None
+    ax = axes_for(ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10))
+    if own:
+        figure_alt(ax.figure, describe_benchmarks(bench, metric))
+    if not curves:
+        return say_empty(ax, f"No run holds the distribution of {metric}.")
+    colours = _colours(bench, curves)
+    handles = []
+    for i, curve in enumerate(curves):
+        line = _draw(ax, curve, colours[i], sum(colours[j] == colours[i] for j in range(i)))
+        if i < CURVES:
+            line.set_label(curve.label)
+            handles.append(line)
+    _axis(ax, curves)
+    unit = curves[0].unit
+    shown = f", {CURVES} of {len(curves)} runs named" if len(curves) > CURVES else ""
+    ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=(0, (4, 4)), zorder=1)
+    dress(
+        ax,
+        f"{NAME.get(metric, metric)}: share {'' if metric == 'itl' else 'of requests '}at most this long, "
+        f"successful requests only{shown}"
+        if METRICS.get(metric, ("ms",))[0] == "ms"
+        else f"{NAME.get(metric, metric)}: share of repetitions at most this long{shown}",
+        x_label=f"{metric} ({unit})",
+        y_label="share",
+    )
+    ax.set_ylim(-0.03, 1.03)
+    legend_beside(ax, handles)
+    return ax
+
+
+def _draw(ax: Axes, curve: _Curve, colour: str, nth: int):
+    """Draw one curve; those that share a colour differ in their dashes."""
+    dash = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)))[nth % 4]
+    if not curve.single:
+        return ax.plot(
+            curve.values, curve.shares, color=colour, linestyle=":", marker="o", markersize=4, linewidth=1.2, zorder=3
+        )[0]
+    kept = np.unique(np.linspace(0, len(curve.values) - 1, min(POINTS, len(curve.values))).round().astype(int))
+    line = ax.plot(
+        np.concatenate([curve.values[:1], curve.values[kept]]),
+        np.concatenate([[0.0], curve.shares[kept]]),
+        color=colour,
+        linestyle=dash,
+        linewidth=1.4,
+        drawstyle="steps-post",
+        zorder=3,
+    )[0]
+    ax.plot(curve.values[-1:], [1.0], "o", color=colour, markersize=4, zorder=4)
+    ax.plot([_middle(curve)], [0.5], "|", color=colour, markersize=9, markeredgewidth=1.6, zorder=4)
+    return line
+
+
+def _axis(ax: Axes, curves: list[_Curve]) -> None:
+    smallest, largest = min(c.values[0] for c in curves), max(c.values[-1] for c in curves)
+    middle = float(np.median([_middle(c) for c in curves]))
+    if smallest > 0 and largest > LOG_FROM * middle:
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    worst = max(curves, key=lambda c: c.values[-1])
+    ax.annotate(
+        f"max {worst.values[-1]:.4g}",
+        (worst.values[-1], 1.0),
+        xytext=(-3, -11),
+        textcoords="offset points",
+        ha="right",
+        fontsize=FONT_PT - 1,
+        color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
+        zorder=5,
+    )
+
+
+def describe_benchmarks(bench: Benchmarks, metric: str = "ttft") -> str:
+    """Say in words what `plot_benchmarks` draws.
+
+    Parameters
+    ----------
+    bench : Benchmarks
+        What `kit.benchmarks` returned.
+    metric : str
+        The metric of the chart.
+
+    Returns
+    -------
+    str
+        Median, smallest and largest value of each run, and its failed requests.
+
+    Examples
+    --------
+    >>> from kit.analyse.benchmarks import Benchmarks
+    >>> describe_benchmarks(Benchmarks([]), "itl")
+    'No run holds the distribution of itl.'
+    """
+    curves = _curves(bench, metric)
+    if not curves:
+        return f"No run holds the distribution of {metric}."
+    unit = curves[0].unit
+    said = []
+    for curve in curves[:CURVES]:
+        ends = (
+            f"{curve.values[0]:.4g} to {curve.values[-1]:.4g} {unit}"
+            if curve.single
+            else f"quantiles of the tool from {curve.values[0]:.4g} to {curve.values[-1]:.4g} {unit}"
+        )
+        said.append(f"{curve.label}, {ends}")
+    more = f" And {len(curves) - CURVES} more runs." if len(curves) > CURVES else ""
+    runs = f"{len(curves)} run{'s' * (len(curves) != 1)}"
+    return f"{NAME.get(metric, metric)} of {runs}, a cumulative curve each. {'; '.join(said)}.{more}"

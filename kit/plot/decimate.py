@@ -1,0 +1,81 @@
+"""Fewer points, the same picture: resampling that keeps extremes and minorities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+POINTS = 2_000
+"""Most points a drawn line needs: about twice the pixels of a figure's width, a minimum and a maximum for each."""
+
+
+def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
+    """Choose the points of a series that a plot of it needs.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        The series; NaN is never an extreme.
+    points : int
+        About how many to keep.
+
+    Returns
+    -------
+    array of int
+        Ascending positions. Each of points/2 equal buckets keeps its minimum and its maximum; the first and the last
+        point stay. All positions where n is not larger than `points`.
+
+    Examples
+    --------
+    >>> values = np.zeros(10_000); values[1234] = 9.0
+    >>> kept = min_max(values, 100)
+    >>> 1234 in kept, len(kept) <= 102
+    (True, True)
+    """
+    values = np.asarray(values, dtype=float)
+    if len(values) <= points:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), max(points // 2, 1) + 1).astype(int)
+    kept = {0, len(values) - 1}
+    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        bucket = values[begin:end]
+        if np.isnan(bucket).all():
+            continue
+        kept.add(begin + int(np.nanargmin(bucket)))
+        kept.add(begin + int(np.nanargmax(bucket)))
+    return np.array(sorted(kept))
+
+
+def rarest(codes: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Reduce the columns of a table of codes; in each bucket the code that is rarest over the whole table wins.
+
+    Parameters
+    ----------
+    codes : array of int, shape (rows, n)
+        Codes from 0; negative means nothing was seen.
+    columns : int
+        How many columns to keep at most.
+
+    Returns
+    -------
+    tuple of (array of int with at most `columns` columns, array of int)
+        The reduced table, and the first column of each bucket.
+
+    Examples
+    --------
+    >>> codes = np.zeros((1, 1000), dtype=int); codes[0, 77] = 3
+    >>> reduced, begins = rarest(codes, 10)
+    >>> reduced.tolist(), begins.tolist()[:2]
+    ([[3, 0, 0, 0, 0, 0, 0, 0, 0, 0]], [0, 100])
+    """
+    rows, n = codes.shape
+    if n <= columns:
+        return codes, np.arange(n)
+    seen, counts = np.unique(codes[codes >= 0], return_counts=True)
+    by_rarity = seen[np.argsort(counts, kind="stable")]
+    edges = np.linspace(0, n, columns + 1).astype(int)
+    reduced = np.full((rows, columns), -1, dtype=codes.dtype)
+    for column, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        bucket = codes[:, begin:end]
+        for code in by_rarity[::-1]:
+            reduced[(bucket == code).any(axis=1), column] = code
+    return reduced, edges[:-1]

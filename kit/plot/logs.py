@@ -1,0 +1,125 @@
+"""Log records over time, a lane a kind, heartbeats apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from kit.plot.alt import figure_alt
+from kit.plot.samples import seconds, time_label
+from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, KIND_COLOUR, axes_for, dress, human_seconds, say_empty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 160
+NOTHING = "Log: no record. `kit collect local --log FILE`, or a copy of the server's output, would show them."
+NO_TIME = "Log: its records carry no time, so no rate can be drawn."
+
+
+def _binned(log: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
+    """Return records with a position and a kind, the edges of the bins, the kinds present (heartbeats last)."""
+    rows = log.assign(x=seconds(log), kind=log["kind"].where(log["kind"].isin(list(KIND_COLOUR)), "other")).dropna(subset=["x"])
+    if not len(rows):
+        return rows, np.empty(0), []
+    begin, end = float(rows["x"].min()), float(rows["x"].max())
+    present = set(rows["kind"])
+    return (
+        rows,
+        np.linspace(begin, end if end > begin else begin + 1, BINS + 1),
+        [kind for kind in KIND_COLOUR if kind in present],
+    )
+
+
+def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarray | None = None) -> Axes:
+    """Draw records per bin of time, a lane a kind; bars grow with the logarithm, so that a single record is seen.
+
+    Parameters
+    ----------
+    log : pandas.DataFrame
+        The frame `log`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure without it, with its alternative text set.
+    edges : array of float, optional
+        Edges of the bins, in seconds since launch; equal ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> plot_log_rate(FRAMES["log"].empty()).texts[0].get_text()
+    "Log: no record. `kit collect local --log FILE`, or a copy of the server's output, would show them."
+    """
+    own = ax is None
+    rows, equal, kinds = _binned(log)
+    ax = axes_for(ax, 0.8 + 0.26 * max(len(kinds), 3) if len(rows) else EMPTY_IN)
+    if own:
+        figure_alt(ax.figure, describe_log_rate(log))
+    if not len(rows):
+        return say_empty(ax, NO_TIME if len(log) else NOTHING)
+    edges = equal if edges is None else edges
+    counts = {kind: np.histogram(rows.loc[rows["kind"] == kind, "x"], edges)[0] for kind in kinds}
+    largest = max(int(count.max()) for count in counts.values())
+    busiest = int(np.max([count.argmax() for count in counts.values() if count.max() == largest]))
+    width = np.diff(edges)
+    for lane, kind in enumerate(kinds):
+        height = 0.2 + 0.62 * np.log1p(counts[kind]) / np.log1p(max(largest, 1))
+        filled = counts[kind] > 0
+        ax.bar(
+            edges[:-1][filled],
+            height[filled],
+            width[filled],
+            bottom=len(kinds) - 1 - lane + 0.06,
+            align="edge",
+            color=KIND_COLOUR[kind],
+            edgecolor=GREY if kind == "noise" else KIND_COLOUR[kind],
+            linewidth=0.5,
+        )
+    if "heartbeat" in kinds and len(kinds) > 1:
+        ax.axhline(1, color=GREY, linewidth=0.7)
+    ax.set_yticks([len(kinds) - 0.5 - lane for lane in range(len(kinds))], [f"{kind} {counts[kind].sum():,}" for kind in kinds])
+    ax.set_ylim(0, len(kinds))
+    dress(
+        ax,
+        f"Log records by kind ({len(rows):,}; highest bar {largest:,} in {human_seconds(width[busiest])}, heights logarithmic)",
+        x_label=time_label(log) if own else "",
+    )
+    ax.grid(axis="y", visible=False)
+    without = len(log) - len(rows)
+    if without:
+        ax.text(
+            1.003,
+            0,
+            f"{without:,} of {len(log):,} records\nwithout a time",
+            transform=ax.transAxes,
+            fontsize=FONT_PT - 1,
+            color=INK,
+            va="bottom",
+        )
+    return ax
+
+
+def describe_log_rate(log: pd.DataFrame) -> str:
+    """Say in words what `plot_log_rate` draws.
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> describe_log_rate(FRAMES["log"].build([
+    ...     {"record": n, "t_s": 10.0 * n, "kind": kind, "text": "x", "raw": "x", "capture": "a"}
+    ...     for n, kind in enumerate(["progress", "progress", "heartbeat"])]))
+    'Log of 3 records over 20 s: progress 2, last at 10 s; heartbeat 1, last at 20 s.'
+    """
+    rows, _, kinds = _binned(log)
+    if not len(rows):
+        return NO_TIME if len(log) else NOTHING
+    said = []
+    for kind in kinds:
+        at = rows.loc[rows["kind"] == kind, "x"]
+        said.append(f"{kind} {len(at):,}, last at {at.max():,.0f} s")
+    return f"Log of {len(rows):,} records over {rows['x'].max() - rows['x'].min():,.0f} s: {'; '.join(said)}."

@@ -1,0 +1,130 @@
+"""Phases of each rank as bands over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from kit.clock import show_duration
+from kit.plot.alt import figure_alt
+from kit.plot.samples import named_list
+from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, PHASE_COLOUR, axes_for, dress, legend_beside, say_empty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROWS = 16
+"""Most ranks to draw; those that are behind stay, and the title says N of M."""
+LABEL_SHARE = 0.09
+"""A band gets its name written into it where it takes this share of the width."""
+NOTHING = "Phases: no record of the log shows a phase begun at a known time. The server's whole output would."
+
+
+def _known(phases: pd.DataFrame) -> pd.DataFrame:
+    """Return phases with a begin, with `row` (text of the rank) and an end."""
+    rows = phases[phases["begin_t_s"].notna()]
+    last = pd.concat([rows["begin_t_s"], rows["end_t_s"]]).max()
+    return rows.assign(
+        end_t_s=rows["end_t_s"].fillna(last), row=["all" if pd.isna(rank) else str(int(rank)) for rank in rows["rank"]]
+    )
+
+
+def _behind_first(rows: pd.DataFrame) -> list[str]:
+    """Ranks by how far they came: the ones that stand in the rarest last phase first, then in their order."""
+    last = rows.groupby("row", sort=False).last()
+    share = last["phase"].map(last["phase"].value_counts())
+    return list(share.sort_values(kind="stable").index)
+
+
+def plot_phases(
+    phases: pd.DataFrame, ax: Axes | None = None, *, to_share: Callable[[float], float] | None = None, rows: int = ROWS
+) -> Axes:
+    """Draw the phases of each rank as bands.
+
+    Parameters
+    ----------
+    phases : pandas.DataFrame
+        What `kit.analyse.phases.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure without it, with its alternative text set.
+    to_share : callable, optional
+        Takes seconds to the share of the axis, where that is not linear; decides which bands are labelled.
+    rows : int
+        Most ranks to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> axes = plot_phases(pd.DataFrame({"rank": [0], "phase": ["weights"], "begin_t_s": [1.0], "end_t_s": [9.0]}))
+    >>> axes.get_title(loc="left")
+    'Phase of each rank'
+    """
+    known = _known(phases)
+    own = ax is None
+    drawn = [row for row in dict.fromkeys(known["row"]) if row in set(_behind_first(known)[:rows])] if len(known) else []
+    ax = axes_for(ax, 0.9 + 0.2 * max(len(drawn), 2) if len(drawn) else EMPTY_IN)
+    if own:
+        figure_alt(ax.figure, describe_phases(phases))
+    if not len(known):
+        return say_empty(ax, NOTHING)
+    from matplotlib.patches import Patch
+
+    begin, end = known["begin_t_s"].min(), known["end_t_s"].max()
+    share = to_share or (lambda x: (x - begin) / ((end - begin) or 1.0))
+    for number, row in enumerate(drawn):
+        for band in known[known["row"] == row].itertuples():
+            ax.barh(
+                number,
+                band.end_t_s - band.begin_t_s,
+                left=band.begin_t_s,
+                height=0.84,
+                color=PHASE_COLOUR.get(band.phase, GREY),
+                edgecolor="white",
+                linewidth=0.5,
+            )
+            if share(band.end_t_s) - share(band.begin_t_s) > LABEL_SHARE and len(drawn) <= 10:
+                ax.text(band.begin_t_s, number, f" {band.phase}", va="center", fontsize=FONT_PT - 1.5, color=INK, clip_on=True)
+    ax.set_yticks(range(len(drawn)), drawn)
+    ax.set_ylim(len(drawn) - 0.5, -0.5)
+    present = set(known["phase"])
+    legend_beside(ax, [Patch(color=colour, label=phase) for phase, colour in PHASE_COLOUR.items() if phase in present])
+    total = known["row"].nunique()
+    dress(
+        ax,
+        "Phase of each rank" + (f" ({len(drawn)} of {total}, those that differ first)" if len(drawn) < total else ""),
+        x_label="seconds since launch" if own else "",
+    )
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def describe_phases(phases: pd.DataFrame) -> str:
+    """Say in words what `plot_phases` draws: how long each phase took, and where each rank stands.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> describe_phases(pd.DataFrame({"rank": [0, 1], "phase": ["weights", "weights"], "begin_t_s": [1.0, 1.0],
+    ...                               "end_t_s": [40.0, 31.0]}))
+    'Phases of 2 ranks: weights 30 s to 39 s. Last phase: weights (ranks 0, 1).'
+    """
+    known = _known(phases)
+    if not len(known):
+        return NOTHING
+    said = []
+    for phase in [phase for phase in PHASE_COLOUR if phase in set(known["phase"])]:
+        rows = known[known["phase"] == phase]
+        taken = (rows["end_t_s"] - rows["begin_t_s"]).groupby(rows["row"]).sum()
+        low, high = show_duration(taken.min()), show_duration(taken.max())
+        said.append(f"{phase} {low}" if low == high else f"{phase} {low} to {high}")
+    last = known.groupby("row", sort=False)["phase"].last()
+    if list(last.index) == ["all"]:
+        return f"Phases: {', '.join(said)}. Last phase: {last.iloc[0]}."
+    ends = [f"{phase} (ranks {named_list(list(rows.index), 8)})" for phase, rows in last.groupby(last, sort=False)]
+    return f"Phases of {len(last)} rank{'s' * (len(last) != 1)}: {', '.join(said)}. Last phase: {'; '.join(ends)}."

@@ -1,0 +1,183 @@
+"""One look for every figure: the palette, the colours of phases, thread states and record kinds, the bare axes.
+
+Colours are those of Okabe and Ito, "Color Universal Design" (2008), which the common forms of colour blindness keep
+apart. Where more hues are needed a lighter shade of the neighbour's is taken, and words in the figure carry the meaning
+besides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit.clock import show_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+BLUE, VERMILION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+GREY, PALE, INK = "#999999", "#D9DEE3", "#222222"
+
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, "#8C6D1F", "#5F5F5F")
+"""Colours of processes and calls, in order of appearance."""
+
+PHASE_COLOUR = {
+    "launch": "#BBBBBB",
+    "download": SKY,
+    "dist_init": "#7FA8D1",
+    "weights": ORANGE,
+    "post_load": "#F3CF80",
+    "compile": PURPLE,
+    "graph_capture": "#E0875A",
+    "warmup": "#8FD0BC",
+    "ready": GREEN,
+    "serving": "#00755A",
+    "data_prep": YELLOW,
+    "train_step": GREEN,
+}
+"""Fixed, so that a phase looks the same in every figure. `ready` and `train_step` mean the same: it works."""
+
+STATE_COLOUR = {"S": PALE, "I": "#EEF0F2", "R": GREEN, "D": VERMILION, "T": PURPLE, "t": "#8E5A7C", "Z": BLACK, "X": "#5F5F5F"}
+STATE_NAME = {
+    "S": "sleeping",
+    "I": "idle kernel thread",
+    "R": "running",
+    "D": "uninterruptible",
+    "T": "stopped",
+    "t": "stopped by a tracer",
+    "Z": "zombie",
+    "X": "dead",
+}
+OTHER_STATE = "?"
+STATE_COLOUR[OTHER_STATE], STATE_NAME[OTHER_STATE] = YELLOW, "unknown"
+
+KIND_COLOUR = {
+    "progress": BLUE,
+    "request": GREEN,
+    "symptom": ORANGE,
+    "error": VERMILION,
+    "other": GREY,
+    "noise": PALE,
+    "heartbeat": PURPLE,
+}
+"""Kinds of log records, heartbeats last: they are drawn apart."""
+
+STALL_COLOUR = "#FBE3D6"
+WIDTH_IN = 10.5
+FONT_PT = 8.5
+EMPTY_IN = 0.5
+"""Height of a figure that only says why it is empty."""
+
+
+def new_figure(height_in: float) -> Figure:
+    """Return an empty figure that no global registry holds, so none can leak.
+
+    Examples
+    --------
+    >>> float(new_figure(2.0).get_figheight())
+    2.0
+    """
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
+
+
+def axes_for(ax: Axes | None, height_in: float) -> Axes:
+    """Return the caller's axes, or the axes of a new figure."""
+    return new_figure(height_in).add_subplot() if ax is None else ax
+
+
+def dress(ax: Axes, title: str = "", *, x_label: str = "", y_label: str = "") -> Axes:
+    """Give axes the look of the kit: no box, a pale grid, small type, the title at the left."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(GREY)
+    ax.set_facecolor("white")
+    ax.grid(axis="both", color="#E9ECEF", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=FONT_PT, color=GREY, labelcolor=INK)
+    if title:
+        ax.set_title(title, fontsize=FONT_PT + 0.5, loc="left", color=INK)
+    if x_label:
+        ax.set_xlabel(x_label, fontsize=FONT_PT, color=INK)
+    if y_label:
+        ax.set_ylabel(y_label, fontsize=FONT_PT, color=INK)
+    return ax
+
+
+def say_empty(ax: Axes, sentence: str) -> Axes:
+    """Write why there is nothing to draw, instead of an empty box."""
+    from textwrap import fill
+
+    ax.set_axis_off()
+    ax.text(0, 0.5, fill(sentence, 130), transform=ax.transAxes, fontsize=FONT_PT, color=INK, va="center")
+    return ax
+
+
+def legend_beside(ax: Axes, handles: list, *, title: str = "") -> None:
+    """Put a compact legend into the gutter at the right of the axes, where it hides no data."""
+    if handles:
+        ax.legend(
+            handles=handles,
+            title=title or None,
+            loc="upper left",
+            bbox_to_anchor=(1.003, 1.02),
+            frameon=False,
+            fontsize=FONT_PT - 1,
+            title_fontsize=FONT_PT - 1,
+            borderaxespad=0,
+            handlelength=1.4,
+            labelspacing=0.25,
+        )
+
+
+def bytes_unit(largest: float) -> tuple[float, str]:
+    """Return the divisor and the name of the unit that suits a number of bytes.
+
+    Examples
+    --------
+    >>> bytes_unit(407 * 2**30)
+    (1073741824.0, 'GiB')
+    """
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB")):
+        if largest >= 2.0**power:
+            return 2.0**power, unit
+    return 2.0**10, "KiB"
+
+
+def human_bytes(value: float) -> str:
+    """Return a number of bytes as text.
+
+    Examples
+    --------
+    >>> human_bytes(407 * 2**30), human_bytes(5 * 2**20)
+    ('407.0 GiB', '5.0 MiB')
+    """
+    divisor, unit = bytes_unit(value)
+    return f"{value / divisor:,.1f} {unit}"
+
+
+def human_seconds(value: float) -> str:
+    """Return a duration as text; short ones, as system calls take, in a unit of their own.
+
+    Examples
+    --------
+    >>> human_seconds(0.000025), human_seconds(0.25), human_seconds(1.5), human_seconds(5234)
+    ('25 µs', '250 ms', '1.5 s', '1 h 27 min')
+    """
+    if value < 1e-3:
+        return f"{value * 1e6:.3g} µs"
+    return f"{value * 1e3:.3g} ms" if value < 1 else show_duration(value)
+
+
+def plain(text: str) -> str:
+    """Return text as matplotlib must be given it to draw it as it stands: a dollar sign begins no formula.
+
+    Examples
+    --------
+    >>> plain("a $x$")
+    'a \\\\$x\\\\$'
+    """
+    return text.replace("$", "\\$")

@@ -1,0 +1,207 @@
+"""System calls of a trace: how often, how long, and which never returned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from kit.plot.alt import figure_alt
+from kit.plot.samples import named_list, seconds, time_label
+from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, SERIES, axes_for, dress, human_seconds, legend_beside, plain, say_empty
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CALLS = 7
+"""Calls with a colour of their own; the rest is drawn together, and named as such."""
+BINS = 80
+UNRETURNED = ("open",)
+"""States of a call that had not returned when the trace ended."""
+NOTHING = "System calls: no trace. `timeout 5 strace -f -tt -T -p PID`, or `kit collect local --strace 5s`, would take one."
+NO_TIME = "System calls: the trace has no time stamps. `strace -tt` or `-ttt` would print them."
+
+
+def _calls(syscalls: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls with their main names: those with a colour keep theirs, the others become `other`."""
+    rows = syscalls.assign(x=seconds(syscalls))
+    common = rows["syscall"].value_counts()
+    longest = rows.groupby("syscall")["duration_s"].sum().sort_values(ascending=False)
+    main = list(dict.fromkeys([*common.index[:4], *longest.index[:3], *common.index]))[:CALLS]
+    return rows.assign(call=rows["syscall"].where(rows["syscall"].isin(main), "other"))
+
+
+def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s: float = 0.0) -> Axes:
+    """Draw system calls per second, stacked by call.
+
+    Parameters
+    ----------
+    syscalls : pandas.DataFrame
+        The frame `syscalls`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure without it, with its alternative text set.
+    least_s : float
+        Narrowest bar to draw, in seconds: on the axis of a long run a short trace becomes one bar of this width.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> plot_syscall_rate(FRAMES["syscalls"].empty()).texts[0].get_text()[:24]
+    'System calls: no trace. '
+    """
+    own = ax is None
+    rows = _calls(syscalls)
+    ax = axes_for(ax, 2.2 if rows["x"].notna().any() else EMPTY_IN)
+    if own:
+        figure_alt(ax.figure, describe_syscall_rate(syscalls))
+    if not len(rows):
+        return say_empty(ax, NOTHING)
+    rows = rows.dropna(subset=["x"])
+    if not len(rows):
+        return say_empty(ax, NO_TIME)
+    from matplotlib.patches import Patch
+
+    begin, end = float(rows["x"].min()), float(rows["x"].max())
+    span = end - begin if end > begin else 1.0
+    bins = max(1, min(BINS, int(span / least_s))) if least_s else BINS
+    edges = np.linspace(begin, begin + span, bins + 1)
+    below, handles = np.zeros(bins), []
+    calls = [call for call in rows["call"].value_counts().index if call != "other"]
+    for number, call in enumerate([*calls, *["other"] * bool((rows["call"] == "other").any())]):
+        rate = np.histogram(rows.loc[rows["call"] == call, "x"], edges)[0] / (span / bins)
+        colour = GREY if call == "other" else SERIES[number % len(SERIES)]
+        ax.bar(edges[:-1], rate, max(span / bins, least_s), bottom=below, align="edge", color=colour, linewidth=0)
+        below += rate
+        handles.append(Patch(color=colour, label=f"{plain(call)} {(rows['call'] == call).sum():,}"))
+    legend_beside(ax, handles)
+    return dress(
+        ax,
+        f"System calls ({len(rows):,} in {end - begin:.3g} s of tracing)",
+        y_label="calls/s",
+        x_label=time_label(syscalls) if own else "",
+    )
+
+
+def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:
+    """Sum up a trace by call.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `syscall`; columns `calls`, `errors`, `unreturned` (int), `total_s`, `longest_s`. Longest total time first;
+        calls that never returned before all others, since their time is not known.
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> frame = FRAMES["syscalls"].build([{"syscall": "read", "duration_s": 0.5, "state": "done", "capture": "a"},
+    ...                                   {"syscall": "futex", "state": "open", "capture": "a"}])
+    >>> by_call(frame)[["calls", "unreturned", "total_s"]].values.tolist()
+    [[1.0, 1.0, 0.0], [1.0, 0.0, 0.5]]
+    """
+    rows = syscalls.assign(error=syscalls["errno"].notna(), unreturned=syscalls["state"].isin(UNRETURNED))
+    table = rows.groupby("syscall").agg(
+        calls=("syscall", "size"),
+        errors=("error", "sum"),
+        unreturned=("unreturned", "sum"),
+        total_s=("duration_s", "sum"),
+        longest_s=("duration_s", "max"),
+    )
+    table["pending"] = table["unreturned"] > 0
+    return table.sort_values(["pending", "total_s", "calls"], ascending=False, kind="stable").drop(columns="pending")
+
+
+def plot_syscall_time(syscalls: pd.DataFrame, ax: Axes | None = None, *, rows: int = 14) -> Axes:
+    """Draw the time spent in each call, with its count, its longest and the ones that never returned.
+
+    Parameters
+    ----------
+    syscalls : pandas.DataFrame
+        The frame `syscalls`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure without it, with its alternative text set.
+    rows : int
+        Most calls to draw.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> plot_syscall_time(FRAMES["syscalls"].empty()).texts[0].get_text()[:24]
+    'System calls: no trace. '
+    """
+    table = by_call(syscalls)
+    own = ax is None
+    ax = axes_for(ax, 0.9 + 0.24 * max(min(len(table), rows), 2) if len(table) else EMPTY_IN)
+    if own:
+        figure_alt(ax.figure, describe_syscall_time(syscalls))
+    if not len(table):
+        return say_empty(ax, NOTHING)
+    drawn = table.head(rows)
+    ax.barh(range(len(drawn)), drawn["total_s"], color=SERIES[0], height=0.68)
+    for row, (_, call) in enumerate(drawn.iterrows()):
+        ax.text(call["total_s"], row, "  " + _in_words(call), va="center", fontsize=FONT_PT - 1, color=INK)
+    ax.set_yticks(range(len(drawn)), [plain(call) for call in drawn.index])
+    ax.set_xlim(0, float(drawn["total_s"].max()) * 1.6 or 1)
+    ax.invert_yaxis()
+    count = f"{len(drawn)} of {len(table)} calls" if len(drawn) < len(table) else f"{len(table)} calls"
+    dress(ax, f"Time in system calls, summed over threads ({count})", x_label="s")
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def _in_words(call: pd.Series) -> str:
+    said = [f"{int(call['calls']):,} call{'' if call['calls'] == 1 else 's'}"]
+    if call["unreturned"]:
+        said.append(f"{int(call['unreturned']):,} never returned")
+    if call["longest_s"] == call["longest_s"]:
+        said.append(f"longest {human_seconds(call['longest_s'])}")
+    if call["errors"]:
+        said.append(f"{int(call['errors']):,} failed")
+    return ", ".join(said)
+
+
+def describe_syscall_rate(syscalls: pd.DataFrame) -> str:
+    """Say in words what `plot_syscall_rate` draws.
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> describe_syscall_rate(FRAMES["syscalls"].build([
+    ...     {"syscall": "write", "t_s": float(t), "capture": "a"} for t in range(6)]))
+    'Rate of 6 system calls over 5 s, 1.2 a second: write 6.'
+    """
+    rows = _calls(syscalls)
+    if not len(rows):
+        return NOTHING
+    counts = [f"{call} {count:,}" for call, count in rows["syscall"].value_counts().items()]
+    span = rows["x"].max() - rows["x"].min()
+    if not span > 0:
+        return (
+            f"{NO_TIME if rows['x'].isna().all() else 'System calls at one moment.'} {len(rows):,} calls: {named_list(counts)}."
+        )
+    return f"Rate of {len(rows):,} system calls over {span:.3g} s, {len(rows) / span:,.1f} a second: {named_list(counts)}."
+
+
+def describe_syscall_time(syscalls: pd.DataFrame) -> str:
+    """Say in words what `plot_syscall_time` draws.
+
+    Examples
+    --------
+    >>> from kit.frames import FRAMES
+    >>> describe_syscall_time(FRAMES["syscalls"].build([{"syscall": "read", "duration_s": 0.5, "capture": "a"}]))
+    'Time in system calls, summed over threads: read 500 ms (1 call, longest 500 ms).'
+    """
+    table = by_call(syscalls)
+    if not len(table):
+        return NOTHING
+    said = [f"{call} {human_seconds(row['total_s'])} ({_in_words(row)})" for call, row in table.iterrows()]
+    return f"Time in system calls, summed over threads: {named_list(said)}."

@@ -1,0 +1,91 @@
+"""The time axis of a timeline: linear, or with the silence after the last progress compressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ACTIVE_LEAST = 0.25
+"""Where the time up to the last progress is a smaller share of the whole, a linear axis would hide what happened in it."""
+ACTIVE_SHARE = 0.6
+"""Share of the width that it gets then."""
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Seconds since launch to shares of the width.
+
+    Attributes
+    ----------
+    begin, end : float
+        Seconds that the axis spans.
+    knee : float or None
+        Seconds of the last progress.
+
+    Examples
+    --------
+    >>> axis = TimeAxis(0.0, 5000.0, 100.0)
+    >>> axis.compressed, float(axis.share(100.0)), float(axis.seconds(0.6))
+    (True, 0.6, 100.0)
+    >>> TimeAxis(0.0, 100.0, 90.0).compressed
+    False
+    """
+
+    begin: float
+    end: float
+    knee: float | None = None
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the silence is compressed."""
+        return self.knee is not None and 0 < self.knee - self.begin < ACTIVE_LEAST * (self.end - self.begin)
+
+    def share(self, seconds: float | np.ndarray) -> np.ndarray:
+        """Share of the width at some seconds; also outside of the span."""
+        seconds = np.asarray(seconds, dtype=float)
+        if not self.compressed:
+            return (seconds - self.begin) / (self.end - self.begin)
+        before = ACTIVE_SHARE * (seconds - self.begin) / (self.knee - self.begin)
+        after = ACTIVE_SHARE + (1 - ACTIVE_SHARE) * (seconds - self.knee) / (self.end - self.knee)
+        return np.where(seconds <= self.knee, before, after)
+
+    def seconds(self, share: float | np.ndarray) -> np.ndarray:
+        """The inverse of `share`."""
+        share = np.asarray(share, dtype=float)
+        if not self.compressed:
+            return self.begin + share * (self.end - self.begin)
+        before = self.begin + share / ACTIVE_SHARE * (self.knee - self.begin)
+        after = self.knee + (share - ACTIVE_SHARE) / (1 - ACTIVE_SHARE) * (self.end - self.knee)
+        return np.where(share <= ACTIVE_SHARE, before, after)
+
+    @property
+    def right(self) -> float:
+        """Seconds at the right edge of the drawing, a little after the end."""
+        return float(self.seconds(1.01))
+
+    def edges(self, bins: int) -> np.ndarray:
+        """Edges of bins that look equally wide."""
+        return self.seconds(np.linspace(0, 1, bins + 1))
+
+    def apply(self, ax: Axes) -> None:
+        """Set scale, limits and ticks of the x axis (and of all axes that share it)."""
+        from matplotlib.ticker import MaxNLocator
+
+        if self.compressed:
+            ax.set_xscale("function", functions=(self.share, self.seconds))
+            early = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(self.begin, self.knee)
+            late = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(self.knee, self.end)
+            ticks = [tick for tick in early if self.begin <= tick <= self.knee]
+            ticks += [
+                tick
+                for tick in late
+                if self.share(tick) > self.share(ticks[-1] if ticks else self.begin) + 0.07 and tick <= self.end
+            ]
+            ax.set_xticks(ticks)
+        ax.xaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
+        ax.set_xlim(self.begin, self.right)

@@ -1,0 +1,128 @@
+"""The report: the post-mortem notebook of a run, executed and exported as one HTML file that needs no network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kit.errors import TROUBLE, EvidenceError, KitError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+    from kit.run import Run
+
+NOTEBOOK = "01_postmortem.ipynb"
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+_SECTION = re.compile(r"^## (.+?)\s*$", re.MULTILINE)
+
+
+def report(
+    run_path: str | Path, out: str | Path = "report.html", *, captured_at: str | None = None, notebook: str | Path | None = None
+) -> Path:
+    """Write the post-mortem of a run as one self-contained HTML file.
+
+    The notebook runs with the interpreter that calls. Secrets are scrubbed from everything that it shows; figures keep
+    their alternative text; code is folded away; the file loads nothing from anywhere and runs no script.
+
+    Parameters
+    ----------
+    run_path : str or path
+        A recorded run, a folder of loose files, or one file.
+    out : str or path
+        File to write; its folder is made where it is missing.
+    captured_at : str, optional
+        When the evidence was taken, as for `kit.open_run`.
+    notebook : str or path, optional
+        Another notebook than the post-mortem: with a cell tagged `parameters` that sets `run_path` and `captured_at`.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    EvidenceError
+        Where the run does not open, or the file cannot be written.
+    KitError
+        Where a cell failed (code 1): the report is written all the same, with the error where the cell's output would
+        be. Also where the kernel does not start (code 3).
+
+    Examples
+    --------
+    >>> import kit
+    >>> from kit.render.report import report
+    >>> report(kit.sample_path("sg01-capture-hang"), "out/report.html")  # doctest: +SKIP
+    PosixPath('out/report.html')
+    """
+    import nbformat
+
+    from kit.render.notebook import execute, notebook_path, scrub, with_parameters
+    from kit.run import open_run
+
+    run = open_run(run_path, captured_at)
+    path = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
+    executed = with_parameters(
+        nbformat.read(path, as_version=4), {"run_path": str(run.path.resolve()), "captured_at": captured_at}
+    )
+    failures = execute(executed, path.resolve().parent)
+    scrub(executed, _scrubber(run))
+    out = _write(Path(out), _html(executed, run, len(failures)))
+    if failures:
+        raise KitError(
+            f"{len(failures)} cell{'' if len(failures) == 1 else 's'} of the report failed",
+            failures[0][:300],
+            f"the report is written all the same: {out}",
+            code=TROUBLE,
+        )
+    return out
+
+
+def _scrubber(run: Run) -> Callable[[str], str]:
+    """What is replaced in every text: secrets, and the place where the run lies on this machine."""
+    from kit.redact import scrub_text
+
+    place = str(run.path.resolve())
+    return lambda text: scrub_text(text.replace(place, run.name))
+
+
+def _html(executed: NotebookNode, run: Run, failures: int) -> str:
+    from nbconvert import HTMLExporter
+
+    from kit import __version__
+    from kit.clock import show_time
+
+    exporter = HTMLExporter(
+        template_name="stallkit", extra_template_basedirs=[str(TEMPLATES)], mathjax_url="", require_js_url="", anchor_link_text=""
+    )
+    titles = [title for cell in executed.cells if cell.cell_type == "markdown" for title in _SECTION.findall(cell.source)]
+    about = (
+        f"Post-mortem of a launch, evidence as of {show_time(run.captured_ns, run.offset_s)}"
+        f"{'' if run.offset_known else ' (time zone not known)'}, {len(run.captures)} captures. Made with stallkit {__version__}."
+    )
+    resources = {
+        "metadata": {"name": run.name},
+        "report": {
+            "name": run.name,
+            "about": about,
+            "failures": failures,
+            "css": (TEMPLATES / "stallkit" / "style.css").read_text(encoding="utf-8"),
+            "sections": [{"title": title, "id": title.replace(" ", "-")} for title in titles],
+        },
+    }
+    html, _ = exporter.from_notebook_node(executed, resources)
+    return html
+
+
+def _write(out: Path, html: str) -> Path:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise EvidenceError(
+            f"cannot write {out}", error.strerror or str(error), "name a file that can be written: -o report.html"
+        ) from error
+    return out

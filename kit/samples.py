@@ -1,0 +1,53 @@
+"""Bundled runs: small, real, opened by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kit.errors import UsageError
+from kit.run import Run, open_run
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+"""The runs lie beside the package, in the repository."""
+
+
+def sample_names() -> list[str]:
+    """Names of the bundled runs."""
+    return (
+        sorted(path.name for path in DATA.glob("*") if path.is_dir() and path.name not in ("runs", "bench"))
+        if DATA.is_dir()
+        else []
+    )
+
+
+def sample_path(name: str) -> Path:
+    """Folder of a bundled run.
+
+    Raises
+    ------
+    UsageError
+        Where there is no such run; the message lists those there are.
+
+    Examples
+    --------
+    >>> sample_path("sg01-capture-hang").name
+    'sg01-capture-hang'
+    """
+    if name not in sample_names():
+        raise UsageError(
+            f"there is no bundled run {name!r}",
+            f"those there are: {', '.join(sample_names()) or 'none'}",
+            "see data/README.md; runs are bundled with the repository, not with an installed wheel",
+        )
+    return DATA / name
+
+
+def sample(name: str) -> Run:
+    """Open a bundled run by name.
+
+    Examples
+    --------
+    >>> sample("sg01-capture-hang").name
+    'sg01-capture-hang'
+    """
+    return open_run(sample_path(name))

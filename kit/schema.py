@@ -1,0 +1,129 @@
+"""How a frame is declared, checked and built.
+
+A frame is declared once, as a `Frame` of `Column`s (all of them stand in `kit.frames`). Parsers give rows: plain dicts
+that hold a subset of the columns. `Frame.build` makes the pandas frame of them: every declared column, in the declared
+order and dtype, also where there are no rows. pandas is imported only there, so that the command line can read and
+judge a capture without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kit.errors import KitError
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = dict[str, Any]
+
+PANDAS_DTYPE = {
+    "time": "datetime64[ns, UTC]",
+    "int": "Int64",
+    "float": "float64",
+    "bool": "boolean",
+    "text": "str",
+}
+"""The five types of a column. Rows hold a time as integer nanoseconds since 1970-01-01 UTC, and None for a missing value."""
+
+PYTHON_TYPE = {"time": (int,), "int": (int,), "float": (int, float), "bool": (bool,), "text": (str,)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name (with the unit in it), type, meaning.
+
+    Examples
+    --------
+    >>> Column("rss_bytes", "int", "resident memory, shared pages included", unit="bytes").nullable
+    True
+    """
+
+    name: str
+    type: str
+    meaning: str
+    unit: str = ""
+    nullable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.type not in PANDAS_DTYPE:
+            raise ValueError(f"column {self.name}: type {self.type!r} is none of {sorted(PANDAS_DTYPE)}")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A declared table.
+
+    Examples
+    --------
+    >>> frame = Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))
+    >>> frame.check({"pid": 7})
+    >>> frame.check({"pidd": 7})
+    Traceback (most recent call last):
+    ValueError: frame demo has no column 'pidd'
+    >>> frame.build([{"pid": 7}])["pid"].tolist()
+    [7]
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+
+    def check(self, row: Row) -> None:
+        """Raise ValueError where a row does not fit the declaration (tests run this on every parser's rows)."""
+        for name, value in row.items():
+            column = self.by_name.get(name)
+            if column is None:
+                raise ValueError(f"frame {self.name} has no column {name!r}")
+            if value is None:
+                continue
+            fits = isinstance(value, PYTHON_TYPE[column.type]) and (column.type == "bool" or not isinstance(value, bool))
+            if not fits:
+                raise ValueError(f"frame {self.name}, column {name}: {value!r} is no {column.type}")
+        for column in self.columns:
+            if not column.nullable and row.get(column.name) is None:
+                raise ValueError(f"frame {self.name}: column {column.name} may not be missing")
+
+    def build(self, rows: Iterable[Row]) -> pandas.DataFrame:
+        """Make the pandas frame of some rows.
+
+        Parameters
+        ----------
+        rows : iterable of dict
+            Values by column name; columns that a row lacks are missing values.
+
+        Returns
+        -------
+        pandas.DataFrame
+            All declared columns in their order, with the dtypes of `PANDAS_DTYPE`; empty but complete without rows.
+        """
+        import pandas as pd
+
+        rows = list(rows)
+        data = {}
+        for column in self.columns:
+            values = [row.get(column.name) for row in rows]
+            dtype = PANDAS_DTYPE[column.type]
+            try:
+                if column.type == "time":
+                    series = pd.to_datetime(pd.Series(values, dtype="Int64"), unit="ns", utc=True).astype(dtype)
+                else:
+                    series = pd.Series(values, dtype=dtype)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise KitError(
+                    f"frame {self.name}, column {column.name} could not be built",
+                    str(error),
+                    "report this with the capture at hand: a parser gave a value of another type",
+                ) from error
+            data[column.name] = series
+        return pd.DataFrame(data, columns=[column.name for column in self.columns])
+
+    def empty(self) -> pandas.DataFrame:
+        """The frame without rows: what a missing source gives."""
+        return self.build([])

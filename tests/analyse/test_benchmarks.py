@@ -1,0 +1,173 @@
+"""`kit.benchmarks`: many files, what may be divided by what, the chart and its words."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pytest
+
+import kit
+from kit.analyse.benchmarks import Benchmarks, benchmarks, setting_differences, side_by_side
+from kit.errors import EvidenceError, UsageError
+from kit.frames import FRAMES
+from kit.plot.alt import figure_alt
+from kit.plot.benchmarks import describe_benchmarks, plot_benchmarks
+
+
+@pytest.fixture
+def bench(data):
+    return kit.benchmarks(sorted((data / "bench").glob("vllm-*.json")))
+
+
+def ratio(table, run, metric="ttft", stat="median"):
+    return table[f"ratio {run}"].xs((metric, stat), level=("metric", "stat")).iloc[0]
+
+
+def test_frames_have_their_columns(bench):
+    assert list(bench.values.columns) == [column.name for column in FRAMES["bench_values"].columns]
+    assert list(bench.runs["run"]) == ["vllm-base.json", "vllm-candidate.json"]
+    assert len(bench.requests) == 80
+    assert bench.warnings == []
+
+
+def test_same_load_gives_a_ratio(bench):
+    table = side_by_side(bench, ["ttft", "itl"])
+    assert math.isclose(ratio(table, "vllm-candidate.json"), 42.397518999905515 / 36.10941799979628)
+    assert bench.warnings == []
+
+
+def test_another_load_withholds_the_ratio_and_names_it(data, tmp_path):
+    doc = json.loads((data / "bench" / "vllm-base.json").read_text())
+    for name, change in (("a", {}), ("b", {"max_concurrency": 8, "model_id": "other"})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(doc | change))
+    bench = benchmarks(tmp_path)
+    assert math.isnan(ratio(side_by_side(bench), "b.json"))
+    assert any("max_concurrency: 4, 8" in text and "model: mock-7b, other" in text for text in bench.warnings)
+    assert ratio(side_by_side(bench, force=True), "b.json") == 1.0
+
+
+def test_other_tools_have_other_gaps(data):
+    bench = benchmarks([data / "bench" / "vllm-base.json", data / "bench" / "sglang-base.jsonl"])
+    table = side_by_side(bench)
+    assert math.isnan(ratio(table, "sglang-base.jsonl:1", "itl"))
+    assert 0.9 < ratio(table, "sglang-base.jsonl:1", "ttft") < 1.0
+    assert any("define itl, tpot differently" in text for text in bench.warnings)
+
+
+def test_unknown_metric_lists_those_there_are(bench):
+    with pytest.raises(UsageError, match="ttft"):
+        side_by_side(bench, ["latency"])
+
+
+def test_bad_files_are_warnings_beside_good_ones(data, tmp_path):
+    shutil.copy(data / "bench" / "vllm-base.json", tmp_path / "a.json")
+    shutil.copy(data / "bench" / "vllm-base.json", tmp_path / "again.json")
+    (tmp_path / "empty.json").write_text("")
+    bench = benchmarks([tmp_path, tmp_path / "a.json"])
+    assert len(bench.runs) == 1
+    assert any("same content as a.json" in text for text in bench.warnings)
+    assert any("empty.json is empty" in text for text in bench.warnings)
+    assert any("given twice" in text for text in bench.warnings)
+
+
+def test_nothing_readable_is_an_error(tmp_path):
+    (tmp_path / "a.json").write_text("")
+    with pytest.raises(EvidenceError, match="is empty"):
+        benchmarks(tmp_path / "a.json")
+    (tmp_path / "b.json").write_text("{")
+    with pytest.raises(EvidenceError, match="no benchmark result was found"):
+        benchmarks(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(EvidenceError, match="holds no benchmark result"):
+        benchmarks(tmp_path / "folder")
+    with pytest.raises(UsageError):
+        benchmarks([])
+
+
+def test_equal_names_are_told_apart_by_their_folders(data, tmp_path):
+    for folder, source in (("x", "vllm-base.json"), ("y", "vllm-candidate.json")):
+        (tmp_path / folder).mkdir()
+        shutil.copy(data / "bench" / source, tmp_path / folder / "r.json")
+    assert list(benchmarks(tmp_path).runs["run"]) == ["x/r.json", "y/r.json"]
+
+
+def test_launch_files_join_their_runs(data, tmp_path):
+    shutil.copy(data / "bench" / "vllm-base.json", tmp_path / "base-1.json")
+    shutil.copy(data / "bench" / "vllm-candidate.json", tmp_path / "cand-1.json")
+    for stem, level in (("base", "INFO"), ("cand", "DEBUG")):
+        (tmp_path / f"{stem}.launch.json").write_text(
+            json.dumps({"argv": ["vllm", "serve"], "env": {"VLLM_LOGGING_LEVEL": level, "HF_TOKEN": "hf_abc"}, "versions": {}})
+        )
+    bench = benchmarks(tmp_path)
+    assert setting_differences(bench).loc["launch.env.VLLM_LOGGING_LEVEL"].tolist() == ["INFO", "DEBUG"]
+    assert "hf_abc" not in bench.runs["launch"].str.cat()
+
+
+def test_page_is_escaped_and_says_failures_first(data, tmp_path):
+    doc = json.loads((data / "bench" / "vllm-base.json").read_text())
+    doc |= {"label": "<script>x</script>", "failed": 1, "completed": 39, "max_concurrency": None, "errors": ["boom", *[""] * 39]}
+    (tmp_path / "a.json").write_text(json.dumps(doc))
+    bench = benchmarks(tmp_path / "a.json")
+    assert "<script>" not in bench._repr_html_()
+    assert "1 of 40 requests failed" in bench.warnings[0]
+    assert "1 of 40 requests failed" in str(bench)
+
+
+@pytest.mark.parametrize("metric", ["ttft", "itl", "e2el"])
+def test_chart_shows_each_run_and_its_extremes(bench, metric):
+    before = bench.requests.copy()
+    axes = plot_benchmarks(bench, metric)
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [label.split(":")[0] for label in labels] == ["vllm-base.json", "vllm-candidate.json"]
+    largest = bench.values.query("metric == @metric and stat == 'max'")["value"].max()
+    assert math.isclose(max(line.get_xdata()[-1] for line in axes.lines if len(line.get_xdata()) > 2), largest)
+    assert figure_alt(axes.figure) == describe_benchmarks(bench, metric)
+    assert f"{largest:.4g} ms" in describe_benchmarks(bench, metric)
+    assert bench.requests.equals(before)
+
+
+def test_chart_counts_failures_and_draws_none(data, tmp_path):
+    doc = json.loads((data / "bench" / "vllm-base.json").read_text())
+    doc["ttfts"][0], doc["errors"][0] = 0.0, "boom"
+    doc |= {"failed": 1, "completed": 39}
+    (tmp_path / "a.json").write_text(json.dumps(doc))
+    axes = plot_benchmarks(benchmarks(tmp_path / "a.json"), "ttft")
+    assert axes.get_legend().get_texts()[0].get_text().endswith("n 39, 1 failed")
+    assert min(axes.lines[0].get_xdata()) > 0
+
+
+def test_chart_without_requests_uses_the_quantiles_of_the_tool(tmp_path):
+    (tmp_path / "a.json").write_text(
+        json.dumps(
+            {"model_id": "m", "request_throughput": 1.0, "completed": 9, "failed": 0, "median_ttft_ms": 30.0, "p99_ttft_ms": 60.0}
+        )
+    )
+    bench = benchmarks(tmp_path / "a.json")
+    assert list(plot_benchmarks(bench).lines[0].get_xdata()) == [30.0, 60.0]
+    assert "quantiles of the tool from 30 to 60 ms" in describe_benchmarks(bench)
+
+
+def test_chart_of_nothing_says_so():
+    assert plot_benchmarks(Benchmarks([]), "ttft").texts[0].get_text() == "No run holds the distribution of ttft."
+
+
+def test_micro_benchmarks_have_a_curve_a_name(test_data):
+    bench = benchmarks(test_data / "bench" / "hyperfine.json")
+    assert "job.py 400000" in describe_benchmarks(bench, "wall_time")
+    assert plot_benchmarks(bench, "wall_time").get_xlabel() == "wall_time (ms)"
+
+
+def test_runs_without_a_common_figure_are_named(data, test_data):
+    bench = benchmarks([data / "bench" / "vllm-base.json", test_data / "bench" / "hyperfine.json"])
+    side_by_side(bench)
+    assert bench.warnings == ["vllm-base.json and hyperfine.json have no figure in common"]
+
+
+def test_launch_times_have_a_curve(test_data):
+    bench = benchmarks(test_data / "bench" / "vllm_startup.json")
+    assert "n 3, failures unknown" not in describe_benchmarks(bench, "warm_startup")
+    assert "of 1 run, a cumulative curve each. vllm_startup.json: median 41.9 s, n 3" in describe_benchmarks(
+        bench, "warm_startup"
+    )

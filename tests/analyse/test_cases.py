@@ -1,0 +1,108 @@
+"""Every launch case: class, phase and facts as its case.json says; the metamorphic changes that may not flip a verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kit
+
+CASES = sorted(path.parent for path in (Path(__file__).parent.parent / "data").glob("launches*/*/case.json"))
+FACTS = set(
+    re.findall(r"`(\w+)`", (Path(__file__).parents[2] / "docs" / "facts.md").read_text(encoding="utf-8").split("## Phases")[0])
+)
+
+
+def evidence(case: Path, folder: Path) -> tuple[Path, dict]:
+    """A copy of a case's files without the answer."""
+    want = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    return Path(shutil.copytree(case, folder / "evidence", ignore=shutil.ignore_patterns("case.json"))), want
+
+
+def fits(name: str, want, got) -> bool:
+    """Counts are exact, measures within 2 %."""
+    if isinstance(want, bool) or want is None or isinstance(want, str):
+        return want == got
+    if isinstance(want, list):
+        return isinstance(got, list) and len(want) == len(got) and all(fits(name, w, g) for w, g in zip(want, got, strict=True))
+    if isinstance(want, int) and not name.endswith("_s"):
+        return not isinstance(got, bool) and want == got
+    return isinstance(got, (int, float)) and math.isclose(want, got, rel_tol=0.02, abs_tol=0.051)
+
+
+def right(want: dict) -> tuple[set, set]:
+    """Classes and phases that are right."""
+    return (
+        {want["expected_class"], *want.get("acceptable_classes", [])},
+        {want["expected_phase"], *want.get("acceptable_phases", [])},
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_case(case: Path, tmp_path: Path) -> None:
+    folder, want = evidence(case, tmp_path)
+    found = kit.verdict(folder, captured_at=want.get("captured_at")).to_dict()
+    classes, phases = right(want)
+    assert found["class"] in classes
+    assert found["phase"] in phases
+    if found["class"] == "undetermined":
+        assert found["next"], "an undetermined verdict says what to collect"
+    wrong = {
+        name: (found["facts"].get(name), value)
+        for name, value in want["expected_facts"].items()
+        if name in FACTS and not fits(name, value, found["facts"].get(name))
+    }
+    assert not wrong
+
+
+def crlf(folder: Path) -> None:
+    """Windows line ends, as logs that went through a mail have them."""
+    for path in folder.glob("*.log"):
+        path.write_bytes(re.sub(rb"(?<!\r)\n", b"\r\n", path.read_bytes()))
+
+
+def compose(folder: Path) -> None:
+    """Lines as `docker compose logs` prints them."""
+    for path in folder.glob("*.log"):
+        path.write_bytes(
+            b"".join(b"server-1  | " + line for line in path.read_bytes().splitlines(keepends=True) if b"\n" in line or line)
+        )
+
+
+def kubectl(folder: Path) -> None:
+    """Lines as `kubectl logs --prefix` prints them."""
+    for path in folder.glob("*.log"):
+        path.write_bytes(b"".join(b"[pod/llm-0/server] " + line for line in path.read_bytes().splitlines(keepends=True)))
+
+
+def renamed(folder: Path) -> None:
+    """Other paths: no rule may know a case's own."""
+    for path in folder.iterdir():
+        path.write_bytes(
+            path.read_bytes()
+            .replace(b"/models/", b"/srv/weights/")
+            .replace(b"/root/", b"/home/op/")
+            .replace(b"/sgl-workspace/", b"/opt/src/")
+        )
+
+
+def other_names(folder: Path) -> None:
+    """Files of other names: their content tells what they are."""
+    for number, path in enumerate(sorted(folder.iterdir())):
+        moment = re.search(r"\.t(\d)\.", path.name)
+        if path.suffix != ".log":
+            path.rename(folder / f"capture{'abcdefghijklmnopqrst'[number]}{moment.group(0) if moment else '.'}txt")
+
+
+@pytest.mark.parametrize("change", [crlf, compose, kubectl, renamed, other_names])
+@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_change_does_not_flip(case: Path, change, tmp_path: Path) -> None:
+    folder, want = evidence(case, tmp_path)
+    change(folder)
+    found = kit.verdict(folder, captured_at=want.get("captured_at")).to_dict()
+    assert found["class"] in right(want)[0] | {"undetermined"}

@@ -1,0 +1,114 @@
+"""What all tests share: programs of the system, bundled files, and a check that nothing is left open."""
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kit.doctor import find_program
+
+ROOT = Path(__file__).resolve().parent.parent
+LET_GO_S = 3.0
+"""How long a test's processes and threads may take to end after it: a kernel or a shell needs a moment to be reaped."""
+
+# Before matplotlib is imported by any test, here or in a notebook's kernel that inherits it.
+os.environ["MPLBACKEND"] = "Agg"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs_tool"):
+        for name in marker.args:
+            _demand(name)
+
+
+def _demand(name: str) -> str:
+    """Path of a program; without it the test is skipped, or fails where CI is set."""
+    found = find_program(name)
+    if found is None:
+        reason = f"{name} is not installed (`kit doctor` says how to get it)"
+        if os.environ.get("CI"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def tool() -> Callable[[str], str]:
+    """`tool("strace")` gives the program's path, skips the test without it, fails it in CI."""
+    return _demand
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Folder of the bundled runs."""
+    return ROOT / "data"
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """Folder of the files that tests alone use."""
+    return ROOT / "tests" / "data"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Frames of loose evidence are cached below here, not among the user's files; matplotlib keeps its list of fonts."""
+    patch = pytest.MonkeyPatch()
+    if "MPLCONFIGDIR" not in os.environ:
+        patch.setenv("MPLCONFIGDIR", str(ROOT / "out" / "matplotlib"))
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """Fail a test that leaves figures, processes, threads or listening sockets behind."""
+    figures, tasks = _figures(), _tasks()
+    yield
+    left = {f"figure {number}" for number in _figures() - figures}
+    if left:
+        sys.modules["matplotlib.pyplot"].close("all")
+    deadline = time.monotonic() + LET_GO_S
+    while (remaining := _tasks() - tasks) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left |= remaining
+    if left:
+        pytest.fail(f"left open: {', '.join(sorted(left))}", pytrace=False)
+
+
+def _figures() -> set[int]:
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return set(pyplot.get_fignums()) if pyplot else set()
+
+
+def _tasks() -> set[str]:
+    """Processes, threads and listening sockets of this process, by a name that a person understands."""
+    this = psutil.Process()
+    found = set()
+    for child in this.children(recursive=True):
+        try:
+            found.add(f"process {child.pid} ({' '.join(child.cmdline())[:80]})")
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.AccessDenied, psutil.ZombieProcess):
+            found.add(f"process {child.pid}")
+    found |= {f"thread {thread.name}" for thread in threading.enumerate() if not thread.daemon}
+    try:
+        found |= {f"socket listening on {connection.laddr.port}" for connection in this.net_connections("inet")
+                  if connection.status == psutil.CONN_LISTEN}
+    except psutil.AccessDenied:
+        pass  # macOS lets only root list them
+    return found

@@ -1,0 +1,142 @@
+"""The sampler's lines: real ones, cut ones, and what changes between samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kit.capture import sampler_program
+from kit.frames import FRAMES
+from kit.parse.base import Report, Source
+from kit.parse.sampler import FORMATS, looks_like, parse
+
+HEAD = '{"k":"head","format":"stallkit-sampler","version":1,"wall_ns":5,"hz":100,"machine":"x86_64","roots":[7]}'
+
+
+def read(lines: list[str]) -> tuple[list[tuple[str, dict]], Report]:
+    report = Report()
+    rows = list(parse(lines, Source("raw/sampler.jsonl"), report))
+    for frame, row in rows:
+        FRAMES[frame].check({**row, "capture": "raw/sampler.jsonl"})
+    assert report.lines == len(lines)
+    return rows, report
+
+
+def of(rows: list[tuple[str, dict]], frame: str) -> list[dict]:
+    return [row for name, row in rows if name == frame]
+
+
+def sample(n: int, threads: list, whole: bool, ended: list | None = None) -> list[str]:
+    entry = {"k": "threads", "n": n, "pid": 7, "all": whole, "rows": threads}
+    if ended:
+        entry["ended"] = ended
+    return [
+        json.dumps({"k": "sample", "n": n, "wall_ns": 1000 * n}),
+        json.dumps(
+            {
+                "k": "proc",
+                "n": n,
+                "pid": 7,
+                "state": "S",
+                "comm": "python",
+                "utime": 100 + n,
+                "stime": 2,
+                "status": {"Uid": "0 0 0 0"},
+            }
+        ),
+        json.dumps(entry),
+        json.dumps({"k": "done", "n": n, "took_s": 0.1}),
+    ]
+
+
+def thread(tid: int, utime: int = 0, call: str | None = "202") -> list:
+    return [tid, "S", utime, 0, 1, "futex_do_wait", call, "0x1 0x2", "python", 900, 10, 3]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sampler reads /proc")
+def test_rows_of_a_real_sampler_fit_the_frames():
+    ran = subprocess.run(
+        [sys.executable, "-S", "-I", "-", json.dumps({"roots": [os.getpid()], "samples": 2, "interval_s": 0.1})],
+        input=sampler_program(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert looks_like(ran.stdout) == 1.0 and FORMATS[0].named("raw/sampler.jsonl")
+    rows, report = read(ran.stdout.splitlines())
+    assert not report.reasons and report.facts["samples_read"] == 2
+    own = [row for row in of(rows, "processes") if row["pid"] == os.getpid()]
+    assert [row["moment"] for row in own] == [0, 1] and own[0]["rss_bytes"] > 1 << 20 and own[0]["time"] < own[1]["time"]
+    assert own[0]["cmdline"] == own[1]["cmdline"] and len(of(rows, "commands")) == 1
+    assert {row["tid"] for row in of(rows, "threads") if row["moment"] == 1} >= {os.getpid()}
+    assert {row["fd"] for row in of(rows, "fds") if row["pid"] == os.getpid()} >= {0, 1, 2}
+    assert {"total", "available", "used"} <= {row["name"] for row in of(rows, "host_memory")}
+    assert {"loadavg"} <= {row["source"] for row in of(rows, "counters")}
+
+
+def test_threads_that_did_not_change_are_carried_forward_and_ended_ones_are_not():
+    lines = [
+        HEAD,
+        *sample(0, [thread(7), thread(8), thread(9)], True),
+        *sample(1, [thread(8, 50, "1")], False, [9]),
+        *sample(2, [thread(7), thread(10)], True),
+    ]
+    rows, report = read(lines)
+    seen = {
+        n: {row["tid"]: (row["syscall"], row["utime_s"], row["line"]) for row in of(rows, "threads") if row["moment"] == n}
+        for n in range(3)
+    }
+    assert seen[0] == {7: ("futex", 0.0, 4), 8: ("futex", 0.0, 4), 9: ("futex", 0.0, 4)}
+    assert seen[1] == {7: ("futex", 0.0, 4), 8: ("write", 0.5, 8)}
+    assert set(seen[2]) == {7, 10} and not report.reasons
+
+
+def test_cut_sample_gives_its_processes_and_says_so():
+    lines = [HEAD, *sample(0, [thread(7)], True), *sample(1, [thread(7, 5)], False)[:-1]]
+    for cut in (lines, [*lines, '{"k":"done","n'], lines[:-1]):
+        rows, report = read(cut)
+        assert report.facts["cut"] and "the last sample is cut" in report.reasons
+        assert {row["moment"] for row in of(rows, "threads")} == {0} and len(of(rows, "processes")) == 2
+
+
+def test_odd_lines_are_counted_and_the_rest_is_read():
+    lines = [
+        HEAD,
+        "Traceback (most recent call last):",
+        '{"k":"news"}',
+        "[1,2]",
+        "",
+        *sample(0, [thread(7)], True),
+        '{"k":"threads","n":0}',
+        *sample(1, [], False),
+    ]
+    rows, report = read(lines)
+    assert report.reasons == {"line that is no sampler record": 4} and len(of(rows, "threads")) == 2
+
+
+def test_vanished_process_refused_files_and_unknown_values():
+    lines = [
+        HEAD,
+        *sample(0, [thread(7)], True),
+        '{"k":"sample","n":1,"wall_ns":9}',
+        '{"k":"gone","n":1,"pid":7,"comm":"python","was":"S"}',
+        '{"k":"proc","n":1,"pid":8,"state":"?","utime":0,"stime":0,"wchan":null,"denied":["io"]}',
+        '{"k":"fds","n":1,"pid":8,"rows":[[1,"w","/x/a.log (deleted)"],[2,"rw","pipe:[5]"]]}',
+        '{"k":"host","n":1,"memory":{"MemTotal":9},"load":[],"pressure":{},"cgroup":{"memory.max":"max","memory.events":{"oom_kill":"2"}}}',
+        '{"k":"done","n":1}',
+        '{"k":"end","n":2,"why":"stopped"}',
+    ]
+    rows, report = read(lines)
+    assert of(rows, "processes")[1]["state"] == "X" and of(rows, "processes")[2]["state"] is None
+    assert [(row["target"], row["deleted"]) for row in of(rows, "fds")] == [("/x/a.log", True), ("pipe:[5]", False)]
+    assert {row["name"]: row["value"] for row in of(rows, "counters")} == {"memory.max": float("inf"), "oom_kill": 2.0}
+    assert [(row["pid"], row["error"]) for row in of(rows, "tool_errors")] == [(8, "permission")]
+    assert report.facts["denied"] == ["io"] and report.facts["end"] == "stopped"
+
+
+def test_empty_and_foreign_files():
+    assert read([]) == ([], Report()) and looks_like("INFO hello") == 0.0 and looks_like("") == 0.0

@@ -1,0 +1,127 @@
+"""What notebooks show: escaped, counted, with alternative text, and with a static form of each widget."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from kit import show
+from kit.frames import FRAMES
+from kit.plot import figure_alt
+
+
+class Tags(HTMLParser):
+    """All tags with their attributes, and the text."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+HOSTILE = "<script>alert(\"1\")</script> & 'quoted'"
+
+
+def test_figure_keeps_its_alternative_text_and_is_a_picture():
+    figure = Figure()
+    figure.add_subplot().plot([1, 2])
+    figure_alt(figure, HOSTILE)
+    page = Tags(show.figure(figure, caption=HOSTILE)._repr_html_())
+    (image,) = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert image["alt"] == HOSTILE
+    assert b64decode(image["src"].partition("base64,")[2]).startswith(b"\x89PNG")
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert HOSTILE in page.text
+
+
+def test_figure_without_alternative_text_is_refused():
+    with pytest.raises(ValueError, match="figure_alt"):
+        show.figure(Figure())
+
+
+def test_a_pyplot_figure_is_closed():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    show.figure(pyplot.figure(), alt="nothing")
+    assert pyplot.get_fignums() == []
+
+
+def test_table_escapes_cells_heads_and_caption():
+    page = Tags(show.table(pd.DataFrame({HOSTILE: [HOSTILE]}), caption=HOSTILE)._repr_html_())
+    assert {tag for tag, _ in page.tags} == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert page.text.count(HOSTILE) == 3
+
+
+def test_table_says_how_many_of_how_many():
+    frame = pd.DataFrame({"pid": range(50)})
+    assert "20 of 50 rows" in show.table(frame)._repr_html_()
+    assert "50 rows" in show.table(frame, 50)._repr_html_()
+    assert "no rows" in show.table(frame.head(0))._repr_html_()
+
+
+def test_table_writes_values_for_people_and_leaves_the_frame_alone():
+    frame = FRAMES["processes"].build(
+        [{"pid": 7, "rss_bytes": 3 * 2**30, "time": 1_771_374_484_000_000_000, "capture": "a"}, {"pid": 8, "capture": "a"}]
+    )
+    before = frame.copy(deep=True)
+    shown = show.table(frame, columns=["time", "pid", "rss_bytes", "comm"])
+    assert shown.columns == ("time", "pid", "rss_bytes")  # comm holds nothing
+    assert shown.rows == (("2026-02-18 00:28:04", "7", "3.0 GiB"), ("", "8", ""))
+    assert frame.equals(before)
+
+
+def test_long_cells_are_cut_and_counted():
+    ((text,),) = show.table(pd.DataFrame({"text": ["x" * 10_000]})).rows
+    assert len(text) < 500 and "10,000 characters" in text
+
+
+def test_log_around_shows_both_sides_of_the_last_progress():
+    kinds = ["progress"] * 30 + ["heartbeat"] * 30
+    log = FRAMES["log"].build(
+        [
+            {"record": n, "kind": kind, "text": f"line {n}", "raw": "", "line": n + 1, "capture": "server.log"}
+            for n, kind in enumerate(kinds)
+        ]
+    )
+    shown = show.log_around(log, 2, 3)
+    assert [row[-1] for row in shown.rows] == ["line 27", "line 28", "line 29", "line 30", "line 31", "line 32"]
+    assert show.log_around(FRAMES["log"].empty()).rows == ()
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name in ("one", "two", HOSTILE.replace("/", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "server.log").write_text("x")
+    return tmp_path
+
+
+def test_chooser_keeps_its_value_when_its_cell_runs_again(runs):
+    first = show.choose_run(runs, default="two")
+    assert first.value == runs / "two"
+    first.widget.value = "one"
+    assert first.value == runs / "one"
+    assert show.choose_run(runs, default="two").value == runs / "one"
+
+
+def test_chooser_has_a_static_form(runs):
+    bundle = show.choose_run(runs)._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    page = Tags(bundle["text/html"])
+    assert "two" in page.text and "script" not in [tag for tag, _ in page.tags]
+
+
+def test_chooser_without_runs_says_how_to_record_one(tmp_path):
+    chooser = show.choose_run(tmp_path)
+    assert chooser.value is None
+    assert "kit collect local" in chooser._repr_html_()

@@ -1,0 +1,95 @@
+"""The command line: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.cli import main
+
+LINE = "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n"
+KEYS = {
+    "state",
+    "phase",
+    "class",
+    "ranks",
+    "confidence",
+    "facts",
+    "evidence",
+    "hypotheses",
+    "next",
+    "remedy",
+    "captured_at",
+    "missing",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "server.log").write_text(LINE)
+    return tmp_path / "run"
+
+
+def test_json_is_one_object_a_line(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["verdict", str(folder), str(folder), "--json", "--captured-at", "2026-02-18 00:30:00"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert KEYS <= json.loads(lines[0]).keys()
+
+
+def test_unreadable_folder_does_not_hide_the_others(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["verdict", str(folder.parent / "nowhere"), str(folder)]) == 3
+    printed = capsys.readouterr()
+    assert "no such file or folder" in printed.err
+    assert "phase weights" in printed.out
+
+
+def test_exit_code_on_trouble(folder: Path) -> None:
+    assert main(["verdict", str(folder), "--exit-code"]) == 1
+    assert main(["verdict", str(folder)]) == 0
+
+
+def test_bad_time_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["verdict", str(folder), "--captured-at", "noon"]) == 2
+    assert "'noon' is no time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_export(folder: Path, tmp_path: Path, ending: str) -> None:
+    import pandas as pd
+
+    out = tmp_path / f"log.{ending}"
+    assert main(["export", str(folder), "log", "-o", str(out)]) == 0
+    read = {"csv": pd.read_csv, "jsonl": lambda path: pd.read_json(path, lines=True), "parquet": pd.read_parquet}[ending](out)
+    assert read["milestone"].tolist() == ["weights_begin"]
+
+
+def test_export_refuses_an_unknown_ending(folder: Path, tmp_path: Path) -> None:
+    assert main(["export", str(folder), "log", "-o", str(tmp_path / "log.xls")]) == 2
+
+
+def test_export_into_no_folder(folder: Path, tmp_path: Path) -> None:
+    assert main(["export", str(folder), "log", "-o", str(tmp_path / "none" / "log.csv")]) == 3
+
+
+def test_reference_and_module(tmp_path: Path) -> None:
+    out = tmp_path / "columns.md"
+    assert main(["reference", "-o", str(out)]) == 0
+    printed = subprocess.run([sys.executable, "-m", "kit", "reference"], capture_output=True, text=True, check=True).stdout
+    assert printed == out.read_text(encoding="utf-8")
+
+
+def test_pipe_that_closes_is_no_traceback(folder: Path) -> None:
+    done = subprocess.run(f"{sys.executable} -m kit reference | head -n 1", shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_usage() -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["nonsense"])
+    assert error.value.code == 2

@@ -1,0 +1,159 @@
+"""Opening runs: recorded, loose, one file; bad input; the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit import store
+from kit.errors import EvidenceError, UsageError
+
+LINE = "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n"
+
+
+def test_content_wins_over_the_name(tmp_path: Path) -> None:
+    (tmp_path / "strace.txt").write_text(LINE * 3)
+    run = kit.open_run(tmp_path)
+    assert run.captures[0].kind == "log"
+    assert run.captures[0].promised == "strace"
+    kit.verdict(run)
+    assert any("strace.txt holds log" in said for said in run.unread())
+
+
+def test_one_file_is_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "anything"
+    path.write_text(LINE)
+    assert kit.open_run(path).frame("log")["milestone"].tolist() == ["weights_begin"]
+
+
+def test_missing_source_is_an_empty_frame(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE)
+    assert kit.open_run(tmp_path).frame("gpus").empty
+
+
+def test_unknown_frame_names_the_closest(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE)
+    with pytest.raises(UsageError, match="threads"):
+        kit.open_run(tmp_path).frame("thread")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(EvidenceError, match="no such file"):
+        kit.open_run(tmp_path / "nowhere")
+    with pytest.raises(EvidenceError, match="no evidence"):
+        kit.open_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 5000,
+        b"\xff\xfe\x00\x01garbage\x9c" * 200,
+        LINE.encode("utf-16"),
+        LINE.encode() + b"[2026-02-18 00:2",
+        b"x" * 10_000_000,
+        LINE.replace("\n", "\0\n").encode() * 4,
+        b"\x80PNG\r\n" + os.urandom(4000),
+    ],
+    ids=["empty", "nul", "binary", "utf-16", "cut", "10 MB in one line", "NUL bytes", "random"],
+)
+@pytest.mark.parametrize("name", ["server.log", "status.txt", "strace.txt", "nvidia-smi.csv", "pyspy.json"])
+def test_bad_content_never_raises_and_is_said(content: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "other.log").write_text(LINE)
+    found = kit.verdict(tmp_path)
+    assert found.phase in ("weights", "launch")
+    if content in (b"",):
+        assert any("is empty" in said for said in found.missing)
+
+
+def test_utf16_log_is_read(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes((LINE * 2).encode("utf-16"))
+    assert kit.verdict(tmp_path).facts.value("log_lines") == 2
+
+
+def test_no_permission_says_so(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read every file")
+    (tmp_path / "a.log").write_text(LINE)
+    (tmp_path / "a.log").chmod(0)
+    (tmp_path / "b.log").write_text(LINE)
+    found = kit.verdict(tmp_path)
+    assert any("a.log" in said for said in found.missing)
+
+
+def recorded(folder: Path, lines: int = 3) -> Path:
+    (folder / "raw").mkdir(parents=True)
+    (folder / "raw" / "server.log").write_text(LINE * lines)
+    (folder / "run.json").write_text(
+        json.dumps(
+            {
+                "format": "stallkit-run",
+                "version": 1,
+                "name": "demo",
+                "ended_at": "2026-02-18T00:30:00Z",
+                "utc_offset_s": 0,
+                "launch": {"started_at": "2026-02-18T00:28:00Z"},
+                "missing": [{"what": "stacks", "why": "no py-spy", "do": "pip install py-spy"}],
+                "captures": [
+                    {"file": "raw/server.log", "kind": "log", "captured_at": "2026-02-18T00:30:00Z", "whole": True},
+                    {"file": "raw/gone.txt", "kind": "ps"},
+                ],
+            }
+        )
+    )
+    return folder
+
+
+def test_recorded_run_has_launch_zero_and_says_what_is_missing(tmp_path: Path) -> None:
+    run = kit.open_run(recorded(tmp_path / "run"))
+    assert run.frame("log")["t_s"].tolist() == [26.0] * 3
+    found = kit.verdict(run)
+    assert found.captured_by == "manifest"
+    assert any("no py-spy" in said for said in found.missing)
+    assert any("gone.txt" in said for said in found.missing)
+
+
+def test_manifest_cannot_point_outside_the_run(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run")
+    manifest = json.loads((folder / "run.json").read_text())
+    (tmp_path / "secret.log").write_text(LINE)
+    manifest["captures"].append({"file": "../secret.log", "kind": "log"})
+    (folder / "run.json").write_text(json.dumps(manifest))
+    assert [capture.file for capture in kit.open_run(folder).captures] == ["raw/server.log"]
+
+
+def test_cache_gives_the_same_frame_and_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = recorded(tmp_path / "run", lines=50)
+    plain = kit.open_run(folder).frame("log")
+    monkeypatch.setattr(store, "CACHE_FROM_BYTES", 0)
+    monkeypatch.setattr(store, "CHUNK_ROWS", 7)
+    first = kit.open_run(folder).frame("log")
+    assert list((folder / "frames").glob("log-*.parquet"))
+    again = kit.open_run(folder).frame("log")
+    import pandas as pd
+
+    pd.testing.assert_frame_equal(plain, first)
+    pd.testing.assert_frame_equal(plain, again)
+    with open(folder / "raw" / "server.log", "a") as file:
+        file.write(LINE)
+    assert len(kit.open_run(folder).frame("log")) == 51
+    assert len(list((folder / "frames").glob("log-*.parquet"))) == 1
+
+
+def test_time_of_the_newest_file_serves_and_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE)
+    found = kit.verdict(tmp_path)
+    assert found.captured_by == "file time"
+    assert any("--captured-at" in said for said in found.missing)
+    assert found.facts.value("silence_s") is None
+
+
+def test_time_as_given_gives_silence(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE)
+    assert kit.verdict(tmp_path, "2026-02-18 00:29:26").facts.value("silence_s") == 60

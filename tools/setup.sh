@@ -1,0 +1,48 @@
+#!/bin/sh
+# Makes .venv from requirements.lock and puts the kit into it, editable. `make` calls this; it needs nothing but a Python.
+#
+# PYTHON=python3.12 tools/setup.sh    takes this interpreter; without PYTHON the first that serves of those listed below.
+set -eu
+cd "$(dirname "$0")/.."
+
+least="3.11"
+candidates="${PYTHON:-python3 python3.13 python3.12 python3.11 python3.14}"
+
+runs() { "$1" -c 'import sys' >/dev/null 2>&1; }
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+version() { "$1" -c 'import platform; print(platform.python_version())'; }
+say() { echo "stallkit: $*" >&2; }
+
+chosen="" bare="" old=""
+for name in $candidates; do
+    runs "$name" || continue
+    if ! new_enough "$name"; then old="${old:-$name}"; continue; fi
+    if ! has_venv "$name"; then bare="${bare:-$name}"; continue; fi
+    chosen="$name"
+    break
+done
+
+if [ -z "$chosen" ]; then
+    if [ -n "$bare" ]; then
+        series=$("$bare" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        say "$bare has no venv module; install it (Debian, Ubuntu: apt install python$series-venv) and run make again."
+    elif [ -n "$old" ]; then
+        say "Python $least or later is needed, $old is $(version "$old"); install a newer one and run make again" \
+            "(with PYTHON=/path/to/python3 if it is not on the PATH)."
+    else
+        say "Python $least or later is needed, and none of these runs: $candidates; install python3 and run make again."
+    fi
+    exit 2
+fi
+
+say "setting up .venv with Python $(version "$chosen") from requirements.lock (once, one to three minutes)"
+"$chosen" -m venv --clear .venv
+# The lock holds the build backend too, so that nothing outside the lock is fetched.
+if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --require-hashes -r requirements.lock; then
+    say "the packages of requirements.lock could not be installed (pip's reason stands above);" \
+        "check the network or your pip configuration and run make again."
+    exit 2
+fi
+PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .
+touch .venv/.ready
