@@ -263,10 +263,8 @@ def _communicator(given: dict) -> Iterator[Row]:
     for rank in missing:
         status = rank.get("status") if isinstance(rank.get("status"), dict) else {}
         lost = status.get("unresponsive") or status.get("considered_dead")
-        state = "unresponsive" if lost else "nocomm" if status else "missing"
-        yield {"communicator": name, "rank": rank["rank"], "state": state,
-               "text": f"rank {rank['rank']} (pid {rank.get('pid')}) gave no data" + ", considered dead" * bool(
-                   status.get("considered_dead"))}
+        yield {"communicator": name, "rank": rank["rank"], "state": "unresponsive" if lost else "nocomm" if status else "missing",
+               "text": f"rank {rank['rank']} (pid {rank.get('pid')}) gave no data"}
 
 
 def _status(status: object) -> str:
@@ -403,31 +401,26 @@ def parse_fr_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     lines = list(lines)
     report.lines = len(lines)
-    cut: list[dict] = []
-    for at, document in objects("\n".join(lines)):
-        if "profiling_name" in document:
-            cut.append(document)
-            continue
-        for row in _dump_rows(document, _rank_of(source.name), at):
-            report.records += 1
-            yield "collectives", row | {"moment": source.moment}
+    found = list(objects("\n".join(lines)))
+    cut = [document for _, document in found if "profiling_name" in document]
     if cut:
         report.odd("dump that is cut or broken, its whole entries were read", "")
-        for row in _dump_rows({"entries": cut}, _rank_of(source.name), 1):
+        found = [(1, {"entries": cut})]
+    for at, document in found:
+        for row in _dump_rows(document, _rank_of(source.name), at):
             report.records += 1
             yield "collectives", row | {"moment": source.moment}
 
 
 def _is_fr_json(head: str) -> float:
-    names = ("entries", "profiling_name", "collective_seq_id", "pg_config", "record_id", "state")
-    keys = sum(f'"{name}"' in head for name in names)
+    keys = sum(f'"{key}"' in head for key in ("entries", "profiling_name", "collective_seq_id", "pg_config", "record_id"))
     return 0.97 if keys >= 4 and re.search(r"^\s*[\[{]", head) else 0.0
 
 
 # --- analysis of the flight recorder -------------------------------------------------------------------------------------
 
-_HEADLINE = re.compile(r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|"
-                       r"Collective sequence number:|Mismatch in collective)\D*?(?P<count>\d+)?(?: at entry \d+| has errors|\s*$)")
+_HEADLINE = re.compile(r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|Mismatch in collective|"
+                       r"Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry \d+| has errors|\s*$)")
 _OLD_HEADLINE = re.compile(r"Not all ranks joining collective for group (?P<group>\S+) collective (?P<operation>\S+)\s+"
                            r"Missing ranks are (?P<ranks>\{[^}]*\})")
 _FIELD = re.compile(r"(?P<key>group info|collective|missing ranks|collective state|error msg|expected ranks|world size|"
@@ -488,9 +481,7 @@ def _field(block: Row, ranks: list[tuple[int, str]], found: re.Match) -> None:
 
 def _block(block: Row | None, ranks: list[tuple[int, str]], source: Source, report: Report) -> Rows:
     """Rows of one collective: its own, and one a rank that is named. How far a missing rank is, the analysis does not say."""
-    if block is None:
-        return
-    for rank, state in [(None, block["state"]), *ranks]:
+    for rank, state in [(None, block["state"]), *ranks] if block else ():
         report.records += 1
         count = block.get("count") if state != "missing" or rank is None else None
         yield "collectives", block | {"rank": rank, "state": state, "count": count, "moment": source.moment}

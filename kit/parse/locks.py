@@ -188,7 +188,7 @@ _FUSER_HEAD = re.compile(r"^\s+USER\s+PID\s+ACCESS\s+COMMAND")
 _LSOF_HEAD = re.compile(r"^COMMAND\s+PID\b.*\bFD\b")
 _LSOF = re.compile(r"^(?P<command>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+\S+\s+)?\S+\s+(?P<fd>\d+)(?P<mode>[rwu])?"
                    r"(?P<lock>[NrRwWuUxX ])?\s+[A-Za-z]+\s+.*?(?P<path>\S+(?: \(\S+\))?)$")
-_STAT = re.compile(r"^\s*(?:(?P<file>File): ['"‘`]?(?P<path>.+?)['"’]?$|(?P<kind>Modify): (?P<stamp>20.*)$)")
+_STAT = re.compile(r"^\s*(?:(?P<file>File): [^\w/.~-]?(?P<path>.+?)[^\w/.~-]?$|(?P<kind>Modify): (?P<stamp>20.*)$)")
 _STAMP = re.compile(r"^(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d+))?\s*"
                     r"(?P<zone>[+-]\d{4})?$")
 _BLIND = re.compile(r"^Cannot (?:stat|open) .*: Permission denied|can't stat\(\)")
