@@ -178,3 +178,8 @@ def test_make_targets_exist():
     text = (ROOT / "Makefile").read_text()
     for target in ("demo", "test", "lab", "lint", "lock", "clean"):
         assert re.search(rf"^{target}:", text, re.MULTILINE), target
+
+
+def test_lint():
+    done = subprocess.run([sys.executable, "-m", "ruff", "check", "."], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

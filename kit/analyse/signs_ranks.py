@@ -103,7 +103,8 @@ def _ras(scene: Scene) -> Signs:
     rows = scene.evidence.collectives
     moments = largest(scene.evidence)
     moving = moves(moments)
-    mismatch = [row for row in rows if row.get("state") in ("mismatch", "missing", "unresponsive", "incomplete")]
+    states = ("mismatch", "missing", "unresponsive", "incomplete")
+    mismatch = [row for row in rows if row["source"] == "ncclras" and row.get("state") in states]
     if mismatch and not moving:
         yield Sign(
             "ras_mismatch", f"NCCL RAS reports: {(mismatch[0].get('text') or mismatch[0]['state'])[:140]}", [ref(mismatch[0])]

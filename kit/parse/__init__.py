@@ -9,8 +9,8 @@ from pathlib import Path
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import LineReader, head_of
 
-MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "procfs", "ps", "net", "gpu", "kernel", "disk", "cluster",
-           "metrics", "log")
+MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "desync", "procfs", "ps", "net", "gpu", "kernel", "disk",
+           "cluster", "metrics", "log")
 """Modules that list `FORMATS`. Order decides between equal scores only."""
 
 NAME_BONUS = 0.3

@@ -10,7 +10,7 @@ from pathlib import Path
 from kit.errors import EvidenceError
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
-from kit.parse.records import ANSI, stamp_ns
+from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Line, body_lines, failure, only_failures, titled
 from kit.schema import Row
 
@@ -19,7 +19,7 @@ from kit.schema import Row
 _BEGINS = re.compile(r"^(?:(?P<version>NCCL version \S+ compiled)|(?P<job>Job summary)|(?P<comms>Communicators\.\.\. ))")
 _GROUP = re.compile(r"^\s*(?P<group>\d+)\s+\d+\s+\d+\s+[\d-]+\s+(?P<ranks>\d+)\s+\d+\s+(?P<status>[A-Z]+)\s+"
                     r"(?P<errors>[A-Z]+(?:,[A-Z]+)*)$")
-_SECTION = re.compile(r"^#(?P<group>\d+)-(?P<number>\d+) \((?P<hash>[0-9a-fA-F]+)\) (?P<state>[A-Z]+)$")
+_SECTION = re.compile(r"^#(?P<group>\d+)-\d+ \((?P<hash>[0-9a-fA-F]+)\) (?P<state>[A-Z]+)$")
 _JOB_STATE = re.compile(r"^(?P<state>INCOMPLETE|DEAD|TIMEOUT|MISMATCH|ERROR)$")
 _OPERATION = re.compile(r"^\s+Communicator ranks have different (?P<operation>\S+) (?:operation counts|status)$|"
                         r"^\s+Communicator ranks have different (?P<status>status)$")
@@ -191,7 +191,7 @@ def parse_ncclras(lines: Iterable[str], source: Source, report: Report) -> Rows:
     if any(line.lstrip().startswith("{") for line in lines):
         rows = _ras_json(lines, source, report)
     else:
-        ras, rows = _Ras(source), None
+        ras = _Ras(source)
         for line in titled(lines, source, report):
             if ras.read(line):
                 continue
@@ -202,9 +202,9 @@ def parse_ncclras(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 report.odd("no line of ncclras", line.text)
         ras.end_section()
         rows = ras.rows
-    several = any(row["moment"] for row in rows)
+    numbered = source.moment is None and any(row["moment"] for row in rows)
     for row in rows:
-        row["moment"] = row["moment"] if several and source.moment is None else source.moment
+        row["moment"] = row["moment"] if numbered else source.moment
         report.records += 1
         yield "collectives", row
 
@@ -214,8 +214,7 @@ def parse_ncclras(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _ras_json(lines: list[str], source: Source, report: Report) -> list[Row]:
     report.lines = len(lines)
-    rows: list[Row] = []
-    query = -1
+    rows, query = [], -1
     for at, document in objects("\n".join(lines)):
         stamp = re.match(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)", str(document.get("timestamp") or ""))
         time = stamp_ns(source, *map(int, stamp.groups()[:3]), *stamp.groups()[3:]) if stamp else None
@@ -402,8 +401,7 @@ def parse_fr_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     lines = list(lines)
     report.lines = len(lines)
     found = list(objects("\n".join(lines)))
-    cut = [document for _, document in found if "profiling_name" in document]
-    if cut:
+    if cut := [document for _, document in found if "profiling_name" in document]:
         report.odd("dump that is cut or broken, its whole entries were read", "")
         found = [(1, {"entries": cut})]
     for at, document in found:
@@ -419,15 +417,15 @@ def _is_fr_json(head: str) -> float:
 
 # --- analysis of the flight recorder -------------------------------------------------------------------------------------
 
-_HEADLINE = re.compile(r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|Mismatch in collective|"
-                       r"Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry \d+| has errors|\s*$)")
+_HEADLINE = re.compile(r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|"
+                       r"Mismatch in collective|Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry| has errors|\s*$)")
 _OLD_HEADLINE = re.compile(r"Not all ranks joining collective for group (?P<group>\S+) collective (?P<operation>\S+)\s+"
                            r"Missing ranks are (?P<ranks>\{[^}]*\})")
 _FIELD = re.compile(r"(?P<key>group info|collective|missing ranks|collective state|error msg|expected ranks|world size|"
                     r"internal record id|(?:total )?(?:input|output) (?:sizes|numel)|collective stack trace): ?(?P<value>.*)$")
 _CULPRIT = re.compile(r"Culprit rank (?P<rank>\d+); (?P<error>[^;]*?)(?=, Culprit|$)")
 _NO_DUMP = re.compile(r"(?:missed FR dumps from ranks|Missing dump files from ranks) \(?(?P<ranks>\{[^}]*\})")
-_FR_OTHER = re.compile(r"^\s*(?:\S.* at \S+:\d+$|$)|No errors found for this collective|loaded \d+ files|built groups|No mismatch")
+_FR_OTHER = re.compile(r"^\s*(?:\S.* at \S+:\d+$|$)|No errors found for this collective|loaded \d+ files|built groups")
 
 
 def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -488,7 +486,7 @@ def _block(block: Row | None, ranks: list[tuple[int, str]], source: Source, repo
 
 
 def _is_fr_analysis(head: str) -> float:
-    lines = [line for line in body_lines(ANSI.sub("", head)) if line.strip()]
+    lines = body_lines(head)
     heads = sum(bool(_HEADLINE.search(line) or _OLD_HEADLINE.search(line) or _NO_DUMP.search(line)) for line in lines)
     known = sum(bool(_FIELD.search(line) or _FR_OTHER.search(line)) for line in lines)
     return 0.95 if heads and heads + known > 0.6 * len(lines) else 0.0

@@ -114,8 +114,9 @@ _PYSPY_ERROR = re.compile(r"^(?:.*?\b)?Error: |^Permission Denied: |^Failed to |
                           r"command not found|: not found$|No such process|Operation not permitted|Permission denied|"
                           r"[Tt]imed out|^Terminated$|^Killed$|No module named")
 _PYSPY_FOLLOWS = re.compile(r"^(?:Caused by:|Stack backtrace:|Reason: |\s+\d+: |\s+at |Process with pid|Warning: |.*GIL|"
-                            r"Sampling process|.*--nonblocking)")
-_PYSPY_OWN = re.compile(r"py-?spy|Py_Version|os error \d+|python version|_PyRuntime", re.IGNORECASE)
+                            r"Sampling process|.*--nonblocking|Try running again with elevated permissions)")
+_PYSPY_OWN = re.compile(r"py-?spy|Try running again with elevated permissions|Py_Version|os error \d+|python version|"
+                        r"_PyRuntime", re.IGNORECASE)
 _FAILED_PID = re.compile(r"Pyspy failed to dump PID (\d+)")
 
 

@@ -43,6 +43,24 @@ class _Frames:
         self.first: int | None = None
         self.pending: tuple[int, str, Line] | None = None
 
+    def take(self, text: str, line: Line) -> bool:
+        """Take a line that begins a thread or is a frame; False for any other."""
+        if found := _THREAD.match(text) or _EU_THREAD.match(text):
+            self.start(found.groupdict().get("number"), int(found["lwp"]), found.groupdict().get("name"))
+        elif found := _PYTHON_FRAME.match(text) or _PYTHON_LINE.match(text):
+            self.python(found, line)
+        elif found := _FRAME.match(text):
+            self.frame(int(found["depth"]), found["rest"], line)
+        elif found := _INFO.match(text):
+            self.start(found["number"], int(found["lwp"]), found["name"])
+            self.frame(0, found["frame"], line)
+            self.flush()
+        else:
+            if not text.strip():
+                self.flush()
+            return False
+        return True
+
     def start(self, number: str | None, lwp: int, name: str | None) -> None:
         """Begin a thread."""
         self.flush()
@@ -177,21 +195,11 @@ def parse_gdb(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if found := _EU_PROCESS.match(text):
             frames.close(pid)
             pid = int(found["pid"])
-        elif found := _THREAD.match(text) or _EU_THREAD.match(text):
-            frames.start(found.groupdict().get("number"), int(found["lwp"]), found.groupdict().get("name"))
-        elif found := _PYTHON_FRAME.match(text) or _PYTHON_LINE.match(text):
-            frames.python(found, line)
-        elif found := _FRAME.match(text):
-            frames.frame(int(found["depth"]), found["rest"], line)
-        elif found := _INFO.match(text):
-            frames.start(found["number"], int(found["lwp"]), found["name"])
-            frames.frame(0, found["frame"], line)
-            frames.flush()
+        elif frames.take(text, line):
+            continue
         elif failed := _failed(line, source, pid):
             samples.add("tool_errors", failed)
-        elif not text.strip():
-            frames.flush()
-        elif not (text.startswith("    ") and frames.more(text)) and not _NOISE.match(text):
+        elif text.strip() and not (text.startswith("    ") and frames.more(text)) and not _NOISE.match(text):
             report.odd("no line of gdb", text)
     frames.close(pid)
     for frame, row in samples.settle(report):

@@ -1,4 +1,5 @@
 """Lock files and their holders."""
+
 from __future__ import annotations
 
 import fcntl
@@ -37,26 +38,50 @@ def test_a_transcript_about_several_locks(snapshot) -> None:
     rows, report = snapshot(FORMATS, "lock_check", CHECK)
     stamp = 1767027821120000000
     assert [(row["path"], row.get("pid"), row["waits"], row["checked"], row.get("mtime")) for row in rows["locks"]] == [
-        ("/jit/lock_a", None, False, True, stamp), ("/jit/b.lock", 9502, False, True, None), ("/jit/b.lock", 9503, True, True, None),
-        ("/jit/c.lock", None, False, None, stamp), ("/jit/d.lock", 4100, False, True, None), ("/jit/d.lock", 4101, False, True, None)]
+        ("/jit/lock_a", None, False, True, stamp),
+        ("/jit/b.lock", 9502, False, True, None),
+        ("/jit/b.lock", 9503, True, True, None),
+        ("/jit/c.lock", None, False, None, stamp),
+        ("/jit/d.lock", 4100, False, True, None),
+        ("/jit/d.lock", 4101, False, True, None),
+    ]
     assert rows["locks"][0]["type"] == "baton" and len(rows["tool_errors"]) == 1 and not report.reasons
     assert recognise("out.txt", CHECK)[0] == "lock_check"
 
 
 def test_an_answer_without_rights_is_no_proof(snapshot) -> None:
-    rows, _ = snapshot(FORMATS, "lock_check", "$ fuser /jit/lock_a\nCannot stat file /proc/1/fd/0: Permission denied\n"
-                                              "Cannot stat file /proc/1/fd/1: Permission denied\n/jit/lock_a:\n")
+    rows, _ = snapshot(
+        FORMATS,
+        "lock_check",
+        "$ fuser /jit/lock_a\nCannot stat file /proc/1/fd/0: Permission denied\n"
+        "Cannot stat file /proc/1/fd/1: Permission denied\n/jit/lock_a:\n",
+    )
     assert [(row.get("pid"), row["checked"]) for row in rows["locks"]] == [(None, False)] and len(rows["tool_errors"]) == 1
 
 
-@pytest.mark.parametrize(("text", "found"), [
-    ("COMMAND     PID TYPE SIZE MODE  M START END PATH\nVLLM::Worke 400 FLOCK   0B WRITE 0     0   0 /c/a.lock\n",
-     [(400, "VLLM::Worke", "/c/a.lock", False)]),
-    ("COMMAND   PID  TYPE SIZE MODE   M START END PATH            BLOCKER\nflock    9503 FLOCK      WRITE* 0     0   0 /c/x.lock    9502\n"
-     "flock    9502 FLOCK      WRITE  0     0   0 /c/x.lock \n", [(9503, "flock", "/c/x.lock", True), (9502, "flock", "/c/x.lock", False)]),
-    ("PID COMMAND TYPE MODE PATH\n7 a OFDLCK READ\n-1 b OFDLCK WRITE /run...\n", [(7, "a", "not shown", False), (None, "b", "/run...", False)]),
-    ('{"locks": [{"command": "flock", "pid": 9, "type": "FLOCK", "size": null, "mode": "WRITE*", "path": "/c/x.lock"}]}\n',
-     [(9, "flock", "/c/x.lock", True)])])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "COMMAND     PID TYPE SIZE MODE  M START END PATH\nVLLM::Worke 400 FLOCK   0B WRITE 0     0   0 /c/a.lock\n",
+            [(400, "VLLM::Worke", "/c/a.lock", False)],
+        ),
+        (
+            "COMMAND   PID  TYPE SIZE MODE   M START END PATH            BLOCKER\n"
+            "flock    9503 FLOCK      WRITE* 0     0   0 /c/x.lock    9502\n"
+            "flock    9502 FLOCK      WRITE  0     0   0 /c/x.lock \n",
+            [(9503, "flock", "/c/x.lock", True), (9502, "flock", "/c/x.lock", False)],
+        ),
+        (
+            "PID COMMAND TYPE MODE PATH\n7 a OFDLCK READ\n-1 b OFDLCK WRITE /run...\n",
+            [(7, "a", "not shown", False), (None, "b", "/run...", False)],
+        ),
+        (
+            '{"locks": [{"command": "flock", "pid": 9, "type": "FLOCK", "size": null, "mode": "WRITE*", "path": "/c/x.lock"}]}\n',
+            [(9, "flock", "/c/x.lock", True)],
+        ),
+    ],
+)
 def test_lslocks_in_many_forms(snapshot, text: str, found: list) -> None:
     rows, report = snapshot(FORMATS, "lslocks", text)
     assert [(row["pid"], row["process"], row["path"], row["waits"]) for row in rows["locks"]] == found and not report.reasons
