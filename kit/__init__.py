@@ -17,6 +17,7 @@ _WHERE = {
     "Verdict": "kit.analyse.verdict",
     "sample": "kit.samples",
     "sample_path": "kit.samples",
+    "facts": "kit.analyse.tables",
     "compare": "kit.analyse.compare",
     "Comparison": "kit.analyse.compare",
     "benchmarks": "kit.analyse.benchmarks",
@@ -29,6 +30,7 @@ _WHERE = {
 if TYPE_CHECKING:
     from kit.analyse.benchmarks import benchmarks
     from kit.analyse.compare import Comparison, compare
+    from kit.analyse.tables import facts
     from kit.analyse.verdict import Verdict, verdict
     from kit.capture.collect import collect
     from kit.errors import KitError
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from kit.samples import sample, sample_path
 
 __all__ = [
-    "Comparison", "KitError", "Run", "Verdict", "benchmarks", "collect", "compare", "open_run", "report", "sample",
+    "Comparison", "KitError", "Run", "Verdict", "benchmarks", "collect", "compare", "facts", "open_run", "report", "sample",
     "sample_path", "verdict",
 ]
 

@@ -140,6 +140,7 @@ def _add_export(verbs) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
+    from kit.frames import TABLES
     from kit.run import open_run
 
     ending = Path(args.output).suffix.lower()
@@ -149,7 +150,13 @@ def _export(args: argparse.Namespace) -> int:
             "its name ends in none of .csv, .jsonl, .parquet",
             "name the file so: -o threads.parquet",
         )
-    frame = open_run(args.path, args.captured_at).frame(args.frame)
+    run = open_run(args.path, args.captured_at)
+    if args.frame in TABLES:
+        from kit.analyse import tables
+
+        frame = getattr(tables, args.frame)(run)
+    else:
+        frame = run.frame(args.frame)
     try:
         if ending == ".csv":
             frame.to_csv(args.output, index=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kit import parse
 from kit.clock import NS, parse_time, show_time
 from kit.errors import EvidenceError, UsageError
-from kit.frames import FRAMES
+from kit.frames import FRAMES, TABLES
 from kit.parse.base import Report, Source
 from kit.schema import Row
 
@@ -427,6 +427,12 @@ def _known(name: str):
         return FRAMES[name]
     from difflib import get_close_matches
 
+    if name in TABLES:
+        raise UsageError(
+            f"{name} is no frame of a run",
+            "it is made of a verdict",
+            f"use kit.analyse.tables.{name}(run) or: kit export RUN {name}",
+        )
     near = get_close_matches(name, FRAMES, 1, 0.3)
     raise UsageError(
         f"there is no frame {name!r}",

@@ -93,3 +93,13 @@ def test_usage() -> None:
     with pytest.raises(SystemExit) as error:
         main(["nonsense"])
     assert error.value.code == 2
+
+
+def test_facts_are_a_table_to_export(folder: Path, tmp_path: Path) -> None:
+    import pandas as pd
+
+    out = tmp_path / "facts.csv"
+    assert main(["export", str(folder), "facts", "-o", str(out)]) == 0
+    table = pd.read_csv(out).set_index("fact")
+    assert table.loc["log_lines", "number"] == 1
+    assert table.loc["log_lines", "capture"] == "server.log"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kit.analyse.counts import largest, moves
+from kit.analyse.eta import eta
 from kit.analyse.evidence import Evidence, ref
 from kit.analyse.logdigest import Bar
 from kit.analyse.phases import Progression, rank_of
@@ -61,6 +62,7 @@ def bars(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         else:
             given["weights_elapsed_s"] = (weights.elapsed_s, [weights.ref])
             given["s_per_shard"] = (weights.s_per_item, [weights.ref])
+    given |= _remaining(log)
     if "weights_s" not in given and weights is None:
         given["weights_s"] = _elapsed(evidence, "weights_end")
     given["graph_s"] = _elapsed(evidence, "graph_end")
@@ -68,6 +70,18 @@ def bars(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     if given["graph_s"][0] is None and graph is not None and graph.done:
         given["graph_s"] = (graph.elapsed_s, [graph.ref])
     return given
+
+
+def _remaining(log) -> dict:
+    """`eta_s`, `eta_range_s`: remaining time of the bar that was drawn last, as of its last frame."""
+    bar = max(log.bars, key=lambda bar: bar.order, default=None)
+    found = eta(bar) if bar is not None and bar.kind != "other" else None
+    if found is None:
+        return {}
+    return {
+        "eta_s": (round(found.seconds, 1), [bar.ref]),
+        "eta_range_s": ([round(found.low, 1), round(found.high, 1)], [bar.ref]),
+    }
 
 
 def _elapsed(evidence: Evidence, code: str) -> tuple:

@@ -41,6 +41,9 @@ class Hypothesis:
         Share of belief among all classes, 0 to 1.
     supporting, opposing : list of (Sign, float, str)
         Sign, weight, reason.
+    settled_by : list of dict
+        Signs that are not known yet and would move it most: `sign`, `weight`, `reason`, and the cheapest capture that can
+        give it: `capture`, `cost_s`, `consent`.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Hypothesis:
     share: float = 0.0
     supporting: list[tuple[Sign, float, str]] = field(default_factory=list)
     opposing: list[tuple[Sign, float, str]] = field(default_factory=list)
+    settled_by: list[dict] = field(default_factory=list)
 
     def to_dict(self) -> dict:
         """Plain types."""
@@ -59,6 +63,7 @@ class Hypothesis:
             "share": round(self.share, 3),
             "for": [_said(*entry) for entry in self.supporting],
             "against": [_said(*entry) for entry in self.opposing],
+            "settled_by": self.settled_by,
         }
 
 
@@ -159,6 +164,35 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
             ranked.append((worth / price, capture))
     ranked.sort(key=lambda pair: -pair[0])
     return [_step(capture, scene, leading) for _, capture in ranked[:most]]
+
+
+def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most: int = 3) -> list[dict]:
+    """Signs that would settle a hypothesis, with the cheapest capture that can give each.
+
+    Returns
+    -------
+    list of dict
+        As `Hypothesis.settled_by`, the weightiest sign first; captures that were taken already are left out.
+    """
+    offered: dict[str, dict] = {}
+    for capture in sorted(captures(), key=lambda entry: entry["cost_s"]):
+        if _wanted(capture, scene, signs):
+            for code in capture["signs"]:
+                offered.setdefault(code, capture)
+    weights = next(entry["signs"] for entry in classes() if entry["name"] == hypothesis.name)
+    unknown = [entry for entry in weights if entry[0] not in signs and entry[0] in offered]
+    unknown.sort(key=lambda entry: (-abs(entry[1]), offered[entry[0]]["cost_s"]))
+    return [
+        {
+            "sign": code,
+            "weight": weight,
+            "reason": reason,
+            "capture": offered[code]["name"],
+            "cost_s": offered[code]["cost_s"],
+            "consent": bool(offered[code].get("consent")),
+        }
+        for code, weight, reason in unknown[:most]
+    ]
 
 
 def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:

@@ -10,6 +10,8 @@ from kit.schema import Row
 
 MOST_MARKS = 400
 """Milestones kept for each code: enough for 128 ranks with drafts; further ones are counted."""
+MOST_POINTS = 64
+"""Frames of a bar that are kept to know its pace."""
 TAIL = 40
 """Records kept from the end."""
 
@@ -57,6 +59,14 @@ class Bar:
     line: int
     text: str
     moved_elapsed_s: float | None = None
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+    def note(self) -> None:
+        """Keep where the bar stands, for its pace; of a long bar every other point goes, again and again."""
+        if self.elapsed_s is not None:
+            self.points.append((self.n, self.elapsed_s))
+        if len(self.points) > MOST_POINTS:
+            del self.points[1::2]
 
     @property
     def done(self) -> bool:
@@ -166,6 +176,7 @@ class LogDigest:
                 bar.time = row.get("time") or bar.time
                 bar.capture, bar.line, bar.text = row["capture"], row["line"], row["raw"]
                 if moved:
+                    bar.note()
                     bar.moved_time, bar.moved_elapsed_s = row.get("time") or bar.moved_time, elapsed
                     return "progress"
                 return "other"
@@ -187,6 +198,7 @@ class LogDigest:
                 elapsed,
             )
         )
+        self.bars[-1].note()
         return "progress" if kind != "noise" else kind
 
     def of(self, *codes: str) -> list[Mark]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kit.analyse.eta import eta
 from kit.analyse.evidence import ref
 from kit.analyse.logdigest import Bar
 from kit.analyse.rates import bytes_read, cpu_s, deltas, span_s
@@ -68,14 +69,19 @@ def bars(scene: Scene) -> Signs:
             pace = f"; before, an item took {show_duration(item)}" if item and kind != "download" else ""
             yield Sign(f"{kind}_bar_stands", f"the {kind} bar stands at {count} for {show_duration(still)}{pace}", [bar.ref])
         else:
-            left = (
-                f"; at this pace {show_duration((bar.total - bar.n) * item)} remain"
-                if item and bar.total and kind != "download"
-                else ""
-            )
+            left = _left(bar)
             yield Sign(
                 f"{kind}_bar_moves", f"the {kind} bar was at {count} {show_duration(still)} before the capture{left}", [bar.ref]
             )
+
+
+def _left(bar: Bar) -> str:
+    """Words for the remaining time of a bar."""
+    found = eta(bar)
+    if found is None:
+        return ""
+    spread = f" ({show_duration(found.low)} to {show_duration(found.high)})" if found.high > 1.05 * found.low else ""
+    return f"; at this pace {show_duration(found.seconds)} remain{spread}"
 
 
 def _last_time(scene: Scene) -> int | None:

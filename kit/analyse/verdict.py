@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kit.analyse.evidence import Evidence, gather
 from kit.analyse.facts import Facts, derive
-from kit.analyse.hypotheses import Hypothesis, judge, next_steps, state_of
+from kit.analyse.hypotheses import Hypothesis, judge, next_steps, settling, state_of
 from kit.analyse.phases import progression
 from kit.analyse.ranks import cast
 from kit.analyse.signatures import remedy
@@ -143,6 +143,9 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     signs = all_signs(scene)
     hypotheses = judge(signs)
     best = hypotheses[0]
+    for hypothesis in hypotheses:
+        if hypothesis.share >= GUESS_SHARE or hypothesis is best:
+            hypothesis.settled_by = settling(hypothesis, scene, signs)
     return Verdict(
         run.name,
         state_of(best.name, bool(facts.value("exited"))),

@@ -100,9 +100,14 @@ def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Line]:
             for sign, weight, _ in entries[:4]
             if abs(weight) >= 0.5 and not sign.code.startswith("phase_")
         ]
+    if hypothesis.settled_by and not refuted and verdict.confidence < SURE:
+        first = hypothesis.settled_by[0]
+        lines.append(("  ?", f"would be moved most by: {first['capture']} ({first['reason']})", ""))
     return lines
 
 
+SURE = 0.85
+"""Above this share of belief nobody asks what would settle it."""
 SHOWN_FACTS = (
     "log_lines",
     "silence_s",
@@ -110,6 +115,8 @@ SHOWN_FACTS = (
     "weights_s",
     "weights_elapsed_s",
     "s_per_shard",
+    "eta_s",
+    "eta_range_s",
     "graph_done",
     "graph_s",
     "jit_done",
@@ -170,6 +177,8 @@ def _value(name: str, value: object) -> str:
         return show_duration(value)
     if name.endswith("_kb") and isinstance(value, int):
         return f"{value:,} kB ({value / 2**20:,.1f} GiB)"
+    if name == "eta_range_s" and isinstance(value, list):
+        return " to ".join(show_duration(end) for end in value)
     if isinstance(value, list) and name.endswith("_done"):
         return f"{value[0]:g} of {value[1]:g}"
     return str(value)[:160]
