@@ -77,6 +77,16 @@ def moves(moments: list[Counts]) -> bool:
     return len(moments) >= 2 and max(moments[-1].distinct) > max(moments[0].distinct)
 
 
+def settled(moments: list[Counts]) -> bool:
+    """Whether a difference between ranks means something: seen twice without movement, or written at the end of a run.
+
+    One query of NCCL RAS shows ranks that work at different counts; a flight recorder or a desync report is written when a
+    collective has timed out.
+    """
+    once = len(moments) < 2 and any(row["source"] == "ncclras" for row in moments[-1].rows)
+    return not once and not moves(moments)
+
+
 def largest(evidence: Evidence) -> list[Counts]:
     """Moments of the communicator with the most ranks; empty without any."""
     return max(counts(evidence).values(), key=lambda moments: moments[-1].size, default=[])

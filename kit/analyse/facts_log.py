@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kit.analyse.counts import largest, moves
+from kit.analyse.counts import largest, settled
 from kit.analyse.eta import eta
 from kit.analyse.evidence import Evidence, ref
 from kit.analyse.logdigest import Bar
@@ -272,10 +272,10 @@ def collective(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         pending = {}
         for mark in timeouts:
             pending.setdefault(rank_of(mark, cast), (mark.fields.get("seq"), mark.fields.get("op")))
-        if len(pending) >= 2:
+        if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (cast.world_size or 0)):
             given["ranks_same_seq"] = (len(set(pending.values())) == 1, [mark.ref for mark in timeouts[:3]])
     moments = largest(evidence)
-    if moments and not moves(moments) and moments[-1].size >= 2:
+    if moments and moments[-1].size >= 2 and (settled(moments) or len(moments[-1].distinct) == 1):
         last = moments[-1]
         where = [ref(row, row.get("text")) for row in last.rows[:2]]
         given.setdefault("ranks_same_seq", (len(last.distinct) == 1, where))

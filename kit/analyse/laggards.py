@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from kit.analyse.counts import counts, moves
+from kit.analyse.counts import counts, settled
 from kit.analyse.evidence import Evidence, ref
 from kit.analyse.phases import Progression, rank_of
 from kit.analyse.ranks import Cast
@@ -99,7 +99,7 @@ def _counts(evidence: Evidence, cast: Cast) -> Found:
         return sorted({row["rank"] for row in missing}), [ref(row, row.get("text")) for row in missing[:3]]
     for moments in counts(evidence).values():
         last = moments[-1]
-        if last.behind and not moves(moments):
+        if last.behind and settled(moments):
             return last.behind, [ref(row, row.get("text")) for row in last.rows if row.get("rank") in last.behind][:3]
     return [], []
 

@@ -179,15 +179,18 @@ def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, server: str | No
     """Codes that each rank prints for itself in this log.
 
     The grammar says which those are in general; where rank 0 alone prints one among three or more ranks, this version of
-    the server prints it once, and it speaks for all.
+    the server prints it once, and it speaks for all. Newer vLLM does so with any number of ranks.
     """
+    least = 2 if server == "vllm" else 3
     printed: dict[str, set] = {}
     for mark in marks:
         printed.setdefault(mark.code, set()).add(rank_of(mark, cast))
     return {
         code
         for code, owners in printed.items()
-        if code in per_rank_codes(server) and None not in owners and not (owners == {min(ranks, default=0)} and len(ranks) >= 3)
+        if code in per_rank_codes(server)
+        and None not in owners
+        and not (owners == {min(ranks, default=0)} and len(ranks) >= least)
     }
 
 

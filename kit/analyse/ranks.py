@@ -239,7 +239,7 @@ def _alike(processes: dict[int, Process]) -> None:
     """Take the largest group of processes with the same command line for the workers, as a training job starts them."""
     groups: dict[str, list[Process]] = {}
     for process in processes.values():
-        if process.role == "other" and process.title:
+        if process.role == "other" and process.title and "download" not in process.title:
             groups.setdefault(process.title, []).append(process)
     largest = max(groups.values(), key=len, default=[])
     if len(largest) >= 2:
@@ -295,9 +295,10 @@ def rank_of_title(title: str, sizes: dict[str, int]) -> int | None:
 def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
     """Number of ranks that the launch asked for: the largest of what arguments, NCCL and c10d say."""
     asked = [sizes["world_size"]] if "world_size" in sizes else []
-    if "tp" in sizes or "pp" in sizes:
+    if {"tp", "pp", "dp"} & sizes.keys():
         # SGLang's and vLLM's DP attention shares the TP ranks; plain DP multiplies them. Seen ranks decide below.
-        asked.append(sizes.get("tp", 1) * sizes.get("pp", 1))
+        shared = sizes.get("dp_attention") or evidence.log.server == "trtllm"
+        asked.append(sizes.get("tp", 1) * sizes.get("pp", 1) * (1 if shared else sizes.get("dp", 1)))
     for mark in evidence.log.marks:
         for key in ("nranks", "world_size"):
             if str(mark.fields.get(key, "")).isdigit():

@@ -155,6 +155,15 @@ def _unexplained(scene: Scene):
     return None
 
 
+def no_death(scene: Scene) -> Signs:
+    """Nothing that speaks of a death, for classes that need one."""
+    e = scene.evidence
+    codes = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
+    killed = any(row.get("kind") in ("oom_kill", "segfault") for row in e.kernel_log)
+    if not scene.facts.value("ranks_dead") and not e.log.of(*codes) and not killed and (e.log.records or e.processes):
+        yield Sign("no_death_seen", "nothing in the evidence speaks of a dead process", [])
+
+
 def hardware(scene: Scene) -> Signs:
     """Xids, lost devices, ECC and remapped rows, a driver tool that hangs."""
     e = scene.evidence
@@ -299,4 +308,4 @@ def orchestrator(scene: Scene) -> Signs:
         yield Sign("restarts", f"the launch began anew {scene.facts.value('restarts')} time(s)", scene.facts.refs("restarts"))
 
 
-MAKERS = (deaths, errors, hardware, readiness, listener, orchestrator)
+MAKERS = (deaths, no_death, errors, hardware, readiness, listener, orchestrator)

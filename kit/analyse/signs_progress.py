@@ -17,6 +17,8 @@ CADENCE = 5.0
 """A bar stands still after this many times its own time for an item, and not before `RECENT_S`."""
 LONG_S = 300.0
 """Silence that needs a reason: SGLang's load barrier and NCCL's store time out at 300 s or later."""
+COMPILING = ("post_load", "compile", "graph_capture")
+"""Phases in which a launch compiles."""
 BUSY_CORES = 0.5
 FLAT_CORES = 0.05
 """Cores that a process burns at least to count as busy, at most to count as idle."""
@@ -111,13 +113,13 @@ def silence(scene: Scene) -> Signs:
             (mark for mark in e.log.marks if mark.kind == "heartbeat"), None
         )
         after = [mark for mark in e.log.marks if mark.kind == "progress" and first and mark.order > first.order]
-        if after:
+        if after and scene.phase in COMPILING:
             yield Sign(
                 "milestones_between_heartbeats",
                 f"{len(after)} milestone(s) arrived after the first heartbeat, the last: {after[-1].text[:90]}",
                 [after[-1].ref],
             )
-        elif beats >= 3:
+        elif beats >= 3 and not after:
             yield Sign("heartbeats_only", f"{beats} heartbeats, and nothing else after the first", scene.facts.refs("heartbeats"))
 
 
@@ -271,15 +273,6 @@ def phase(scene: Scene) -> Signs:
 def requests(scene: Scene) -> Signs:
     """A request that was taken and never finished."""
     e = scene.evidence
-    taken = e.log.of("request", "prefill_batch")
-    stats = e.log.of("engine_stats", "decode_batch")
-    finished = [mark for mark in taken if "status" in mark.fields or DONE.search(mark.text)]
-    finished += [mark for mark in stats if (mark.fields.get("tokens_per_s") or 0) > 0]
-    started = [mark for mark in taken if mark not in finished]
-    idle = [mark for mark in stats if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
-    if len(idle) >= 2 and idle[-1].order > max((mark.order for mark in finished), default=-1):
-        yield Sign("request_stuck", f"requests run and no token comes: {idle[-1].text[:120]}", [idle[-1].ref])
-        return
     for code, name, said in (
         ("rpc_timeout", "rpc_timeout", "the engine waited for its workers in vain"),
         ("watchdog", "engine_watchdog", "the server's watchdog fired"),
@@ -287,6 +280,25 @@ def requests(scene: Scene) -> Signs:
     ):
         if mark := e.log.last(code):
             yield Sign(name, f"{said}: {mark.text[:120]}", [mark.ref])
+    taken = e.log.of("request", "prefill_batch")
+    stats = e.log.of("engine_stats", "decode_batch")
+    finished = [mark for mark in taken if "status" in mark.fields or DONE.search(mark.text)]
+    finished += [mark for mark in stats if (mark.fields.get("tokens_per_s") or 0) > 0]
+    started = [mark for mark in taken if mark not in finished]
+    idle = [mark for mark in stats if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
+    last = stats[-1] if stats else None
+    answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
+    if last and (last.fields.get("running") or 0) > 0 and last.order > answered and (scene.silence_s or 0) > LONG_S:
+        yield Sign(
+            "request_stuck",
+            f"{last.fields['running']} request(s) ran in the last line that counts them, "
+            f"{show_duration(scene.silence_s)} ago, and none was answered since",
+            [last.ref],
+        )
+        return
+    if len(idle) >= 2 and idle[-1].order > max((mark.order for mark in finished), default=-1):
+        yield Sign("request_stuck", f"requests run and no token comes: {idle[-1].text[:120]}", [idle[-1].ref])
+        return
     if started and started[-1].order > max((mark.order for mark in finished), default=-1):
         quiet = scene.silence_s
         if quiet is None or quiet > RECENT_S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kit.analyse.counts import largest, moves
 from kit.analyse.evidence import ref
+from kit.analyse.phases import rank_of
 from kit.analyse.rates import bytes_read, deltas
 from kit.analyse.signs import Scene, Sign, Signs
 from kit.analyse.stackview import main_stacks, odd_ranks, places
@@ -79,6 +80,15 @@ def collectives(scene: Scene) -> Signs:
             f"{(facts.value('timeout_ms') or 0) / 1000:g} s",
             facts.refs("seq")[:2],
         )
+    waited = {rank for mark in timeouts if (rank := rank_of(mark, scene.cast)) is not None}
+    absent = sorted(set(range(scene.cast.world_size or 0)) - waited)
+    if len(waited) >= 2 and 0 < len(absent) <= len(waited) / 2 and facts.value("ranks_same_seq") is not False:
+        yield Sign(
+            "timeout_lacks_ranks",
+            f"{len(waited)} of {scene.cast.world_size} ranks timed out in it; rank {', '.join(map(str, absent))} was not in it",
+            [timeouts[0].ref],
+            absent,
+        )
     lag = e.log.of("desync_lagging")
     if lag:
         yield Sign(
@@ -106,9 +116,9 @@ def _ras(scene: Scene) -> Signs:
     states = ("mismatch", "missing", "unresponsive", "incomplete")
     mismatch = [row for row in rows if row["source"] == "ncclras" and row.get("state") in states]
     if mismatch and not moving:
-        yield Sign(
-            "ras_mismatch", f"NCCL RAS reports: {(mismatch[0].get('text') or mismatch[0]['state'])[:140]}", [ref(mismatch[0])]
-        )
+        # One query alone says little: of ranks that work, some are always one operation ahead.
+        code = "ras_mismatch" if len(moments) >= 2 else "ras_mismatch_once"
+        yield Sign(code, f"NCCL RAS reports: {(mismatch[0].get('text') or mismatch[0]['state'])[:140]}", [ref(mismatch[0])])
     if len(moments) < 2:
         return
     where = [ref(row, row.get("text")) for row in moments[-1].rows[:2]]

@@ -45,6 +45,13 @@ def gpu(scene: Scene) -> Signs:
             )
         elif powered:
             yield Sign("gpu_working", f"{len(powered) - len(low)} GPU(s) are busy at high power", [ref(powered[0])])
+        world = scene.cast.world_size
+        if busy and any(row["util_percent"] <= 5 for row in rows) and world and world == len(rows):
+            yield Sign(
+                "gpu_use_differs",
+                f"{len(busy)} of {len(rows)} GPU(s) are busy, others idle: the ranks are not in one place",
+                [ref(row) for row in rows[:2]],
+            )
         if busy and len(busy) < len(rows):
             idle = [row["gpu"] for row in rows if row["util_percent"] <= 5]
             if idle and len(idle) < len(busy):

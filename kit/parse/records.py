@@ -216,7 +216,9 @@ def _apply(found: re.Match[str], style: str, source: Source, prefix: Prefix) -> 
         prefix.level = LEVELS.get(got["l"], got["l"])
     if "src" in got or "src2" in got:
         prefix.source = got.get("src2") or got["src"]
-    if "pid" in got:
+    if "pid" in got and style == "journald":
+        prefix.extra["unit_pid"] = int(got["pid"])  # whoever holds the pipe to journald, not the process that wrote the line
+    elif "pid" in got:
         prefix.pid = int(got["pid"])
     if "host" in got and style == "nccl":
         prefix.source = got.get("src", "NCCL")
