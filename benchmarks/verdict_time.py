@@ -1,6 +1,6 @@
 """Time of `kit verdict` against `python -c "import pandas"`, interleaved in one run. Prints a ratio for each folder.
 
-    .venv/bin/python benchmarks/verdict_time.py [FOLDER ...]
+.venv/bin/python benchmarks/verdict_time.py [FOLDER ...]
 """
 
 from __future__ import annotations

@@ -17,6 +17,17 @@ ENDINGS = ("shutdown", "terminated", "sigterm", "worker_exit", "sigquit", "elast
 """Milestones that end a launch."""
 FOLLOWS = ("torchrun", "training", "vllm", "tgi")
 """Launchers that end when one of their workers has died. SGLang up to 0.5.9 does not: it waits for ever."""
+GOES_ON = (
+    "collective_timeout",
+    "watchdog",
+    "rpc_timeout",
+    "request_refused",
+    "watchdog_failure",
+    "watchdog_stuck",
+    "worker_died",
+    "device_error",
+)
+"""Errors after which a launch may still live; a log that closes on any other has ended."""
 SERVING = ("serving", "ready")
 
 
@@ -132,7 +143,7 @@ def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
             True,
             [{"capture": answered[0]["capture"], "line": answered[0].get("line"), "text": answered[0].get("body")}],
         )
-    elif log.records or evidence.probes or evidence.sockets:
+    elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])
     given["exited"] = exited(evidence, cast)
     given["signal"] = _signal(evidence)
@@ -163,16 +174,7 @@ def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
             return True, [last.ref]
     if alive is None and evidence.log.tail:
         last = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
-        if last and last[0].get("milestone") in (
-            "exception",
-            "segfault",
-            "abort",
-            "killed",
-            "socket_timeout",
-            "terminated",
-            "gpu_oom",
-            "rendezvous_timeout",
-        ):
+        if last and last[0].get("kind") == "error" and last[0].get("milestone") not in (None, *GOES_ON):
             return True, [{"capture": last[0]["capture"], "line": last[0].get("line"), "text": last[0]["raw"][:300]}]
     return (False, []) if alive else (None, [])
 
@@ -220,6 +222,11 @@ def errors(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     if first is None:
         return {}
     text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""
+    if evidence.log.server == "llamacpp" and not text:
+        text = re.sub(r"^[a-z_]{2,30}: +", "", first.text.strip())
+    spoken = re.search(r"\[Rank \d+\]\s+(?=" + re.escape(first.text.strip()[:60]) + ")", first.raw)
+    if spoken and not text:  # c10d's message begins with the rank that it is about; the rank before it is the launcher's
+        text = spoken.group(0) + first.text.strip()
     text = text or re.sub(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Failure|Warning)): ", "", first.text.strip())
     return {"first_error": (text or first.text.strip(), [first.ref])}
 

@@ -8,7 +8,7 @@ from kit.analyse.evidence import Evidence, ref
 from kit.analyse.facts_log import asked_port
 from kit.analyse.phases import Progression
 from kit.analyse.ranks import Cast
-from kit.analyse.stackview import main_stacks, places
+from kit.analyse.stackview import main_stacks, places, worker_stacks
 from kit.schema import Row
 
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
@@ -289,6 +289,7 @@ def stacks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     elif any(row.get("tool") == "pyspy" for row in evidence.stacks):
         given["pyspy_failed"] = (False, [])
     mains = main_stacks(evidence, cast)
+    mains = mains if len(mains) >= 2 else worker_stacks(evidence, cast)
     if len(mains) >= 2:
         where = places(mains)
         given["ranks_same_place"] = (len(set(where.values())) == 1, [stack.ref for stack in mains.values()][:4])

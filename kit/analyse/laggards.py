@@ -25,6 +25,8 @@ def lagging_ranks(evidence: Evidence, cast: Cast, found: Progression) -> Found:
     """
     for source in (_desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
         ranks, refs = source(evidence, cast)
+        if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
+            break  # dumps of some of the late ranks: the milestones name them all
         if ranks and (cast.world_size is None or len(ranks) < cast.world_size):
             return sorted(ranks), refs
     if found.lagging:

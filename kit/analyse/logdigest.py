@@ -34,6 +34,7 @@ class Mark:
     text: str
     fields: dict
     order: int
+    raw: str = ""
 
     @property
     def ref(self) -> dict:
@@ -245,4 +246,5 @@ def _mark(row: Row, code: str, kind: str, order: int) -> Mark:
         row.get("text") or "",
         json.loads(fields) if fields else {},
         order,
+        row["raw"][:400],
     )

@@ -16,6 +16,7 @@ _TITLE_RANK = re.compile(
 _TITLE_NUMBER = re.compile(
     r"(?:--(?:local[_-]|node[_-])?rank[= ]|VllmWorker(?:Process)?-|Worker[_ ]?rank[=_ ]?|[Rr]ank[_ =:]|rank=)(\d+)"
 )
+_MANAGED = re.compile(r"managed by process (\d+)")
 _SIZES = {
     "tp": ("tp_size", "tensor_parallel_size", "tp"),
     "pp": ("pp_size", "pipeline_parallel_size", "pp"),
@@ -53,7 +54,7 @@ WORKERS = re.compile(
     r"scheduler|schedul\b|Worker|VllmWorker|worker_process|RayWorker|text-generation-server serve|mpi4py|"
     r"trtllm.*worker|pt_main_thread"
 )
-ENGINES = re.compile(r"EngineCore|data_parallel_controller|shard-manager")
+ENGINES = re.compile(r"EngineCor|data_parallel_controller|shard-manager")
 HELPERS = re.compile(r"detokenizer|resource_tracker|pt_data_worker|monitor|DPCoordinator|docker-proxy|sshd|bash|\bsh\b|tee\b")
 
 
@@ -121,9 +122,22 @@ def sizes_of(evidence: Evidence) -> dict[str, int]:
         for key in ("nnodes", "node_rank", "world_size"):
             if str(fields.get(key, "")).isdigit():
                 found[key] = int(fields[key])
+        if fields.get("specs"):
+            found.setdefault("world_size", str(fields["specs"]).count("GPU'"))
         if str(fields.get("dp_attention", fields.get("enable_dp_attention", "no"))) in ("True", "", "true"):
             found["dp_attention"] = 1
+    if "dp_attention" not in found and _shares_ranks(evidence.log.labels):
+        found["dp_attention"] = 1
     return found
+
+
+def _shares_ranks(labels: dict[str, int]) -> bool:
+    """Whether data-parallel ranks share the tensor-parallel ones: then no TP number stands beside two DP numbers."""
+    pairs = [(int(found[1]), int(found[2])) for label in labels if (found := re.match(r"DP(\d+) TP(\d+)", label))]
+    partners: dict[int, set[int]] = {}
+    for dp, tp in pairs:
+        partners.setdefault(tp, set()).add(dp)
+    return len({dp for dp, _ in pairs}) > 1 and all(len(found) == 1 for found in partners.values())
 
 
 def argument_fields(evidence: Evidence) -> list[dict]:
@@ -194,6 +208,13 @@ def cast(evidence: Evidence) -> Cast:
         for process in processes.values():  # V0: the front end is rank 0 itself
             if process.role == "frontend" and 0 not in rank_pid:
                 process.rank, rank_pid[0] = 0, process.pid
+    for row in evidence.collectives:
+        managed = _MANAGED.search(row.get("text") or "")
+        if managed and row.get("rank") is not None and int(managed.group(1)) in processes:
+            rank_pid.setdefault(row["rank"], int(managed.group(1)))
+    for rank, pid in rank_pid.items():
+        if pid in processes and processes[pid].rank is None:
+            processes[pid].rank = rank
     for pids in evidence.log.writers.values():
         if not rank_pid and world and 1 < len(pids) == world:  # Ray's workers speak first in the order of their ranks
             for rank, pid in enumerate(pids):
@@ -304,5 +325,6 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
             if str(mark.fields.get(key, "")).isdigit():
                 asked.append(int(mark.fields[key]))
     asked += [moments[-1].size for moments in counts(evidence).values() if moments[-1].ranks_at]
-    seen = [rank + 1 for rank in evidence.log.ranks] if len(evidence.log.ranks) > 1 else []
+    ranks = evidence.log.ranks | {rank for label in evidence.log.labels if (rank := global_rank(label, sizes)) is not None}
+    seen = [rank + 1 for rank in ranks] if len(ranks) > 1 else []
     return max(asked + seen, default=None)

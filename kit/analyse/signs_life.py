@@ -5,6 +5,7 @@ from __future__ import annotations
 from kit.analyse.evidence import ref
 from kit.analyse.facts_log import CONSEQUENCES, first_error
 from kit.analyse.signs import Scene, Sign, Signs
+from kit.clock import NS, show_duration
 
 HARDWARE_XIDS = {48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 122, 123, 136, 140, 143, 154}
 """Xids of the device, its memory, its link or its firmware (NVIDIA's Xid catalogue)."""
@@ -134,6 +135,8 @@ def errors(scene: Scene) -> Signs:
     worker = e.log.first("worker_died")
     if worker:
         yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
+    if worker and cause is None and not fault and not any(mark.code in CAUSES for mark in e.log.marks):
+        yield Sign("silent_death", "a worker died, and no error tells why", [worker.ref])
     if scene.facts.value("ready") and first is not None and first.code not in CONSEQUENCES:
         ready = [mark for mark in e.log.marks if mark.phase in ("ready", "serving")]
         if ready and first.order > ready[0].order:
@@ -223,8 +226,25 @@ def readiness(scene: Scene) -> Signs:
         yield Sign("no_ready_line", "the log has no ready line", facts.refs("last_line"))
     steps = e.log.of("train_step")
     if steps:
-        yield Sign("training_steps", f"training has stepped {e.log.counts['train_step']} time(s)", [steps[-1].ref])
+        yield Sign("training_steps", f"training has stepped, to step {facts.value('step')}", [steps[-1].ref])
+        times = [mark.time for mark in steps if mark.time is not None]
+        gaps = sorted((later - earlier) / NS for earlier, later in zip(times, times[1:], strict=False) if later > earlier)
+        quiet = scene.silence_s
+        if gaps and quiet is not None and quiet <= 3 * gaps[len(gaps) // 2]:
+            yield Sign(
+                "training_goes_on",
+                f"the last step is {show_duration(quiet)} old, a step takes {show_duration(gaps[len(gaps) // 2])}",
+                [steps[-1].ref],
+            )
     works = facts.value("generate_works")
+    says_ready = any(mark.capture not in unseen for mark in ready)
+    answers = works or (facts.value("health_http") == 200 and _own_port(scene) and works is not False)
+    if answers and not says_ready and (e.log.records or facts.value("log_deleted")):
+        yield Sign(
+            "serves_unlogged",
+            "the server answers, and its log never said that it is ready",
+            facts.refs("generate_works", "health_http", "last_line")[:3],
+        )
     if works is True:
         yield Sign("generate_works", "a real request was answered", facts.refs("generate_works"))
     if works is False:
@@ -244,6 +264,11 @@ def readiness(scene: Scene) -> Signs:
         yield Sign(
             "log_holds_nothing", f"the log holds {e.log.records} record(s) and no line of a server", facts.refs("last_line")
         )
+
+
+def _own_port(scene: Scene) -> bool:
+    owner = scene.facts.value("port_owner_pid")
+    return owner is not None and owner in scene.cast.processes
 
 
 def listener(scene: Scene) -> Signs:

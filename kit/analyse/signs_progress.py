@@ -67,7 +67,11 @@ def bars(scene: Scene) -> Signs:
         if still is None:
             continue
         limit = max(RECENT_S, CADENCE * (item if kind != "download" and item else 0.0))
-        if still > limit:
+        if still > limit and not bar.n:
+            yield Sign(
+                f"{kind}_bar_never_moved", f"the {kind} bar was begun {show_duration(still)} ago and stands at {count}", [bar.ref]
+            )
+        elif still > limit:
             pace = f"; before, an item took {show_duration(item)}" if item and kind != "download" else ""
             yield Sign(f"{kind}_bar_stands", f"the {kind} bar stands at {count} for {show_duration(still)}{pace}", [bar.ref])
         else:

@@ -7,7 +7,7 @@ from kit.analyse.evidence import ref
 from kit.analyse.phases import rank_of
 from kit.analyse.rates import bytes_read, deltas
 from kit.analyse.signs import Scene, Sign, Signs
-from kit.analyse.stackview import main_stacks, odd_ranks, places
+from kit.analyse.stackview import main_stacks, odd_ranks, places, worker_stacks
 
 READ_BYTES = 1 << 20
 """A rank reads where it read more than this between two samples; logging and polling read less."""
@@ -19,6 +19,8 @@ CAPTURE_CODES = ("graph_begin", "graph_end", "graph_addresses")
 def stacks(scene: Scene) -> Signs:
     """Stacks of the ranks side by side."""
     mains = main_stacks(scene.evidence, scene.cast)
+    if len(mains) < 2:
+        yield from _nameless(scene)
     kinds = {rank: stack.category for rank, stack in mains.items()}
     refs = [stack.ref for stack in mains.values()][:3]
     if mains and all(kind in ("device_sync", "collective") for kind in kinds.values()) and len(set(places(mains).values())) == 1:
@@ -48,12 +50,24 @@ def stacks(scene: Scene) -> Signs:
                 [mains[working[0]].ref, mains[waiting[0]].ref],
                 working,
             )
-    collectives = {rank: mains[rank].place for rank, kind in kinds.items() if kind == "collective"}
+    collectives = {rank: mains[rank].key for rank, kind in kinds.items() if kind == "collective"}
     if len(set(collectives.values())) > 1:
         yield Sign(
             "different_collectives",
             f"ranks are in different collectives: {', '.join(sorted(set(collectives.values())))[:160]}",
             [mains[rank].ref for rank in list(collectives)[:3]],
+        )
+
+
+def _nameless(scene: Scene) -> Signs:
+    """Stacks of workers whose ranks nothing tells: still, they may be in different collectives."""
+    found = worker_stacks(scene.evidence, scene.cast)
+    collectives = {pid: stack.key for pid, stack in found.items() if stack.category == "collective"}
+    if len(set(collectives.values())) > 1:
+        yield Sign(
+            "different_collectives",
+            f"workers are in different collectives: {', '.join(sorted(set(collectives.values())))[:160]}",
+            [found[pid].ref for pid in list(collectives)[:3]],
         )
 
 

@@ -143,7 +143,20 @@ def lock(scene: Scene) -> Signs:
             f"a thread asks for a lock file over and over: {loop[0]['syscall']}({loop[0]['args'][:80]})",
             [ref(loop[0])],
         )
-    waits = bool(lines or stacks or loop)
+    refused = [
+        row
+        for row in e.syscalls.samples.values()
+        if row["syscall"] in ("flock", "fcntl") and row.get("errno") in ("EAGAIN", "EACCES")
+    ]
+    refused += [row for row in e.syscalls.open.values() if row["syscall"] == "flock" or "F_SETLKW" in (row.get("args") or "")]
+    if refused:
+        yield Sign(
+            "lock_refused",
+            f"a lock is refused: {refused[0]['syscall']}({(refused[0].get('args') or '')[:60]}) "
+            f"{refused[0].get('errno') or 'does not return'}; {facts.value('lock_path') or 'its file is not named'}",
+            [ref(refused[0])],
+        )
+    waits = bool(lines or stacks or loop or refused)
     if waits and facts.value("compilers_running") == 0:
         yield Sign("lock_unserved", "and no compiler is alive that would do the work behind the lock", [])
     holder = facts.value("lock_holder")
@@ -212,6 +225,13 @@ def peers(scene: Scene) -> Signs:
         ended = e.log.of("dist_end", "nccl_init_complete")
         if begun and not ended and len(begun) < cast.world_size:
             yield Sign("ranks_not_begun", f"{len(begun)} of {cast.world_size} ranks began to join in these logs", [])
+    engines = e.log.last("engine_wait")
+    if engines and int(engines.fields.get("remote") or 0) > 0 and not e.log.of("http_start"):
+        yield Sign(
+            "remote_engines_missing",
+            f"the front end waits for {engines.fields['remote']} engine(s) of other nodes",
+            [engines.ref],
+        )
     stacks = [stack for stack in all_stacks(e) if stack.category == "rendezvous"]
     if stacks:
         yield Sign("rendezvous_frames", f"{len(stacks)} thread(s) wait for peers in {stacks[0].place}", [stacks[0].ref])

@@ -44,6 +44,15 @@ class Stack:
                 return _frame(row)
         return _frame(self.rows[0]) if self.rows else ""
 
+    @property
+    def key(self) -> str:
+        """What two ranks must share to be in one place: the telling frame, and the first one around it outside of PyTorch.
+
+        All collectives end in the same function; who called it tells them apart.
+        """
+        caller = next((_frame(row) for row in self.rows[1:] if not re.match(r"(?:.*/)?torch/", row.get("file") or "torch/")), "")
+        return f"{self.place} < {caller}"
+
     def within(self, pattern: str) -> bool:
         """Whether any frame matches."""
         return any(re.search(pattern, _frame(row)) for row in self.rows)
@@ -126,9 +135,15 @@ def _is_main(stack: Stack) -> bool:
     return stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
 
 
+def worker_stacks(evidence: Evidence, cast: Cast) -> dict[int, Stack]:
+    """The main thread's stack of each worker by pid, also of those whose rank nothing tells."""
+    workers = {process.pid for process in cast.of_role("worker")}
+    return {stack.pid: stack for stack in all_stacks(evidence) if stack.pid in workers and _is_main(stack) and stack.rows}
+
+
 def places(mains: dict[int, Stack]) -> dict[int, str]:
-    """Place of each rank: its telling frame."""
-    return {rank: stack.place for rank, stack in mains.items()}
+    """Place of each rank, as `Stack.key`."""
+    return {rank: stack.key for rank, stack in mains.items()}
 
 
 def odd_ranks(mains: dict[int, Stack]) -> list[int]:

@@ -134,8 +134,23 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     >>> found.klass, found.state
     ('device_hang', 'stalled')
     """
-    run = path if isinstance(path, Run) else open_run(path, captured_at)
-    evidence = gather(run)
+    return weigh(gather(path if isinstance(path, Run) else open_run(path, captured_at)))
+
+
+def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
+    """Judge gathered evidence.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    most_steps : int
+        Length of the list of next steps.
+
+    Returns
+    -------
+    Verdict
+    """
+    run = evidence.run
     people = cast(evidence)
     steps = progression(evidence, people)
     facts = derive(evidence, people, steps)
@@ -156,7 +171,7 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
         facts,
         _evidence(best, signs),
         hypotheses,
-        next_steps(hypotheses, scene, signs),
+        next_steps(hypotheses, scene, signs, most_steps),
         remedy(scene, best.name, set(signs)),
         show_time(run.captured_ns, run.offset_s),
         run.captured_by,

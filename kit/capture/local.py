@@ -103,7 +103,7 @@ def collect_local(
     _say_prices(progress, target, strace_s, py_spy)
     folder = Path(out)
     make_folder(folder)
-    return _Recording(
+    return Recording(
         folder,
         target,
         max(duration_s, (strace_s or 0) + STRACE_AT_S + 1 if strace_s else 0),
@@ -125,8 +125,8 @@ def _say_prices(progress: Callable[[str], None], target: Target, strace_s: float
         progress(tools.PYSPY_PRICE)
 
 
-class _Recording:
-    """One recording from its first capture to its last."""
+class Recording:
+    """One recording from its first capture to its last: `record`, or step by step `begin`, `end`, `leave_nothing_behind`."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Recording:
     def record(self) -> Path:
         try:
             try:
-                self._begin()
+                self.begin()
                 self._wait()
             except KeyboardInterrupt:
                 done = time.monotonic() - self.began
@@ -161,16 +161,17 @@ class _Recording:
                 self.manifest.lacks(
                     "the rest of the recording", f"it was interrupted after {done:.0f} of {self.duration_s:g} s", "record again"
                 )
-            self._end()
+            self.end()
         finally:
-            self._leave_nothing_behind()
+            self.leave_nothing_behind()
         if self.manifest.full.is_set():
             self.progress(f"the disk is full: the recording ended early; {self.folder} holds what came before")
         for entry in self.manifest.data["missing"]:
             self.progress(f"missing: {entry['what']}: {entry['why']}")
         return self.folder
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Follow the logs, start the sampler, take the first look."""
         self._follow_logs()
         if self.target.pid is not None:
             samples = int(self.duration_s / self.interval_s + 1e-9) + 1
@@ -182,9 +183,9 @@ class _Recording:
                 "exclude": [os.getpid()],
             }
             self.sampler = SamplerProcess(self.manifest, parameters)
-        self._look(0)
+        self.look(0)
         if self.py_spy:
-            self._dump_stacks(0)
+            self.dump_stacks(0)
 
     def _wait(self) -> None:
         """Until the time is over, the launch is gone, the disk is full or somebody says so."""
@@ -199,22 +200,22 @@ class _Recording:
                 return
             if not traced and passed >= STRACE_AT_S:
                 traced = True
-                self._start_strace()
+                self.start_strace()
             time.sleep(WAIT_S)
 
-    def _end(self) -> None:
+    def end(self, last_look: bool = True) -> None:
         """Second look, then stop what runs. On a full disk nothing more is looked at."""
         if self.strace is not None:
-            self._end_strace(2.0 if self.sampler and self.sampler.root_gone else self.strace_s or 0)
-        if not self.manifest.full.is_set():
+            self.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.strace_s or 0)
+        if last_look and not self.manifest.full.is_set():
             if self.py_spy:
-                self._dump_stacks(1)
-            self._look(1)
+                self.dump_stacks(1)
+            self.look(1)
         ended_ns = time.time_ns()
         if self.sampler is not None:
             self.sampler.finish()
             if self.sampler.root_gone:
-                self._launch_ended(self.sampler)
+                self.launch_ended(self.sampler)
             if self.sampler.denied:
                 self.manifest.lacks(
                     ", ".join(self.sampler.denied) + " of the processes",
@@ -224,7 +225,8 @@ class _Recording:
         self._end_logs()
         self.manifest.finish(ended_ns)
 
-    def _launch_ended(self, sampler: SamplerProcess) -> None:
+    def launch_ended(self, sampler: SamplerProcess) -> None:
+        """Enter the end of the launched process."""
         status = sampler.exit_status
         ended = {"ended_at": utc_text(sampler.root_gone_ns), "exit_code": None, "exit_signal": None}
         if status is not None:
@@ -236,7 +238,7 @@ class _Recording:
             "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
         )
 
-    def _leave_nothing_behind(self) -> None:
+    def leave_nothing_behind(self) -> None:
         """Whatever happened: no tracer, no sampler stays."""
         if self.strace is not None:
             self.strace.finish()
@@ -314,10 +316,11 @@ class _Recording:
 
     # looks: once at the beginning (moment 0), once at the end (moment 1)
 
-    def _look(self, moment: int) -> None:
+    def look(self, moment: int) -> None:
+        """Process table, sockets, GPUs, health."""
         pids = set(tree_of(self.target.pid)) if self.target.pid is not None else set()
         if pids:
-            self._run_tool(
+            self.run_tool(
                 "ps",
                 tools.ps_command(sorted(pids)),
                 lambda: tools.run_boxed(tools.ps_command(sorted(pids)), tools.SHORT_S),
@@ -326,11 +329,11 @@ class _Recording:
         if self.target.port is None and pids:
             self._find_port(pids)
         if shutil.which("ss") and (pids or self.target.port):
-            self._run_tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(pids, self.target.port), moment)
+            self.run_tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(pids, self.target.port), moment)
         if tools.has_nvidia():
-            self._run_tool("nvidia_smi", ["nvidia-smi", "--query-gpu"], tools.nvidia_smi, moment, "csv")
+            self.run_tool("nvidia_smi", ["nvidia-smi", "--query-gpu"], tools.nvidia_smi, moment, "csv")
         if moment == 1 and shutil.which("dmesg"):
-            self._run_tool("kernel", ["dmesg"], tools.dmesg_tail, None)
+            self.run_tool("kernel", ["dmesg"], tools.dmesg_tail, None)
         if self.target.port is not None:
             self._probe(self.target.port, moment)
         elif moment == 1:
@@ -348,7 +351,7 @@ class _Recording:
             self.target.port = ports[0]
             self.manifest.update(launch={**self.manifest.data["launch"], "port": ports[0]})
 
-    def _run_tool(
+    def run_tool(
         self, kind: str, command: list[str], run: Callable[[], tools.Ran], moment: int | None, ending: str = "txt"
     ) -> None:
         """Run a tool and record its output; what fails is recorded as its message and listed as missing."""
@@ -383,7 +386,8 @@ class _Recording:
 
     # on request only
 
-    def _dump_stacks(self, moment: int) -> None:
+    def dump_stacks(self, moment: int) -> None:
+        """Python stacks of all processes of the launch."""
         program = tools.find_py_spy()
         if program is None or self.target.pid is None:
             self.manifest.lacks(
@@ -414,7 +418,8 @@ class _Recording:
             f"pyspy.t{moment}.txt", "pyspy", "py-spy dump --nonblocking --pid PID", "\n".join(texts), moment=moment
         )
 
-    def _start_strace(self) -> None:
+    def start_strace(self) -> None:
+        """Attach strace for `strace_s` seconds."""
         pids = tree_of(self.target.pid)
         if not shutil.which("strace") or not shutil.which("timeout"):
             self.manifest.lacks(
@@ -428,7 +433,8 @@ class _Recording:
         raw = self.manifest.open("strace.txt", "strace", " ".join(tools.strace_command(pids, self.strace_s)))
         self.strace = tools.Strace(pids, self.strace_s, raw)
 
-    def _end_strace(self, patience_s: float) -> None:
+    def end_strace(self, patience_s: float) -> None:
+        """Wait for its end and close its capture."""
         strace, self.strace = self.strace, None
         failure = strace.finish(patience_s + 4)
         if failure:

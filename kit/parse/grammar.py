@@ -48,6 +48,10 @@ _FILE_KEYS = set("name role order detect args milestone bar note".split())
 
 
 _NUMBERED = re.compile(r"_\d$")
+NO_DIGITS = {ord(digit): None for digit in "0123456789"}
+"""Table for `str.translate` that drops digits."""
+MOST_CANDIDATES, LONGEST_CANDIDATE = 4096, 1000
+"""Records remembered by a matcher, and the longest of them: at most 4 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +154,29 @@ class Matcher:
         for grammar in self.grammars:
             self.names.update(grammar.args)
         self.bars = [bar for grammar in self.grammars for bar in grammar.bars]
-        # one entry a literal: most records match nothing, and a plain `in` is the cheapest way to find that out
-        self._entries = [(part, milestone) for grammar in self.grammars for milestone in grammar.milestones
-                         for part in (milestone.find or ("",))]
+        self.entries = [(part, milestone) for grammar in self.grammars for milestone in grammar.milestones
+                        for part in (milestone.find or ("",))]
+        self._bare = [part.translate(NO_DIGITS) for part, _ in self.entries]
+        self._candidates: dict[str, list[tuple[str, Milestone]]] = {}
+
+    def candidates(self, text: str) -> list[tuple[str, Milestone]]:
+        """Entries (text of `find`, milestone) that can hold for a record: those that it holds when digits don't count.
+
+        Logs repeat themselves with other numbers; records that differ in digits only are looked up once.
+        """
+        bare = text.translate(NO_DIGITS)
+        found = self._candidates.get(bare)
+        if found is None:
+            found = [entry for part, entry in zip(self._bare, self.entries, strict=True) if part in bare]
+            if len(self._candidates) >= MOST_CANDIDATES:
+                self._candidates.clear()
+            if len(bare) <= LONGEST_CANDIDATE:
+                self._candidates[bare] = found
+        return found
 
     def match(self, text: str, stage: str) -> tuple[Milestone, dict[str, Any]] | None:
         """First milestone that a record matches, with its fields; `stage` is init, http or ready."""
-        for part, milestone in self._entries:
+        for part, milestone in self.candidates(text):
             if part in text and (milestone.when is None or milestone.when == stage):
                 fields = milestone.fields_of(text)
                 if fields is not None:

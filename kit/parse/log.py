@@ -42,12 +42,12 @@ MATCH_CHARS = 32_768
 _GLUE = re.compile(r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
                    r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
                    r"|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d ")
-_BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [")
+BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [")
 _GLUE_SIGNS = ("[20", " pid=", "INFO ", "WARNING ", "ERROR ")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"
                         r"(?:: ?(?P<message>.*))?$")
 _EXCEPTION_IN_TRACEBACK = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?)(?:: ?(?P<message>.*))?$")
-_TRACEBACK = "Traceback (most recent call last)"
+TRACEBACK = "Traceback (most recent call last)"
 _INSIDE = ("File \"", "^", "~", "[Previous line repeated", "During handling of the above exception",
            "The above exception was the direct cause")
 _STACK_LINE = re.compile(r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s|Extension modules:|<no Python frame>"
@@ -55,7 +55,7 @@ _STACK_LINE = re.compile(r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s
 _BARE_ID = re.compile(r"^[0-9a-f]{12,64}$")
 _WORD = re.compile(r"\w")
 _CHANGING = re.compile(r"\([^)]*=[^)]*\)")
-_WRITER_RANK = frozenset("rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
+WRITER_RANK = frozenset("rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
                          "watchdog_failure watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split())
 """Milestones whose field `rank` is the rank that wrote the record (in others it is the rank that the record is about)."""
 _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")
@@ -104,7 +104,7 @@ class _Reader:
             raw = rest.strip()
 
     def _bar(self, text: str) -> Bar | None:
-        if any(sign in text for sign in _BAR_SIGNS) or text.startswith("Download: ["):
+        if any(sign in text for sign in BAR_SIGNS) or text.startswith("Download: ["):
             return bars.read(text)
         if text.startswith("...") and self.server in ("llamacpp", None):
             return bars.dots(text)
@@ -130,7 +130,7 @@ class _Reader:
     def _who(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
         rank, label = prefix.rank, prefix.rank_label
         code = row.get("milestone")
-        if code in _WRITER_RANK and isinstance(fields.get("rank"), int):
+        if code in WRITER_RANK and isinstance(fields.get("rank"), int):
             known = self.ranks.get(prefix.pid) if prefix.pid is not None else None
             size = fields.get("nranks", fields.get("world_size", 0))
             if code in _PID_RANK and prefix.pid is not None and (known is None or size > known[1]):
@@ -201,7 +201,7 @@ class _Reader:
         if error is not None and row["kind"] == "error":
             fields.setdefault("type", error["type"])
             fields.setdefault("message", error["message"] or "")
-        if _TRACEBACK in message:
+        if TRACEBACK in message:
             self.open[prefix.key] = prefix
             self.last_open = prefix.key
             row["kind"] = "error"
@@ -246,7 +246,7 @@ class _Reader:
                 return True
             self.block = None
         key = prefix.key if prefix.key in self.open else self.last_open if not prefix.peeled else None
-        if key not in self.open or _TRACEBACK in message:
+        if key not in self.open or TRACEBACK in message:
             return False
         opener = self.open[key]
         inside = text[:1].isspace() or message.startswith(_INSIDE)
@@ -314,21 +314,47 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
     >>> report.facts["server"], report.records
     ('sglang', 2)
     """
-    grammars = grammar.load(folders)
     stream = iter(lines)
-    head = list(islice(stream, HEAD_LINES))
-    server = grammars.detect(piece for line in head for piece in islice(pieces(line[:HEAD_CHARS]), 3))
-    reader = _Reader(source, grammars, server)
-    report.facts.update(server=server, last_line=None, cut=False)
-    last = None
-    for number, line in enumerate(chain(head, stream), 1):
+    reading = Reading(list(islice(stream, HEAD_LINES)), source, report, folders)
+    for number, line in enumerate(chain(reading.head, stream), 1):
+        yield from reading.line(number, line)
+    yield from reading.close()
+
+
+class Reading:
+    """One log on its way from lines to rows; `parse` gives it every line, `kit.parse.skim` those that say something new.
+
+    Parameters
+    ----------
+    head : list of str
+        The first `HEAD_LINES` lines, which tell the server.
+    source, report, folders
+        As in `parse`.
+    """
+
+    def __init__(self, head: list[str], source: Source, report: Report, folders: tuple[Path, ...] = ()):
+        grammars = grammar.load(folders)
+        server = grammars.detect(piece for line in head for piece in islice(pieces(line[:HEAD_CHARS]), 3))
+        self.head, self.source, self.report = head, source, report
+        self.reader = _Reader(source, grammars, server)
+        self._last: str | None = None
+        report.facts.update(server=server, last_line=None, cut=False)
+
+    @property
+    def inside(self) -> bool:
+        """Whether arguments over several lines or a stack dump go on: what the next line means depends on it."""
+        return self.reader.args_text is not None or self.reader.block is not None
+
+    def line(self, number: int, line: str) -> Rows:
+        """Rows of a line."""
+        reader, report = self.reader, self.report
         report.lines = number
         for piece in pieces(line):
-            last = piece
+            self._last = piece
             for raw, prefix, text, bar in reader.split(piece):
                 row = reader.row(raw, prefix, text, bar)
                 if reader.dump and reader.block is None:
-                    yield from _stacks(reader, source, report)
+                    yield from self._stacks()
                 if len(reader.dump) > len(reader.dump_lines):
                     reader.dump_lines.append(number)
                 row["record"], row["line"] = report.records, number
@@ -336,23 +362,26 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
                 row.setdefault("phase", None)
                 report.records += 1
                 yield "log", row
-    yield from _stacks(reader, source, report)
-    if last is not None:
-        report.facts["last_line"] = last.strip()
-        report.facts["cut"] = last.count("[") > last.count("]") or last.count("(") > last.count(")")
 
+    def close(self) -> Rows:
+        """Rows that were open at the end, and what the last line tells."""
+        yield from self._stacks()
+        last, facts = self._last, self.report.facts
+        if last is not None:
+            facts["last_line"] = last.strip()
+            facts["cut"] = last.count("[") > last.count("]") or last.count("(") > last.count(")")
 
-def _stacks(reader: _Reader, source: Source, report: Report) -> Rows:
-    """Stack dumps that a server printed into its log, as rows of frame `stacks`."""
-    from kit.parse.stacks import parse_dump
+    def _stacks(self) -> Rows:
+        """Stack dumps that a server printed into its log, as rows of frame `stacks`."""
+        from kit.parse.stacks import parse_dump
 
-    lines, numbers = reader.dump, reader.dump_lines
-    reader.dump, reader.dump_lines = [], []
-    if lines:
-        counted = report.lines, report.records
-        for frame, row in parse_dump(lines, source, report):
-            yield frame, {**row, "line": numbers[row.get("line", 1) - 1]}
-        report.lines, report.records = counted
+        lines, numbers = self.reader.dump, self.reader.dump_lines
+        self.reader.dump, self.reader.dump_lines = [], []
+        if lines:
+            counted = self.report.lines, self.report.records
+            for frame, row in parse_dump(lines, self.source, self.report):
+                yield frame, {**row, "line": numbers[row.get("line", 1) - 1]}
+            self.report.lines, self.report.records = counted
 
 
 _CERTAIN = re.compile(

@@ -174,11 +174,13 @@ _PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
         ("trtllm", r"\[(?:TensorRT-LLM|TRT-LLM)\](?: ?\[(?P<l>" + _LEVEL + r"|[IWEDV])\])? ?"),
         ("rank", r"\[(?P<rank_word>[Rr]ank|RANK) ?(?P<rank>\d+)\]:? ?"),
         ("rank", r"\[(?P<rank_word>default)(?P<rank>\d+)\]: ?"),
+        ("rank", r"\[(?P<rank_word>gpu)[=_](?P<rank>\d+)\] "),
         ("rank", r"\[(?:\d+),(?P<rank>\d+)\]<std(?:out|err)>: ?"),
         ("torchrun", r"\[(?P<l>[IWEF])(?P<md>\d{3,4}) " + _CLOCK + r"(?: (?P<src>[^\]\s]+?:\d+))?\] ?"),
         ("kubectl", r"\[pod/[^\]]+\] "),
         ("level", r"\[(?P<l>" + _LEVEL + r"|[IWEDV])\] ?(?:\[(?P<src>[\w./-]+\.\w+:\d+(?::\w+)?)\] ?)?"),
         ("source", r"\[(?P<src>[\w./-]+\.(?:py|cpp|cc|cu):\d+(?::\w+)?)\] ?"),
+        ("host", r"\[[a-z][\w-]*\] (?=20\d\d-)"),
     )],
     "(": [("process", re.compile(r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
                                  r"(?:, ip=[\w.:]+)?\) ?"))],
@@ -196,7 +198,7 @@ _PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
         ("level", r"(?P<l>" + _LEVEL + r")(?: (?P<src>[\w./-]+\.(?:py|cpp|cc|rs):\d+)(?::| --)?)?"
                   r"(?: - (?P<src2>[\w./-]+\.py:\d+) - |\s+[-|] |\s+)"),
         ("glog", r"(?P<l>[IWEF])(?P<md>\d{4}) " + _CLOCK + r"\s+(?P<pid>\d+) (?P<src>[^\]\s]+:\d+)\](?: |$)"),
-        ("nccl", r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:(?P<src>[\w./]+:\d+) )?"
+        ("nccl", r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:\d+\.\d+ )?(?:(?P<src>[\w./]+:\d+) )?"
                  r"NCCL (?P<l>INFO|WARN|TRACE|VERSION|ABORT)\s?"),
         ("journald", r"(?P<mon>" + "|".join(MONTHS) + r") +(?P<d>\d{1,2}) " + _CLOCK + r" \S+ [^\[\]:\s]+" + _PID + ": ?"),
         ("letter", r"(?P<l>[IWED]) (?=(?:srv|slot|que|main|llama_|load_|init|common_|build|system)\b|llama_|common_)"),
@@ -230,8 +232,8 @@ def _apply(found: re.Match[str], style: str, source: Source, prefix: Prefix) -> 
     if "rank" in got:
         prefix.rank = int(got["rank"])
         prefix.rank_label = f"{got.get('rank_word', 'rank').lower()}{got['rank']}"
-        if got.get("rank_word") == "default" and (source.node or 0) > 0:
-            prefix.rank = None  # torchrun's default{n} is the local rank
+        if got.get("rank_word") in ("default", "gpu") and (source.node or 0) > 0:
+            prefix.rank = None  # torchrun's default{n} and old SGLang's gpu={n} are local ranks
     if got.get("label"):
         prefix.rank_label = got["label"].strip()
         prefix.rank = _alone(prefix.rank_label)
