@@ -111,7 +111,7 @@ def test_no_year_without_a_capture_time():
      "rank1", 1, "shard-manager", None),
     ("[1,3]<stdout>:step 12/100 loss 1.2", "rank3", 3, None, None),
     ("[rank3]:[E319 02:07:08.465 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog", "rank3", 3, None, None),
-    ("Jan 19 18:30:22 host unit[8727]: [2026-01-19 18:30:22 TP5] Load weight begin.", "TP5", 5, None, 8727),
+    ("Jan 19 18:30:22 host unit[8727]: [2026-01-19 18:30:22 TP5] Load weight begin.", "TP5", 5, None, None),
     ("node-a:18331:18538 [1] NCCL INFO Connected all rings", None, None, None, 18331),
     ("[01/20/2026-10:00:02] [TRT-LLM] [RANK 2] [I] Use 3.2 GB for model weights.", "rank2", 2, None, None),
 ])
