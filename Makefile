@@ -21,7 +21,7 @@ test: .venv/.ready
 	$(BIN)/python -m pytest $(ARGS)
 
 lab: .venv/.ready
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --KernelManager.transport_encryption=auto notebooks/00_start_here.ipynb
 
 lint: .venv/.ready
 	$(BIN)/ruff check .

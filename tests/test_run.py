@@ -72,6 +72,13 @@ def test_bad_content_never_raises_and_is_said(content: bytes, name: str, tmp_pat
         assert any("is empty" in said for said in found.missing)
 
 
+@pytest.mark.parametrize("content", [b"hello\n", b"\x89PNG\r\n" + bytes(range(256)) * 40], ids=["words", "picture"])
+def test_folder_without_evidence_says_what_was_not_recognised(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "status.txt").write_bytes(content)
+    with pytest.raises(EvidenceError, match="status.txt was not recognised"):
+        kit.verdict(tmp_path)
+
+
 def test_utf16_log_is_read(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_bytes((LINE * 2).encode("utf-16"))
     assert kit.verdict(tmp_path).facts.value("log_lines") == 2

@@ -56,13 +56,14 @@ class Counts:
         return sorted(rank for rank, count in self.of_rank.items() if count < self.common)
 
 
-def counts(evidence: Evidence) -> dict[str, list[Counts]]:
-    """Table of counts: for each communicator its moments in order, those without any count left out."""
-    found: dict[str, dict[int, Counts]] = {}
+def counts(evidence: Evidence) -> dict[tuple[str, str], list[Counts]]:
+    """Table of counts: for each communicator and operation its moments in order, those without any count left out."""
+    found: dict[tuple[str, str], dict[int, Counts]] = {}
     for row in evidence.collectives:
         if row.get("count") is None:
             continue
-        entry = found.setdefault(row.get("communicator") or "", {}).setdefault(row.get("moment") or 0, Counts())
+        moments = found.setdefault((row.get("communicator") or "", row.get("operation") or ""), {})
+        entry = moments.setdefault(row.get("moment") or 0, Counts())
         entry.rows.append(row)
         many = _MANY.match(row.get("text") or "")
         if row.get("rank") is not None:
@@ -88,5 +89,5 @@ def settled(moments: list[Counts]) -> bool:
 
 
 def largest(evidence: Evidence) -> list[Counts]:
-    """Moments of the communicator with the most ranks; empty without any."""
-    return max(counts(evidence).values(), key=lambda moments: moments[-1].size, default=[])
+    """Moments of the communicator with the most ranks, of the operation in which they differ; empty without any."""
+    return max(counts(evidence).values(), key=lambda moments: (moments[-1].size, len(moments[-1].distinct)), default=[])

@@ -15,6 +15,8 @@ from kit.run import Capture
 
 ENDINGS = ("shutdown", "terminated", "sigterm", "worker_exit", "sigquit", "elastic_failed", "closing_workers", "killed")
 """Milestones that end a launch."""
+CLOSING_RECORDS = 12
+"""Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 FOLLOWS = ("torchrun", "training", "vllm", "tgi")
 """Launchers that end when one of their workers has died. SGLang up to 0.5.9 does not: it waits for ever."""
 GOES_ON = (
@@ -136,8 +138,8 @@ def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
         given["ready"] = (True, [ready[0].ref])
-    elif log.of("train_step"):
-        given["ready"] = (True, [log.of("train_step")[-1].ref])
+    elif stepped := log.of("train_step", "train_log", "train_epoch"):
+        given["ready"] = (True, [stepped[-1].ref])
     elif answered := [row for row in evidence.probes if row.get("purpose") == "generate" and row.get("tokens")]:
         given["ready"] = (
             True,
@@ -147,6 +149,8 @@ def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         given["ready"] = (False, [])
     given["exited"] = exited(evidence, cast)
     given["signal"] = _signal(evidence)
+    if given["signal"][0] is None:
+        given["signal"] = _kernel_signal(evidence, cast)
     starts = [mark for mark in log.marks if "start" in mark.fields]
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
@@ -160,12 +164,15 @@ def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
     if launch.get("ended_at"):
         code = launch.get("exit_signal") or launch.get("exit_code")
         return True, [{"capture": "run.json", "line": None, "text": f"the launched process ended during the recording ({code})"}]
+    bind = evidence.log.last("bind_error")
+    if bind and evidence.log.records - bind.order <= CLOSING_RECORDS:
+        return True, [bind.ref]  # the processes that live may be those of the server that holds the port
     alive = cast.alive
     if alive is False:
         return True, []
     endings = [mark for mark in evidence.log.marks if mark.code in ENDINGS]
     if alive is None or endings:
-        closing = [mark for mark in endings if evidence.log.records - mark.order <= 12]
+        closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
         if closing and not (alive and _front_listens(evidence, cast)):
             return True, [closing[-1].ref]
     if alive is None and evidence.log.server in FOLLOWS and evidence.log.marks:
@@ -200,6 +207,17 @@ def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
                 return number - 128, [mark.ref]
         if mark.code in ("terminated", "sigterm"):
             return 15, [mark.ref]
+        if mark.code == "segfault":
+            return 11, [mark.ref]
+    return None, []
+
+
+def _kernel_signal(evidence: Evidence, cast: Cast) -> tuple[int | None, list[dict]]:
+    """The signal that the kernel's log shows for a process of the launch: SIGKILL of the OOM killer, SIGSEGV."""
+    own = set(cast.processes) | {pid for pids in evidence.log.writers.values() for pid in pids}
+    for row in evidence.kernel_log:
+        if row.get("kind") in ("oom_kill", "segfault") and row.get("pid") in own:
+            return (9 if row["kind"] == "oom_kill" else 11), [ref(row, row["text"])]
     return None, []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 from kit.analyse.evidence import Evidence, ref
 from kit.analyse.facts_log import asked_port
@@ -12,6 +13,8 @@ from kit.analyse.stackview import main_stacks, places, worker_stacks
 from kit.schema import Row
 
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
+DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
+"""Listeners of the host: a pid of a container may be theirs by chance."""
 HEALTH_PATHS = ("/health", "/healthz", "/v2/health/ready", "/ping")
 LOCK_NAME = re.compile(r"\block[^/]*$|\.lock$|/lock_[^/]*$|baton")
 LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
@@ -21,7 +24,11 @@ RUNNING_WCHAN = ("0", "-", "", "do_idle")
 def endpoint(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     """`port`, `port_listening`, `port_owner_pid`, `health_http`, `generate_works`."""
     port, where = asked_port(evidence)
-    own = [row for row in evidence.sockets if row.get("state") == "LISTEN" and row.get("pid") in cast.processes]
+    own = [
+        row
+        for row in evidence.sockets
+        if row.get("state") == "LISTEN" and row.get("pid") in cast.processes and row.get("process") not in DAEMONS
+    ]
     if port is None:
         asked = [row["port"] for row in evidence.probes if row.get("port")]
         mentioned = [mark for mark in evidence.log.marks if str(mark.fields.get("port", "")).isdigit()]
@@ -142,7 +149,8 @@ def _log_deleted(evidence: Evidence) -> tuple:
     if gone:
         return True, [ref(gone[0], f"fd {gone[0]['fd']} -> {gone[0].get('target')} (deleted)")]
     logs = [row for row in outputs if (row.get("target") or "").startswith("/") and not row["target"].startswith("/dev/")]
-    return (False, [ref(logs[0], f"fd {logs[0]['fd']} -> {logs[0]['target']}")]) if logs else (None, [])
+    shown = logs or outputs
+    return (False, [ref(shown[0], f"fd {shown[0]['fd']} -> {shown[0].get('target')}")]) if shown else (None, [])
 
 
 def dead(evidence: Evidence, cast: Cast, found: Progression) -> dict:
@@ -220,7 +228,13 @@ def locks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
             given["lock_holder"] = (holders[0]["pid"], [ref(holders[0], f"{holders[0]['path']} held by {holders[0]['pid']}")])
     if any(row.get("cmdline") or row.get("comm") for row in evidence.processes):
         running = cast.of_role("compiler")
-        given["compilers_running"] = (len(running), [ref(p.rows[-1], p.title[:120]) for p in running if p.rows][:3])
+        # Compilers come and go: those that a later sample saw did not run beside those of an earlier one.
+        by_moment: dict = defaultdict(set)
+        for compiler in running:
+            for row in compiler.rows:
+                by_moment[row.get("moment")].add(compiler.pid)
+        at_once = max(map(len, by_moment.values()), default=0)
+        given["compilers_running"] = (at_once, [ref(p.rows[-1], p.title[:120]) for p in running if p.rows][:3])
     return given
 
 

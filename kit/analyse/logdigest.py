@@ -60,6 +60,7 @@ class Bar:
     line: int
     text: str
     moved_elapsed_s: float | None = None
+    phase: str | None = None
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def note(self) -> None:
@@ -197,6 +198,7 @@ class LogDigest:
                 row["line"],
                 row["raw"],
                 elapsed,
+                row.get("phase"),
             )
         )
         self.bars[-1].note()

@@ -104,7 +104,7 @@ def progression(evidence: Evidence, cast: Cast) -> Progression:
         [bar for bar in evidence.log.bars if bar.order >= begin],
         ranks,
         cast,
-        evidence.log.server,
+        _own_codes(marks, ranks, cast, evidence),
         _only_probed(marks, evidence),
     )
     for rank in ranks or [None]:
@@ -143,10 +143,9 @@ def _ranks_seen(marks: list[Mark], cast: Cast) -> set[int]:
 
 
 def _steps(
-    marks: list[Mark], bars: list[Bar], ranks: list[int], cast: Cast, server: str | None, probed: bool
+    marks: list[Mark], bars: list[Bar], ranks: list[int], cast: Cast, own: set[str], probed: bool
 ) -> list[tuple[int | None, Step]]:
     """Entries to phases with the rank that each concerns; None where it concerns all."""
-    own = _own_codes(marks, ranks, cast, server)
     steps: list[tuple[int | None, Step]] = []
     bind_error = max((mark.order for mark in marks if mark.code == "bind_error"), default=-1)
     for mark in marks:
@@ -161,8 +160,9 @@ def _steps(
         steps.append((owner, Step(phase, mark.order, mark.time, mark.ref)))
     weights_end = any(mark.code == "weights_end" and mark.code in own for mark in marks)
     for bar in bars:
-        if bar.kind in BAR_PHASE:
-            steps.append((None, Step(BAR_PHASE[bar.kind], bar.first_order, bar.time, bar.ref)))
+        phase = BAR_PHASE.get(bar.kind, bar.phase)
+        if phase in ORDER:
+            steps.append((None, Step(phase, bar.first_order, bar.time, bar.ref)))
         if bar.kind == "weights" and bar.done and not weights_end:
             steps.append((None, Step("post_load", bar.order, bar.time, bar.ref)))
     return sorted(steps, key=lambda pair: pair[1].order)
@@ -175,20 +175,22 @@ def _only_probed(marks: list[Mark], evidence: Evidence) -> bool:
     return 0 < asked <= answered
 
 
-def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, server: str | None) -> set[str]:
+def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, evidence: Evidence) -> set[str]:
     """Codes that each rank prints for itself in this log.
 
     The grammar says which those are in general; where rank 0 alone prints one among three or more ranks, this version of
     the server prints it once, and it speaks for all. Newer vLLM does so with any number of ranks.
     """
+    server = evidence.log.server
     least = 2 if server == "vllm" else 3
+    known = per_rank_codes(server)
     printed: dict[str, set] = {}
     for mark in marks:
         printed.setdefault(mark.code, set()).add(rank_of(mark, cast))
     return {
         code
         for code, owners in printed.items()
-        if code in per_rank_codes(server)
+        if code in known
         and None not in owners
         and not (owners == {min(ranks, default=0)} and len(ranks) >= least)
     }
@@ -217,7 +219,7 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
     if len(ranks) < 2:
         return
     repeated = evidence.log.servers.get("ray", 0) and any("repeated" in row["raw"] for row in evidence.log.tail)
-    own = _own_codes(marks, ranks, cast, evidence.log.server)
+    own = _own_codes(marks, ranks, cast, evidence)
     seen_by_code: dict[str, dict[int, list[Mark]]] = {}
     for mark in marks:
         rank = rank_of(mark, cast)

@@ -131,7 +131,7 @@ def sizes_of(evidence: Evidence) -> dict[str, int]:
     return found
 
 
-def _shares_ranks(labels: dict[str, int]) -> bool:
+def _shares_ranks(labels: set[str]) -> bool:
     """Whether data-parallel ranks share the tensor-parallel ones: then no TP number stands beside two DP numbers."""
     pairs = [(int(found[1]), int(found[2])) for label in labels if (found := re.match(r"DP(\d+) TP(\d+)", label))]
     partners: dict[int, set[int]] = {}
@@ -182,7 +182,9 @@ def cast(evidence: Evidence) -> Cast:
         if row.get("state") or row.get("tool") in ("ps", "status", "stat", "sampler"):
             process.rows.append(row)
         title = row.get("cmdline") or row.get("process") or ""
-        process.title = title if len(title) > len(process.title) else process.title
+        telling = (role_of_title(title) in ("worker", "engine"), len(title))
+        if telling > (role_of_title(process.title) in ("worker", "engine"), len(process.title)):
+            process.title = title
         process.comm = row.get("comm") or process.comm
         process.ppid = row.get("ppid") if row.get("ppid") is not None else process.ppid
     rank_pid = dict(evidence.log.rank_pids)
@@ -202,7 +204,8 @@ def cast(evidence: Evidence) -> Cast:
     world = world_size(evidence, sizes)
     for process in processes.values():
         parent = processes.get(process.ppid)
-        if process.dead and process.role == "other" and parent is not None and parent.role in ("frontend", "engine"):
+        zombie = process.states[-1:] == ["Z"]
+        if zombie and process.role == "other" and parent is not None and parent.role in ("frontend", "engine"):
             process.role = "worker"  # a dead child has no title left
     if evidence.log.server == "vllm" and (world or 1) > 1 and not any(p.role == "engine" for p in processes.values()):
         for process in processes.values():  # V0: the front end is rank 0 itself
@@ -286,7 +289,17 @@ def _by_order(processes: dict[int, Process], rank_pid: dict[int, int], world: in
 
 def role_of(process: Process) -> str:
     """Role of a process by its title: compiler, helper, worker, engine, frontend, other."""
-    title = process.title or process.comm
+    return role_of_title(process.title or process.comm)
+
+
+def role_of_title(title: str) -> str:
+    """Role that a title tells.
+
+    Examples
+    --------
+    >>> [role_of_title(title) for title in ("sglang::scheduler_TP0", "/usr/bin/ptxas -v", "VLLM::APIServer", "bash")]
+    ['worker', 'compiler', 'frontend', 'helper']
+    """
     program = title.split(" ", 1)[0].rsplit("/", 1)[-1]
     if program in COMPILERS:
         return "compiler"

@@ -23,6 +23,8 @@ KERNEL_STUCK = re.compile(
 POLLING_PERCENT = 50.0
 TICKS_PER_S = 20.0
 """Fewer small writes a second than this are a tick; busy event loops make hundreds (healthy server of the bundled runs)."""
+BUNDLE = re.compile(r"\{([^{}]*)\}(?: \* (\d+))?")
+RESOURCE = re.compile(r"'([^']+)': ([\d.]+)")
 FUTEX_WCHAN = re.compile(r"futex")
 
 
@@ -253,19 +255,52 @@ def resources(scene: Scene) -> Signs:
     ]
     if short:
         yield Sign("resources_short_line", f"the log says that resources lack: {short[-1].text[:140]}", [short[-1].ref])
-    values = {row["name"]: row["value"] for row in e.counters if row["source"] == "ray"}
-    wanted = e.log.last("placement_wait")
-    gpus = wanted.text.count("'GPU'") if wanted else 0
-    if "gpu_total" in values and gpus and values["gpu_total"] - values.get("gpu_used", 0) < gpus:
-        yield Sign(
-            "demand_over_supply",
-            f"{gpus} GPUs are asked for, {values['gpu_total'] - values.get('gpu_used', 0):g} of "
-            f"{values['gpu_total']:g} are free in the Ray cluster",
-            [ref(row) for row in e.counters if row["source"] == "ray"][:1],
-        )
+    yield from _lacking(scene)
     pending = [row for row in e.events if row["source"] == "kubernetes" and row.get("reason") == "Pending"]
     if pending:
         yield Sign("unschedulable", f"the pod is pending: {pending[0]['text'][:120]}", [ref(pending[0])])
+
+
+def _lacking(scene: Scene) -> Signs:
+    """A Ray cluster that has less free of something than is asked for."""
+    e = scene.evidence
+    rows = [row for row in e.counters if row["source"] == "ray"]
+    values = {row["name"]: row["value"] for row in rows}
+    if not rows:
+        return
+    wanted = e.log.last("placement_wait")
+    asked = [(row["text"], ref(row)) for row in e.events if row["source"] == "ray" and row.get("reason") == "PendingDemand"]
+    asked += [(wanted.text, wanted.ref)] if wanted else []
+    kinds = any(name.startswith("accelerator_type:") for name in values)
+    for text, where in asked:
+        yield Sign("demand_pending", f"Ray lists what it cannot place: {text[:120]}", [where])
+        for name, need in demand(text).items():
+            if name.startswith("node:") or name.startswith("accelerator_type:") and not kinds:
+                continue  # `ray status` shows no amounts of these
+            total = values.get(f"{name.lower()}_total", 0.0)
+            free = total - values.get(f"{name.lower()}_used", 0.0)
+            if free < need:
+                yield Sign(
+                    "demand_over_supply",
+                    f"{need:g} of {name} are asked for, {free:g} of {total:g} are free in the Ray cluster",
+                    [where, ref(rows[0])],
+                )
+                return
+
+
+def demand(text: str) -> dict[str, float]:
+    """Resources that a demand of Ray sums up to, by name.
+
+    Examples
+    --------
+    >>> demand("{'CPU': 1.0, 'GPU': 1.0} * 1, {'GPU': 1.0} * 3 (STRICT_PACK): 1+ pending placement groups")
+    {'CPU': 1.0, 'GPU': 4.0}
+    """
+    needs: dict[str, float] = {}
+    for bundle, times in BUNDLE.findall(text):
+        for name, value in RESOURCE.findall(bundle):
+            needs[name] = needs.get(name, 0.0) + float(value) * int(times or 1)
+    return needs
 
 
 def output(scene: Scene) -> Signs:

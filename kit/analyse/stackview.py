@@ -88,13 +88,18 @@ def category(rows: list[Row]) -> str | None:
         text = _frame(row)
         for name, pattern, most in _categories():
             if depth <= most and pattern.search(text):
-                return "collective" if name == "device_sync" and _for_peers(rows[depth + 1 : depth + 1 + NEAR]) else name
+                around = rows[depth + 1 : depth + 1 + NEAR]
+                if name == "device_sync" and _any_of("collective", around):
+                    return "collective"  # the device waits for other ranks
+                if name == "queue" and _any_of("idle", around[:1]):
+                    return "idle"  # the queue is the one that brings requests
+                return name
     return None
 
 
-def _for_peers(rows: list[Row]) -> bool:
-    """Whether the frames around a device wait are of a collective: then the device waits for other ranks."""
-    pattern = next(pattern for name, pattern, _ in _categories() if name == "collective")
+def _any_of(name: str, rows: list[Row]) -> bool:
+    """Whether one of the frames is of a category."""
+    pattern = next(pattern for known, pattern, _ in _categories() if known == name)
     return any(pattern.search(_frame(row)) for row in rows)
 
 

@@ -13,6 +13,7 @@ from kit.analyse.ranks import cast
 from kit.analyse.signatures import remedy
 from kit.analyse.signs import Scene, Sign, all_signs
 from kit.clock import show_time
+from kit.errors import EvidenceError
 from kit.run import Run, open_run
 
 GUESS_SHARE = 0.05
@@ -134,7 +135,14 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     >>> found.klass, found.state
     ('device_hang', 'stalled')
     """
-    return weigh(gather(path if isinstance(path, Run) else open_run(path, captured_at)))
+    run = path if isinstance(path, Run) else open_run(path, captured_at)
+    if not any(capture.kind for capture in run.captures):
+        raise EvidenceError(
+            f"no evidence in {run.path}",
+            "; ".join(run.unread()[:5]) or "none of its files was recognised",
+            "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
+        )
+    return weigh(gather(run))
 
 
 def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:

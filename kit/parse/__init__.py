@@ -15,6 +15,8 @@ MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "desync", "pro
 
 NAME_BONUS = 0.3
 """Weight of a matching file name: it breaks ties and carries weak content, but never beats content that is certain."""
+BINARY = 0.1
+"""A head with a larger share of bytes that are no text is no text file: compressed, a picture, a core dump."""
 LEAST = 0.35
 """Least score for a file to count as recognised."""
 
@@ -46,8 +48,8 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     >>> recognise("io.t0.txt", "rchar: 10\\nwchar: 2\\nsyscr: 1\\nsyscw: 1\\nread_bytes: 0\\nwrite_bytes: 0\\n")
     ('proc_io', None)
     """
-    if not head.strip():
-        return None, None
+    if not head.strip() or head.count("\ufffd") > BINARY * len(head):
+        return None, next((entry.kind for entry in formats().values() if entry.named(name)), None) if head.strip() else None
     scored = []
     promised = None
     for entry in formats().values():

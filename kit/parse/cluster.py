@@ -211,8 +211,9 @@ def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Ro
         elif node and section in ("Active", "Pending", "Idle"):
             nodes[section.lower()] += int(node["count"])
         elif text and not text.startswith(("(no ", "---", "===", "Node status", "Resources")):
-            reason = {"Pending Demands": "PendingDemand", "Demands": "PendingDemand", "Recent failures": "NodeFailure",
-                      "Pending": "NodePending"}.get(section)
+            reason = {"Recent failures": "NodeFailure", "Pending": "NodePending"}.get(section)
+            if section.endswith("Demands"):  # Demands, Pending Demands, Total Demands: what is met is no longer listed
+                reason = "PendingDemand"
             failed = None if reason else failure(line, "ray", source)
             if reason:
                 samples.add("events", {"source": "ray", "reason": reason, "text": text, "line": line.number, "time": time})
