@@ -1,7 +1,7 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
-The façade: `open_run`, `verdict`, `collect`, `compare`, `benchmarks`, `report`, `sample`. Nothing heavy is imported until
-it is called for.
+The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `report`, `learn`,
+`similar`, `sample`, `triage`. Nothing heavy is imported until it is called for.
 """
 from __future__ import annotations
 
@@ -20,27 +20,36 @@ _WHERE = {
     "facts": "kit.analyse.tables",
     "compare": "kit.analyse.compare",
     "Comparison": "kit.analyse.compare",
+    "attempts": "kit.analyse.attempts",
+    "Attempts": "kit.analyse.attempts",
     "benchmarks": "kit.analyse.benchmarks",
     "collect": "kit.capture.collect",
+    "triage": "kit.live.triage",
     "report": "kit.render.report",
+    "learn": "kit.analyse.learn",
+    "similar": "kit.analyse.similar",
     "KitError": "kit.errors",
 }
 """Public name to the module that defines it."""
 
 if TYPE_CHECKING:
+    from kit.analyse.attempts import Attempts, attempts
     from kit.analyse.benchmarks import benchmarks
     from kit.analyse.compare import Comparison, compare
+    from kit.analyse.learn import learn
+    from kit.analyse.similar import similar
     from kit.analyse.tables import facts
     from kit.analyse.verdict import Verdict, verdict
     from kit.capture.collect import collect
     from kit.errors import KitError
+    from kit.live.triage import triage
     from kit.render.report import report
     from kit.run import Run, open_run
     from kit.samples import sample, sample_path
 
 __all__ = [
-    "Comparison", "KitError", "Run", "Verdict", "benchmarks", "collect", "compare", "facts", "open_run", "report", "sample",
-    "sample_path", "verdict",
+    "Attempts", "Comparison", "KitError", "Run", "Verdict", "attempts", "benchmarks", "collect", "compare",
+    "facts", "learn", "open_run", "report", "sample", "sample_path", "similar", "triage", "verdict",
 ]
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from kit import knowledge_paths
 from kit.errors import DONE, TROUBLE, KitError, UsageError
 
 GOOD_STATES = ("ready", "progressing")
@@ -17,7 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     try:
-        return args.run(args)
+        with knowledge_paths.also(getattr(args, "knowledge", None)):
+            return args.run(args)
     except KitError as error:
         print(f"kit: {error}", file=sys.stderr)
         return error.code
@@ -31,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from kit import __version__
+    from kit.analyse.knowledge_command import add_option
 
     parser = argparse.ArgumentParser(
         prog="kit",
@@ -39,8 +42,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stallkit {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for add in (_add_verdict, _add_compare, _add_collect, _add_report, _add_export, _add_reference, _add_doctor):
+    for add in (
+        _add_verdict,
+        _add_triage,
+        _add_compare,
+        _add_ledger,
+        _add_collect,
+        _add_report,
+        _add_export,
+        _add_learn,
+        _add_similar,
+        _add_reference,
+        _add_doctor,
+    ):
         add(verbs)
+    for name in ("verdict", "triage", "compare", "ledger", "report", "export", "similar"):
+        add_option(verbs.choices[name])
     return parser
 
 
@@ -88,44 +105,80 @@ def _add_collect(verbs) -> None:
     verb.set_defaults(run=command.main)
 
 
+def _add_triage(verbs) -> None:
+    from kit.live import command
+
+    verb = verbs.add_parser("triage", help="look at a running launch, test one hypothesis after the other, say what holds")
+    command.add_arguments(verb)
+    verb.set_defaults(run=command.main)
+
+
 def _add_report(verbs) -> None:
     verb = verbs.add_parser("report", help="write the post-mortem of a run as one HTML file")
     verb.add_argument("path", metavar="RUN", help="a run, a folder of evidence, or one file")
     verb.add_argument("-o", "--output", metavar="FILE", default="report.html")
     verb.add_argument("--captured-at", metavar="T")
+    verb.add_argument(
+        "--against", metavar="RUN", nargs="+", default=[], help="launches to compare it with, say one that worked: adds that part"
+    )
     verb.set_defaults(run=_report)
 
 
 def _report(args: argparse.Namespace) -> int:
     from kit.render.report import report
 
-    written = report(args.path, args.output, captured_at=args.captured_at)
+    written = report(args.path, args.output, captured_at=args.captured_at, against=args.against)
     print(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
     return DONE
 
 
 def _add_compare(verbs) -> None:
-    verb = verbs.add_parser("compare", help="put two launches side by side: settings, phases, milestones, memory, threads")
+    verb = verbs.add_parser("compare", help="put launches side by side: settings, phases, log, memory, threads, stacks")
     verb.add_argument("a", metavar="A", help="the launch to compare with, say one that worked")
-    verb.add_argument("b", metavar="B", help="the other one")
+    verb.add_argument("others", metavar="B", nargs="+", help="the others")
     verb.add_argument(
-        "--align", metavar="PHASE", default="launch", help="what is at second 0 of both: launch, or a phase: weights, …"
+        "--align", metavar="PHASE", default="launch", help="what is at second 0 of all: launch, or a phase: weights, …"
     )
-    verb.add_argument(
-        "--captured-at",
-        metavar=("TA", "TB"),
-        nargs=2,
-        default=("-", "-"),
-        help="when the evidence of each was taken, local time of its host; - where the run knows",
-    )
+    _add_times(verb)
     verb.add_argument("--json", action="store_true", help="one JSON object")
     verb.set_defaults(run=_compare)
+
+
+def _add_times(verb) -> None:
+    verb.add_argument(
+        "--captured-at",
+        metavar="T",
+        nargs="+",
+        help="when the evidence of each was taken, local time of its host; - where the run knows",
+    )
+
+
+def _times(args: argparse.Namespace) -> list[str | None] | None:
+    return args.captured_at and [None if when == "-" else when for when in args.captured_at]
 
 
 def _compare(args: argparse.Namespace) -> int:
     from kit.analyse.compare import compare
 
-    found = compare(args.a, args.b, captured_at=[None if when == "-" else when for when in args.captured_at], align=args.align)
+    found = compare(args.a, *args.others, captured_at=_times(args), align=args.align)
+    print(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False) if args.json else found)
+    return DONE
+
+
+def _add_ledger(verbs) -> None:
+    verb = verbs.add_parser(
+        "ledger", help="table launches, the settings in which they differ, how each ended, and what to try next"
+    )
+    verb.add_argument("runs", nargs="+", metavar="RUN", help="a run, a folder of evidence, or one file")
+    _add_times(verb)
+    verb.add_argument("--json", action="store_true", help="one JSON object")
+    verb.set_defaults(run=_ledger)
+
+
+def _ledger(args: argparse.Namespace) -> int:
+    from kit.analyse.attempts import attempts
+
+    found = attempts(args.runs, captured_at=_times(args))
     print(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False) if args.json else found)
     return DONE
 
@@ -168,6 +221,18 @@ def _export(args: argparse.Namespace) -> int:
         raise KitError(f"cannot write {args.output}", error.strerror or str(error), "choose another place with -o") from error
     print(f"{args.output}: {len(frame):,} rows of {args.frame}")
     return DONE
+
+
+def _add_learn(verbs) -> None:
+    from kit.analyse.knowledge_command import add_learn
+
+    add_learn(verbs.add_parser("learn", help="write a signature with its remedy from a run whose cause is known"))
+
+
+def _add_similar(verbs) -> None:
+    from kit.analyse.knowledge_command import add_similar
+
+    add_similar(verbs.add_parser("similar", help="rank earlier runs by likeness, and say what they turned out to be"))
 
 
 def _add_reference(verbs) -> None:

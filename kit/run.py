@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit import parse
+from kit import knowledge_paths, parse
 from kit.clock import NS, parse_time, show_time
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES, TABLES
@@ -108,10 +108,20 @@ class Run:
         UTC offset of the host's local time; `offset_known` tells whether it is more than an assumption.
     reports : dict of str to kit.parse.Report
         What each parser read and did not understand, once the file was read.
+    knowledge : tuple of pathlib.Path
+        Folders of the user's knowledge, see `kit.knowledge_paths`.
     """
 
-    def __init__(self, path: Path, captures: list[Capture], manifest: dict | None, captured_at: str | None):
+    def __init__(
+        self,
+        path: Path,
+        captures: list[Capture],
+        manifest: dict | None,
+        captured_at: str | None,
+        knowledge: tuple[Path, ...] = (),
+    ):
         self.path = path
+        self.knowledge = knowledge
         self.name = (manifest or {}).get("name") or path.name
         self.captures = captures
         self.manifest = manifest or {}
@@ -145,18 +155,21 @@ class Run:
         ----------
         consumers : dict of str to callable
             By frame name; rows of other frames are passed over. A file that cannot be read is reported, never raised.
+            Where `log_skipped` has a consumer too, lines of large logs that only repeat others are counted for it instead
+            of being made rows (`kit.parse.skim`).
         """
         for capture in self.captures:
-            for frame, row in self._rows(capture):
+            for frame, row in self._rows(capture, "log_skipped" in consumers):
                 consume = consumers.get(frame)
                 if consume is not None:
                     consume(row)
 
-    def _rows(self, capture: Capture) -> Iterator[tuple[str, Row]]:
+    def _rows(self, capture: Capture, skim: bool = False) -> Iterator[tuple[str, Row]]:
         if capture.kind is None:
             return
         source = self.source(capture)
-        report, rows = parse.parse_file(capture.path, capture.kind, source)
+        skimmed = parse.skim_file(capture.path, source, self.knowledge) if skim and capture.kind == "log" else None
+        report, rows = skimmed or parse.parse_file(capture.path, capture.kind, source, self.knowledge)
         self.reports[capture.file] = report
         try:
             for frame, row in rows:
@@ -213,7 +226,8 @@ class Run:
             built = declared.build(self._timed(name))
             return built if columns is None else built[columns]
         folder = store.cache_folder(self.path, self.recorded)
-        key = store.cache_key([capture.path for capture in self.captures if capture.kind], f"{self.captured_ns} {self.offset_s}")
+        settings = f"{self.captured_ns} {self.offset_s} {knowledge_paths.version(self.knowledge)}".rstrip()
+        key = store.cache_key([capture.path for capture in self.captures if capture.kind], settings)
         cached = store.load(folder, declared, key, columns)
         if cached is None:
             try:
@@ -234,6 +248,12 @@ class Run:
                     yield row
 
     @property
+    def judged_from_ns(self) -> int | None:
+        """Begin of the samples that a verdict looks at, where a triage set one: rates of the last seconds, not of all."""
+        moment = self.manifest.get("judged_from")
+        return parse_time(moment)[0] if moment else None
+
+    @property
     def launch_zero_ns(self) -> int | None:
         """Launch zero: start of the launched process where the manifest knows it, else the first stamp of the logs."""
         if not hasattr(self, "_zero"):
@@ -246,7 +266,7 @@ class Run:
         for capture in self.captures:
             if capture.kind != "log":
                 continue
-            for frame, row in self._rows(capture):
+            for frame, row in self._rows(capture, skim=True):
                 if frame == "log" and row.get("time") is not None and row.get("time_source") == "own":
                     first = row["time"] if first is None else min(first, row["time"])
                     break
@@ -293,7 +313,9 @@ class Run:
         )
 
 
-def open_run(path: str | Path, captured_at: str | None = None) -> Run:
+def open_run(
+    path: str | Path, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
+) -> Run:
     """Open the evidence of a launch.
 
     Parameters
@@ -302,6 +324,8 @@ def open_run(path: str | Path, captured_at: str | None = None) -> Run:
         A recorded run, a folder of loose files of any names, or one file.
     captured_at : str, optional
         When the evidence was taken, local time of the host (`2026-02-18 02:11:52`) unless it names a zone.
+    knowledge : path or paths, optional
+        Folders with log grammars and signatures of your own; those of `KIT_KNOWLEDGE` follow.
 
     Returns
     -------
@@ -311,6 +335,8 @@ def open_run(path: str | Path, captured_at: str | None = None) -> Run:
     ------
     EvidenceError
         Where nothing is there or nothing can be read.
+    UsageError
+        Where a folder of knowledge is missing or a file in it is wrong.
 
     Examples
     --------
@@ -318,12 +344,14 @@ def open_run(path: str | Path, captured_at: str | None = None) -> Run:
     >>> kit.open_run(kit.sample_path("sg02-one-snapshot")).captures[0].kind
     'fd'
     """
-    path = Path(path)
+    path, folders = Path(path), knowledge_paths.folders(knowledge)
     if not path.exists():
         raise EvidenceError(f"cannot open {path}", "there is no such file or folder", f"look what is there: ls {path.parent}")
     try:
         manifest = _manifest(path) if path.is_dir() else None
         captures = _recorded(path, manifest) if manifest else _loose(path)
+        for capture in captures if folders else ():
+            capture.kind = capture.kind or _kind_by_grammar(capture.path, folders)
     except PermissionError as error:
         raise EvidenceError(
             f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
@@ -334,7 +362,7 @@ def open_run(path: str | Path, captured_at: str | None = None) -> Run:
             "the folder holds no files",
             "put the server's log there, and what else you have: ps, ss, /proc/PID/status, py-spy, nvidia-smi",
         )
-    return Run(path, captures, manifest, captured_at)
+    return Run(path, captures, manifest, captured_at, folders)
 
 
 def _manifest(path: Path) -> dict | None:
@@ -420,6 +448,14 @@ def _kind(file: Path, declared: str | None) -> tuple[str | None, str | None]:
     if declared in parse.formats():
         return declared, None
     return parse.recognise(file.name, head)
+
+
+def _kind_by_grammar(file: Path, folders: tuple[Path, ...]) -> str | None:
+    """Kind of a file that is no format known here, but a log of a server that the user's knowledge describes."""
+    try:
+        return parse.recognise_server(parse.head_of(file), folders)
+    except PermissionError:
+        return None
 
 
 def _known(name: str):

@@ -1,135 +1,104 @@
-"""Two launches side by side: settings, phases, milestones, memory and threads at the same time since launch, verdicts."""
+"""Launches side by side: settings, phases, log, memory, threads, stacks, system calls at the same time, verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse import compare_samples
-from kit.analyse.evidence import Evidence, gather
+from kit.analyse import compare_calls, compare_samples
+from kit.analyse.blocks import records
 from kit.analyse.logdigest import Mark
-from kit.analyse.phases import ORDER, PHASES, Progression, Step, progression, rank_of
-from kit.analyse.ranks import Cast, cast
-from kit.analyse.settings import Settings, differences, settings_of
-from kit.analyse.verdict import Verdict, verdict
+from kit.analyse.phases import ORDER, PHASES, rank_of
+from kit.analyse.settings import differences
+from kit.analyse.sides import Side, side_of
+from kit.analyse.templates import Seen, Templates
 from kit.clock import NS
 from kit.errors import UsageError
-from kit.run import Run, open_run
+from kit.run import Run
 
 if TYPE_CHECKING:
     import pandas
 
 LAUNCH = "launch"
-FRAMES = ("settings", "phases", "milestones", "memory", "threads", "verdicts", "bands", "series")
-MILESTONE_KINDS = frozenset(("progress", "symptom", "error", "other"))
-"""Kinds of records that count as milestones of a launch; requests and heartbeats are none."""
-
-
-@dataclass
-class Side:
-    """One of the launches, with everything that a comparison asks of it.
-
-    Attributes
-    ----------
-    label : str
-        `a` or `b`.
-    origin_ns : int or None
-        Zero of its time axis: launch zero, or the begin of the phase at which the runs are aligned.
-    end_ns : int or None
-        End of the evidence: the capture's time, or the last stamp of the log where only a file's time is known.
-    """
-
-    label: str
-    run: Run
-    evidence: Evidence
-    cast: Cast
-    found: Progression
-    verdict: Verdict
-    settings: Settings
-    origin_ns: int | None
-    end_ns: int | None
-
-    @property
-    def behind(self) -> int | None:
-        """Rank that is furthest behind; None where the log names no ranks."""
-        known = {rank: steps for rank, steps in self.found.by_rank.items() if steps}
-        return min(known, key=lambda rank: (ORDER[known[rank][-1].phase], rank if rank is not None else -1), default=None)
-
-    @property
-    def steps(self) -> list[Step]:
-        """Phases that the rank furthest behind went through."""
-        return self.found.by_rank.get(self.behind, [])
-
-    @property
-    def spans(self) -> list[tuple[Step, int | None, bool]]:
-        """Each of these phases with its end, and whether the launch stands in it."""
-        ends = [step.time for step in self.steps[1:]]
-        return [
-            (step, ends[number] if number < len(ends) else self.end_ns, number == len(ends))
-            for number, step in enumerate(self.steps)
-        ]
-
-    @property
-    def marks(self) -> list[Mark]:
-        """Milestones of the last start: a restart loop begins anew."""
-        marks = self.evidence.log.marks
-        start = max((number for number, mark in enumerate(marks) if mark.fields.get("start")), default=0)
-        return [mark for mark in marks[start:] if mark.kind in MILESTONE_KINDS]
-
-    def seconds(self, ns: int | None) -> float | None:
-        """Position on its time axis."""
-        return None if ns is None or self.origin_ns is None else (ns - self.origin_ns) / NS
-
-    def begin_of(self, phase: str) -> int | None:
-        """When its rank furthest behind entered a phase first."""
-        return next((step.time for step in self.steps if step.phase == phase and step.time is not None), None)
+LABELS = "abcdefghijklmnopqrstuvwxyz"
+FRAMES = (
+    "settings",
+    "phases",
+    "milestones",
+    "templates",
+    "memory",
+    "threads",
+    "thread_names",
+    "stacks",
+    "syscalls",
+    "verdicts",
+    "bands",
+    "series",
+)
 
 
 @dataclass
 class Comparison:
-    """Two launches side by side. Make it with `kit.compare`.
+    """Launches side by side. Make it with `kit.compare`.
+
+    The launches are `a`, `b`, … in the order given. Below, `{run}` in the name of a column stands for each of these letters.
 
     Attributes
     ----------
     names : tuple of str
-        Names of the runs a and b.
+        Names of the runs.
     align : str
-        What is at second 0 of both: `launch`, or a phase.
+        What is at second 0 of all: `launch`, or a phase.
     settings : pandas.DataFrame
-        `name`, `a`, `b` (text, null: not given), `source` (command line, printed arguments, environment, versions), `same`
+        `name`, `{run}` (text, null: not given), `source` (command line, printed arguments, environment, versions), `same`
         (null: not known), `unlikely` (why it hardly is a cause). Those that differ first.
     phases : pandas.DataFrame
-        Of the rank furthest behind: `phase`, `a_s`, `b_s`, `difference_s` (b minus a), `ratio` (b to a), `a_open`, `b_open`
-        (the launch stands in it, so it lasts at least so long).
+        Of the rank furthest behind: `phase`, `{run}_s`, `{run}_open` (the launch stands in it, so it lasts at least so long);
+        for all but a: `{run}_difference_s` (minus a), `{run}_ratio` (to a).
     milestones : pandas.DataFrame
-        `milestone`, `phase`, `kind`, `a_s`, `b_s` (seconds on the common axis, null: it lacks it or has no time), `a_count`,
-        `b_count`, `a_ranks`, `b_ranks` (text), `a_where`, `b_where`.
+        `milestone`, `phase`, `kind`, `{run}_s` (seconds on the common axis, null: it lacks it or has no time), `{run}_count`,
+        `{run}_ranks` (text), `{run}_where`.
+    templates : pandas.DataFrame
+        Shapes of log lines (`kit.analyse.templates.template`) in the order in which they come: `template`, `text` (the first
+        such line), `kind`, `milestone`, `phase`, `{run}_s`, `{run}_count`, `{run}_where`.
     memory : pandas.DataFrame
-        By `process` (rank or role; never summed): `a_rss_anon_bytes`, `b_rss_anon_bytes`, and so for file, shmem and rss, at
-        `a_t_s` and `b_t_s`, the samples nearest to the same second.
+        By `process` (rank or role; never summed): `{run}_rss_anon_bytes`, and so for file, shmem and rss, at `{run}_t_s`, the
+        samples nearest to the same second; `{run}_processes`.
     threads : pandas.DataFrame
-        `process`, `state` (letter; `any`: number of threads as the process tells it), `a`, `b`, `a_t_s`, `b_t_s`.
+        `process`, `state` (letter; `any`: number of threads as the process tells it), `{run}`, `{run}_t_s`.
+    thread_names : pandas.DataFrame
+        `process`, `thread` (name without numbers), `{run}` (how many), `{run}_calls` (the system calls they are in), `{run}_t_s`.
+    stacks : pandas.DataFrame
+        Of the last dump: `process`, `thread`, `{run}` (innermost frame that tells a place), `same`, `{run}_does` (what the
+        place is known for), `{run}_threads`, `{run}_where`.
+    syscalls : pandas.DataFrame
+        As strace showed them: `process`, `syscall`, `{run}_calls`, `{run}_per_s`, `{run}_s` (time in them), `{run}_standing`
+        (threads whose call had not come back).
     verdicts : pandas.DataFrame
-        `what`, `a`, `b`: state, phase, class, confidence, ranks, as of.
+        `what`, `{run}`: state, phase, class, confidence, ranks, as of.
     bands, series : pandas.DataFrame
         What `plot_comparison` draws: phases with `run`, `begin_s`, `end_s`; memory over time with `run`, `process`, `t_s`.
     last_common : str or None
-        The last phase that both reached.
+        The last phase that all reached.
     findings : list of str
         Plain sentences.
     missing : list of str
         What the comparison lacks.
     """
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     align: str
     settings: pandas.DataFrame
     phases: pandas.DataFrame
     milestones: pandas.DataFrame
+    templates: pandas.DataFrame
     memory: pandas.DataFrame
     threads: pandas.DataFrame
+    thread_names: pandas.DataFrame
+    stacks: pandas.DataFrame
+    syscalls: pandas.DataFrame
     verdicts: pandas.DataFrame
     bands: pandas.DataFrame
     series: pandas.DataFrame
@@ -137,19 +106,21 @@ class Comparison:
     findings: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
+    @property
+    def labels(self) -> str:
+        """Letters of the runs."""
+        return LABELS[: len(self.names)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python types: each frame as a list of rows, missing values as None."""
         found: dict[str, Any] = {
-            "a": self.names[0],
-            "b": self.names[1],
+            **dict(zip(self.labels, self.names, strict=True)),
             "align": self.align,
             "last_common": self.last_common,
             "findings": self.findings,
             "missing": self.missing,
         }
-        for name in FRAMES:
-            found[name] = _records(getattr(self, name))
-        return found
+        return found | {name: records(getattr(self, name)) for name in FRAMES}
 
     def differing(self, likely: bool | None = None) -> pandas.DataFrame:
         """Settings that differ; with `likely` only those that may be causes, or only those that hardly are."""
@@ -157,31 +128,35 @@ class Comparison:
         return rows if likely is None else rows[rows["unlikely"].isna() == likely]
 
     def __str__(self) -> str:
-        from kit.analyse.compare_text import as_text
+        from kit.analyse import compare_tables
 
-        return as_text(self)
+        return compare_tables.as_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from kit.analyse.compare_text import as_html
+        from kit.analyse import compare_tables
 
-        return as_html(self)
+        return compare_tables.as_html(self)
 
 
 def compare(
-    a: str | Path | Run, b: str | Path | Run, *, captured_at: Sequence[str | None] = (None, None), align: str = LAUNCH
+    a: str | Path | Run,
+    b: str | Path | Run,
+    *more: str | Path | Run,
+    captured_at: Sequence[str | None] | None = None,
+    align: str = LAUNCH,
 ) -> Comparison:
-    """Put two launches side by side.
+    """Put launches side by side.
 
     Parameters
     ----------
-    a, b : str, path or Run
-        The launch to compare with (one that worked, say), and the other.
-    captured_at : sequence of two str or None
-        When the evidence of each was taken, local time of its host.
+    a, b, *more : str, path or Run
+        The launch to compare with (one that worked, say), and the others. Each is read once.
+    captured_at : sequence of str or None, optional
+        When the evidence of each was taken, local time of its host; one for each launch.
     align : str
-        What is at second 0: `launch`, or a phase that both reached (`weights`).
+        What is at second 0: `launch`, or a phase that all reached (`weights`).
 
     Returns
     -------
@@ -192,7 +167,8 @@ def compare(
     EvidenceError
         Where one of them cannot be read.
     UsageError
-        Where `align` is no phase, or one that only one of them reached at a known time.
+        Where `align` is no phase, or one that not all reached at a known time; more than 26 launches; another number of
+        times than of launches.
 
     Examples
     --------
@@ -205,20 +181,33 @@ def compare(
     """
     from kit.analyse.compare_text import findings_of
 
-    sides = (_side("a", a, captured_at[0]), _side("b", b, captured_at[1]))
+    given = (a, b, *more)
+    when = _times(given, captured_at)
+    sides, samples, calls, shapes = [], [], [], []
+    for label, one, at in zip(LABELS, given, when, strict=False):
+        own, traced, log = compare_samples.Samples(), compare_calls.Calls(), Templates()
+        also = {"processes": own.add_process, "threads": own.add_thread, "syscalls": traced.add, "log": log.add}
+        sides.append(side_of(label, one, at, also))
+        samples.append(own)
+        calls.append(traced)
+        shapes.append(log)
     _align(sides, align)
-    samples = [compare_samples.read(side) for side in sides]
+    placed = compare_samples.place(sides, samples)
     found = Comparison(
-        (sides[0].run.name, sides[1].run.name),
+        tuple(side.run.name for side in sides),
         align,
         _settings(sides),
         _phases(sides),
         _milestones(sides),
-        compare_samples.memory(samples),
-        compare_samples.threads(samples),
+        _templates(sides, shapes),
+        compare_samples.memory(placed),
+        compare_samples.threads(placed),
+        compare_samples.thread_names(placed),
+        compare_calls.stacks(sides),
+        compare_calls.syscalls(sides, samples, calls),
         _verdicts(sides),
         _bands(sides),
-        compare_samples.series(samples),
+        compare_samples.series(placed),
         _last_common(sides),
         missing=_missing(sides, align),
     )
@@ -226,42 +215,59 @@ def compare(
     return found
 
 
-def _side(label: str, given: str | Path | Run, captured_at: str | None) -> Side:
-    run = given if isinstance(given, Run) else open_run(given, captured_at)
-    evidence = gather(run)
-    people = cast(evidence)
-    end = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
-    return Side(
-        label, run, evidence, people, progression(evidence, people), verdict(run), settings_of(evidence), run.launch_zero_ns, end
-    )
+def _times(given: tuple, captured_at: Sequence[str | None] | None) -> Sequence[str | None]:
+    """A time, or None, for each launch."""
+    if len(given) > len(LABELS):
+        raise UsageError(
+            f"{len(given)} launches are too many side by side",
+            f"at most {len(LABELS)} can be compared",
+            "table them: kit ledger RUNS",
+        )
+    if captured_at is None:
+        return [None] * len(given)
+    if len(captured_at) != len(given):
+        raise UsageError(
+            f"{len(captured_at)} times for {len(given)} launches",
+            "each needs one",
+            "write - where the run knows: --captured-at - '…'",
+        )
+    return captured_at
 
 
-def _align(sides: tuple[Side, Side], align: str) -> None:
-    """Set the zero of both time axes."""
+def _align(sides: list[Side], align: str) -> None:
+    """Set the zero of all time axes."""
     if align == LAUNCH:
         return
     if align not in PHASES:
         raise UsageError(f"cannot align at {align!r}", "it is no phase", f"choose one of: {', '.join(PHASES)}")
-    begins = [side.begin_of(align) for side in sides]
-    for side, begin in zip(sides, begins, strict=True):
-        if begin is None:
-            common = [
-                step.phase for step in sides[0].steps if step.time is not None and sides[1].begin_of(step.phase) is not None
-            ]
+    for side in sides:
+        if side.begin_of(align) is None:
+            common = [phase for phase in PHASES if all(one.begin_of(phase) is not None for one in sides)]
             raise UsageError(
                 f"cannot align at {align!r}",
                 f"{side.run.name} shows no begin of it",
-                f"choose one of: {', '.join(dict.fromkeys([LAUNCH, *common]))}",
+                f"choose one of: {', '.join([LAUNCH, *common])}",
             )
-        side.origin_ns = begin
+    for side in sides:
+        side.origin_ns = side.begin_of(align)
 
 
-def _settings(sides: tuple[Side, Side]) -> pandas.DataFrame:
+def _settings(sides: list[Side]) -> pandas.DataFrame:
     import pandas as pd
 
-    rows = [vars(found) for found in differences(sides[0].settings, sides[1].settings)]
-    frame = pd.DataFrame(rows, columns=["name", "a", "b", "source", "same", "unlikely"])
-    return frame.astype({"name": "str", "a": "str", "b": "str", "source": "str", "same": "boolean", "unlikely": "str"})
+    labels = [side.label for side in sides]
+    rows = [
+        {
+            "name": one.name,
+            **dict(zip(labels, one.values, strict=True)),
+            "source": one.source,
+            "same": one.same,
+            "unlikely": one.unlikely,
+        }
+        for one in differences(*(side.settings for side in sides))
+    ]
+    columns = ["name", *labels, "source", "same", "unlikely"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, "str") | {"same": "boolean"})
 
 
 def _durations(side: Side) -> dict[str, tuple[float | None, bool]]:
@@ -274,65 +280,64 @@ def _durations(side: Side) -> dict[str, tuple[float | None, bool]]:
     return found
 
 
-def _phases(sides: tuple[Side, Side]) -> pandas.DataFrame:
+def _phases(sides: list[Side]) -> pandas.DataFrame:
     import pandas as pd
 
-    taken = [_durations(side) for side in sides]
+    taken = {side.label: _durations(side) for side in sides}
+    labels = list(taken)
     rows = []
     for phase in PHASES:
-        (a_s, a_open), (b_s, b_open) = (one.get(phase, (None, False)) for one in taken)
-        if phase not in taken[0] and phase not in taken[1]:
+        if not any(phase in own for own in taken.values()):
             continue
-        both = a_s is not None and b_s is not None
-        rows.append(
-            {
-                "phase": phase,
-                "a_s": a_s,
-                "b_s": b_s,
-                "difference_s": b_s - a_s if both else None,
-                "ratio": b_s / a_s if both and a_s > 0 else None,
-                "a_open": a_open,
-                "b_open": b_open,
-            }
-        )
-    frame = pd.DataFrame(rows, columns=["phase", "a_s", "b_s", "difference_s", "ratio", "a_open", "b_open"])
-    numbers = dict.fromkeys(("a_s", "b_s", "difference_s", "ratio"), float)
-    return frame.astype({"phase": "str", "a_open": "boolean", "b_open": "boolean", **numbers})
+        row: dict[str, Any] = {"phase": phase}
+        for label, own in taken.items():
+            row[f"{label}_s"], row[f"{label}_open"] = own.get(phase, (None, False))
+        first = row[f"{labels[0]}_s"]
+        for label in labels[1:]:
+            seconds = row[f"{label}_s"]
+            if None not in (first, seconds):
+                row |= {f"{label}_difference_s": seconds - first, f"{label}_ratio": seconds / first if first > 0 else None}
+        rows.append(row)
+    numbers = [f"{label}_s" for label in labels] + [
+        f"{label}_{what}" for label in labels[1:] for what in ("difference_s", "ratio")
+    ]
+    opened = [f"{label}_open" for label in labels]
+    types = dict.fromkeys(numbers, float) | dict.fromkeys(opened, "boolean") | {"phase": "str"}
+    return pd.DataFrame(rows, columns=["phase", *numbers, *opened]).astype(types)
 
 
-def _last_common(sides: tuple[Side, Side]) -> str | None:
+def _last_common(sides: list[Side]) -> str | None:
     reached = [{step.phase for step in side.steps} for side in sides]
-    return max(reached[0] & reached[1], key=ORDER.__getitem__, default=None)
+    return max(set.intersection(*reached), key=ORDER.__getitem__, default=None)
 
 
-def _bands(sides: tuple[Side, Side]) -> pandas.DataFrame:
+def _bands(sides: list[Side]) -> pandas.DataFrame:
     import pandas as pd
 
-    rows = []
-    for side in sides:
-        for step, end, is_open in side.spans:
-            rows.append(
-                {
-                    "run": side.label,
-                    "phase": step.phase,
-                    "begin_s": side.seconds(step.time),
-                    "end_s": side.seconds(end),
-                    "open": is_open,
-                }
-            )
+    rows = [
+        {
+            "run": side.label,
+            "phase": step.phase,
+            "begin_s": side.seconds(step.time),
+            "end_s": side.seconds(end),
+            "open": is_open,
+        }
+        for side in sides
+        for step, end, is_open in side.spans
+    ]
     frame = pd.DataFrame(rows, columns=["run", "phase", "begin_s", "end_s", "open"])
     return frame.astype({"run": "str", "phase": "str", "begin_s": float, "end_s": float, "open": "boolean"})
 
 
-def _milestones(sides: tuple[Side, Side]) -> pandas.DataFrame:
-    """First time of each milestone in both launches, in the order in which they come."""
+def _milestones(sides: list[Side]) -> pandas.DataFrame:
+    """First time of each milestone in all launches, in the order in which they come."""
     import pandas as pd
 
     seen = [_by_code(side) for side in sides]
     rows = []
-    for code in _merged(list(seen[0]), list(seen[1])):
+    for code in _merged(seen):
         marks = [one.get(code, []) for one in seen]
-        first = (marks[0] or marks[1])[0]
+        first = next(own[0] for own in marks if own)
         row: dict[str, Any] = {"milestone": code, "phase": first.phase, "kind": first.kind}
         for side, own in zip(sides, marks, strict=True):
             times = [mark.time for mark in own if mark.time is not None]
@@ -344,9 +349,39 @@ def _milestones(sides: tuple[Side, Side]) -> pandas.DataFrame:
                 f"{side.label}_where": f"{own[0].capture}:{own[0].line}" if own else None,
             }
         rows.append(row)
-    columns = ["milestone", "phase", "kind", "a_s", "b_s", "a_count", "b_count", "a_ranks", "b_ranks", "a_where", "b_where"]
-    types = {**dict.fromkeys(columns, "str"), "a_s": float, "b_s": float, "a_count": "Int64", "b_count": "Int64"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return pd.DataFrame(rows, columns=_log_columns(sides, ["milestone", "phase", "kind"], "ranks")).astype(
+        _log_types(sides, ["milestone", "phase", "kind"], "ranks")
+    )
+
+
+def _templates(sides: list[Side], shapes: list[Templates]) -> pandas.DataFrame:
+    """First time of each shape of log lines in all launches, in the order in which they come."""
+    import pandas as pd
+
+    rows = []
+    for shape in _merged([one.seen for one in shapes]):
+        own = [one.seen.get(shape) for one in shapes]
+        first: Seen = next(seen for seen in own if seen)
+        row: dict[str, Any] = {"template": shape, "text": first.text}
+        row |= {"kind": first.kind, "milestone": first.milestone, "phase": first.phase}
+        for side, seen in zip(sides, own, strict=True):
+            row |= {
+                f"{side.label}_s": side.seconds(seen.time) if seen else None,
+                f"{side.label}_count": seen.count if seen else 0,
+                f"{side.label}_where": seen.where if seen else None,
+            }
+        rows.append(row)
+    own_columns = ["template", "text", "kind", "milestone", "phase"]
+    return pd.DataFrame(rows, columns=_log_columns(sides, own_columns)).astype(_log_types(sides, own_columns))
+
+
+def _log_columns(sides: list[Side], own: list[str], *more: str) -> list[str]:
+    return own + [f"{side.label}_{what}" for what in ("s", "count", *more, "where") for side in sides]
+
+
+def _log_types(sides: list[Side], own: list[str], *more: str) -> dict[str, Any]:
+    numbers = {f"{side.label}_s": float for side in sides} | {f"{side.label}_count": "Int64" for side in sides}
+    return dict.fromkeys(_log_columns(sides, own, *more), "str") | numbers
 
 
 def _by_code(side: Side) -> dict[str, list[Mark]]:
@@ -356,16 +391,22 @@ def _by_code(side: Side) -> dict[str, list[Mark]]:
     return found
 
 
-def _merged(first: list[str], second: list[str]) -> list[str]:
-    """Both lists as one: what only the second has stands behind what precedes it there."""
-    merged = list(first)
-    for place, code in enumerate(second):
-        if code not in merged:
-            merged.insert(merged.index(second[place - 1]) + 1 if place else 0, code)
+def _merged(lists: Iterable[Iterable[str]]) -> list[str]:
+    """All lists as one: what only a later one has stands behind what precedes it there."""
+    merged: list[str] = []
+    for one in lists:
+        known, new, place = set(merged), {}, -1
+        places = {name: at for at, name in enumerate(merged)}
+        for name in one:
+            if name in known:
+                place = places[name]
+            else:
+                new.setdefault(place, []).append(name)
+        merged = new.get(-1, []) + [found for at, name in enumerate(merged) for found in (name, *new.get(at, []))]
     return merged
 
 
-def _verdicts(sides: tuple[Side, Side]) -> pandas.DataFrame:
+def _verdicts(sides: list[Side]) -> pandas.DataFrame:
     import pandas as pd
 
     found = [side.verdict for side in sides]
@@ -380,11 +421,11 @@ def _verdicts(sides: tuple[Side, Side]) -> pandas.DataFrame:
             ("as of", lambda one: f"{one.captured_at} ({one.captured_by})"),
         )
     ]
-    return pd.DataFrame(rows, columns=["what", "a", "b"]).astype("str")
+    return pd.DataFrame(rows, columns=["what", *(side.label for side in sides)]).astype("str")
 
 
-def _missing(sides: tuple[Side, Side], align: str) -> list[str]:
-    """What keeps the two from being compared in full."""
+def _missing(sides: list[Side], align: str) -> list[str]:
+    """What keeps them from being compared in full."""
     said = []
     for side in sides:
         lacks = [
@@ -402,27 +443,10 @@ def _missing(sides: tuple[Side, Side], align: str) -> list[str]:
             said.append(f"{side.label} ({side.run.name}) holds no {', no '.join(lacks)}")
         if side.run.captured_by == "file time":
             said.append(f"{side.label}: no time of capture was given; its last phase is counted to the last stamp of its log")
-    started = [bool((side.run.manifest.get("launch") or {}).get("started_at")) for side in sides]
-    if align == LAUNCH and started[0] != started[1]:
-        known, other = ("a", "b") if started[0] else ("b", "a")
+    started = {bool((side.run.manifest.get("launch") or {}).get("started_at")): side.label for side in sides}
+    if align == LAUNCH and len(started) == 2:
         said.append(
-            f"second 0 is the start of the process in {known} and the first stamp of the log in {other}: "
+            f"second 0 is the start of the process in {started[True]} and the first stamp of the log in {started[False]}: "
             "the time before the first record is in one of them only; align at a phase to leave it out"
         )
     return said
-
-
-def _records(frame: pandas.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a frame as plain types."""
-    rows = []
-    for values in frame.itertuples(index=False, name=None):
-        rows.append({str(name): _plain(value) for name, value in zip(frame.columns, values, strict=True)})
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    import pandas as pd
-
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
-        return None
-    return value.item() if hasattr(value, "item") else value

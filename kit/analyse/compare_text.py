@@ -1,20 +1,23 @@
-"""The comparison in words: plain sentences, and the frames as terminal text or as HTML from the same blocks."""
+"""The comparison in plain sentences. Nothing is called a cause."""
 
 from __future__ import annotations
 
 import textwrap
-from html import escape
 from numbers import Integral
 from typing import TYPE_CHECKING
 
+from kit.analyse.blocks import named
+from kit.analyse.compare_calls import MAIN
 from kit.analyse.phases import ORDER
-from kit.analyse.verdict_text import WIDTH
+from kit.analyse.settings import direct
+from kit.analyse.sides import same_launch
 from kit.clock import show_duration
 
 if TYPE_CHECKING:
     import pandas
 
-    from kit.analyse.compare import Comparison, Side
+    from kit.analyse.compare import Comparison
+    from kit.analyse.sides import Side
 
 RATIO, LEAST_S = 1.5, 10.0
 """A phase is told of where it took half as long again and 10 s more. This chooses what to read first; it is no test: two
@@ -23,7 +26,8 @@ MEMORY_RATIO, LEAST_BYTES = 1.25, 64 << 20
 """Memory of a process is told of where it differs by a quarter and by 64 MiB; again a choice of what to read first."""
 SAME_MOMENT_S, SAME_MOMENT_SHARE = 10.0, 0.1
 """Samples count as taken at the same time where they are at most 10 s apart, or a tenth of the time since the launch."""
-MOST_NAMED = 6
+MOST_TOLD = 3
+"""Sentences of one kind about one pair of launches."""
 OUTCOME = {
     "ready": "is ready",
     "progressing": "is progressing",
@@ -31,33 +35,40 @@ OUTCOME = {
     "failed": "has failed",
     "unknown": "is in a state that its evidence does not decide",
 }
-Block = tuple[str, list[str], list[list[str]]]
-"""(heading, column heads, rows); without heads the rows are sentences."""
+Group = list[str]
+"""Letters of launches."""
 
 
-def findings_of(found: Comparison, sides: tuple[Side, Side]) -> list[str]:
+def findings_of(found: Comparison, sides: list[Side]) -> list[str]:
     """Everything worth saying, the outcome first. Nothing is called a cause."""
-    said = _identity(sides) + _outcome(found, sides) + _phases(found)
-    if sides[0].settings.server == sides[1].settings.server or None in (sides[0].settings.server, sides[1].settings.server):
-        said += _milestones(found)
+    one, others = _groups(sides)
+    pairs = [tuple(sorted((one[0], other))) for other in others]
+    said = _identity(sides) + _outcome(found, sides)
+    said += [line for pair in pairs for line in _phases(found, *pair)]
+    servers = {side.settings.server: side.label for side in sides if side.settings.server}
+    if len(servers) > 1:
+        of = [
+            f"{label} is a launch of {server}" if not at else f"{label} of {server}"
+            for at, (server, label) in enumerate(servers.items())
+        ]
+        said.append(f"{', '.join(of)}: their log lines are not held against each other, their phases are")
     else:
-        said.append(
-            f"a is a launch of {sides[0].settings.server}, b of {sides[1].settings.server}: their milestones are not held "
-            "against each other, their phases are"
-        )
-    return said + _memory(found) + _settings(found, sides)
+        said += _log(found, sides)
+    for pair in pairs:
+        said += _stacks(found, *pair) + _calls(found, *pair) + _threads(found, *pair) + _memory(found, *pair)
+    return list(dict.fromkeys(said + _settings(found, sides)))
 
 
-def _identity(sides: tuple[Side, Side]) -> list[str]:
-    """Whether both are evidence of one launch: the same milestones at the same times, of the same processes."""
-    logs = [[(mark.code, mark.time, mark.pid, mark.text) for mark in side.evidence.log.marks] for side in sides]
-    dated = any(time is not None or pid is not None for _, time, pid, _ in logs[0])
-    if sides[0].run.path.resolve() == sides[1].run.path.resolve() or (dated and logs[0] == logs[1]):
-        return ["a and b are the same launch: nothing can differ but what was captured of it"]
-    return []
+def _identity(sides: list[Side]) -> list[str]:
+    return [
+        f"{one.label} and {other.label} are the same launch: nothing can differ but what was captured of it"
+        for at, one in enumerate(sides)
+        for other in sides[at + 1 :]
+        if same_launch(one, other)
+    ]
 
 
-def _outcome(found: Comparison, sides: tuple[Side, Side]) -> list[str]:
+def _outcome(found: Comparison, sides: list[Side]) -> list[str]:
     words = []
     for side in sides:
         verdict = side.verdict
@@ -69,84 +80,165 @@ def _outcome(found: Comparison, sides: tuple[Side, Side]) -> list[str]:
             else ""
         )
         words.append(f"{side.label} {OUTCOME[verdict.state]}{stands}{klass}")
-    reached = [max((ORDER[step.phase] for step in side.steps), default=-1) for side in sides]
-    said = [f"{words[0]}; {words[1]}"]
-    if found.last_common and reached[0] != reached[1]:
-        ahead, behind = sides if reached[0] > reached[1] else sides[::-1]
-        first = next(step.phase for step in ahead.steps if ORDER[step.phase] > ORDER[found.last_common])
-        said.append(
-            f"the last phase that both reached is {found.last_common}; {ahead.label} went on to {first}, {behind.label} did not"
-        )
-    elif found.last_common:
-        said.append(f"both came as far as {found.last_common}")
+    said = ["; ".join(words)]
+    if not found.last_common:
+        return said
+    ahead = [side for side in sides if max(ORDER[step.phase] for step in side.steps) > ORDER[found.last_common]]
+    behind = [side.label for side in sides if side not in ahead]
+    every = "both" if len(sides) == 2 else "all"
+    if not ahead:
+        return [*said, f"{every} came as far as {found.last_common}"]
+    first = min(
+        (step.phase for side in ahead for step in side.steps if ORDER[step.phase] > ORDER[found.last_common]), key=ORDER.get
+    )
+    return [
+        *said,
+        f"the last phase that {every} reached is {found.last_common}; {_who([side.label for side in ahead])} went on to {first}"
+        + (f", {_who(behind)} did not" if behind else ""),
+    ]
+
+
+def _who(labels: Group) -> str:
+    return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]])) if labels else ""
+
+
+def _phases(found: Comparison, one: str, other: str) -> list[str]:
+    said = []
+    for row in found.phases.to_dict("records"):
+        less, more = sorted((row[f"{one}_s"], row[f"{other}_s"]))
+        if row["phase"] in ("ready", "serving") or not (more - less >= LEAST_S and more >= RATIO * less):
+            continue  # a duration that is not known compares with none
+        taken = [
+            f"{show_duration(row[f'{label}_s'])}{' so far' if row[f'{label}_open'] else ''} in {label}" for label in (one, other)
+        ]
+        said.append(f"{row['phase']} takes {', '.join(taken)}")
     return said
 
 
-def _phases(found: Comparison) -> list[str]:
-    said = []
-    for row in found.phases.itertuples():
-        if row.phase in ("ready", "serving") or row.ratio != row.ratio or abs(row.difference_s) < LEAST_S:
-            continue
-        open_in = [label for label, is_open in (("a", row.a_open), ("b", row.b_open)) if is_open]
-        if max(row.ratio, 1 / row.ratio if row.ratio else RATIO) < RATIO:
-            continue
-        least = {
-            label: f"{show_duration(value)}{' so far' if label in open_in else ''}"
-            for label, value in (("a", row.a_s), ("b", row.b_s))
-        }
-        said.append(f"{row.phase} takes {least['a']} in a, {least['b']} in b")
-    return said
+def _groups(sides: list[Side]) -> tuple[Group, Group]:
+    """Launches to hold against each other: those that are ready and those that are not, else the first and the others."""
+    good, rest = ([side.label for side in sides if (side.good is True) is wanted] for wanted in (True, False))
+    return (good, rest) if good and rest else ([sides[0].label], [side.label for side in sides[1:]])
 
 
-def _milestones(found: Comparison) -> list[str]:
+def _lacking(rows: pandas.DataFrame, has: Group, lacks: Group) -> pandas.Series:
+    """Which rows all of one group have and none of the other."""
+    return rows[[f"{label}_count" for label in has]].gt(0).all(axis=1) & rows[[f"{label}_count" for label in lacks]].eq(0).all(
+        axis=1
+    )
+
+
+def _log(found: Comparison, sides: list[Side]) -> list[str]:
+    """Milestones and shapes of log lines that one group of launches has and the other lacks."""
+    with_log = {side.label for side in sides if side.evidence.log.records}
+    groups = [[label for label in group if label in with_log] for group in _groups(sides)]
+    if not all(groups):
+        return []
     said = []
-    for has, lacks in (("a", "b"), ("b", "a")):
-        only = found.milestones[(found.milestones[f"{has}_count"] > 0) & (found.milestones[f"{lacks}_count"] == 0)]
+    for has, lacks in (groups, groups[::-1]):
+        told = set()
+        only = found.milestones[_lacking(found.milestones, has, lacks)]
         for kinds, word in ((("progress", "other"), "milestone"), (("error", "symptom"), "error or symptom")):
             rows = only[only["kind"].isin(kinds)]
             if len(rows):
                 first = rows.iloc[0]
-                at = f" after {show_duration(first[f'{has}_s'])}" if first[f"{has}_s"] == first[f"{has}_s"] else ""
-                phase = f", phase {first['phase']}" if isinstance(first["phase"], str) else ""
-                said.append(
-                    f"the first {word} that {lacks} lacks is {first['milestone']} ({has}{at}{phase}, {first[f'{has}_where']})"
-                )
-    return said + _fewer_ranks(found)
+                told.add(first[f"{has[0]}_where"])
+                verb = "lacks" if len(lacks) == 1 else "lack"
+                said.append(f"the first {word} that {_who(lacks)} {verb} is {first['milestone']} ({_stands(first, has[0])})")
+        said += _lines(found, has, lacks, told)
+    sizes = {side.cast.world_size for side in sides}
+    return said + (_fewer_ranks(found, groups) if len(sizes) == 1 else [])
 
 
-def _fewer_ranks(found: Comparison) -> list[str]:
+def _stands(row: pandas.Series, label: str) -> str:
+    seconds = row[f"{label}_s"]
+    at = f" after {show_duration(seconds)}" if seconds == seconds else ""
+    phase = f", phase {row['phase']}" if isinstance(row["phase"], str) else ""
+    return f"{label}{at}{phase}, {row[f'{label}_where']}"
+
+
+def _lines(found: Comparison, has: Group, lacks: Group, told: set[str]) -> list[str]:
+    """The line with which the launches part: what comes before it most have, what comes after it the others mostly lack."""
+    rows = found.templates[found.templates[[f"{label}_count" for label in has]].gt(0).all(axis=1)]
+    lacking = _lacking(rows, has, lacks).to_numpy()
+    if not lacking.any():
+        return []
+    after = lacking[::-1].cumsum()[::-1]
+    before = (~lacking).cumsum()
+    part = int((before + after)[lacking].argmax())
+    first = rows[lacking].iloc[part]
+    if first[f"{has[0]}_where"] in told:
+        return []
+    count = f"; {lacking.sum()} such lines" if lacking.sum() > 1 else ""
+    return [
+        f"they part at a log line that {_who(lacks)} {'lacks' if len(lacks) == 1 else 'lack'}: “{_short(first['text'])}” "
+        f"({_stands(first, has[0])}{count})"
+    ]
+
+
+def _fewer_ranks(found: Comparison, groups: list[Group]) -> list[str]:
     """The first milestone that some ranks of one launch lack."""
-    for row in found.milestones.itertuples():
-        a, b = (
-            {int(rank) for rank in ranks.split(", ")} if isinstance(ranks, str) else set() for ranks in (row.a_ranks, row.b_ranks)
-        )
-        for has, lacks, label in ((a, b, "b"), (b, a, "a")):
-            if len(lacks) and lacks < has and row.kind == "progress":
-                gone = ", ".join(map(str, sorted(has - lacks)))
+    for row in found.milestones.to_dict("records"):
+        ranks = {label: row[f"{label}_ranks"] for group in groups for label in group}
+        sets = {label: set(map(int, text.split(", "))) if isinstance(text, str) else set() for label, text in ranks.items()}
+        for one, other in ((one, other) for one in sets for other in sets):
+            if row["kind"] == "progress" and sets[other] and sets[other] < sets[one]:
+                gone = ", ".join(map(str, sorted(sets[one] - sets[other])))
                 return [
-                    f"{row.milestone} is there for {len(has)} ranks in {'ab'.replace(label, '')}, for {len(lacks)} in {label}: "
+                    f"{row['milestone']} is there for {len(sets[one])} ranks in {one}, for {len(sets[other])} in {other}: "
                     f"rank {gone} lacks it"
                 ]
     return []
 
 
-def _memory(found: Comparison) -> list[str]:
-    best, words = 0.0, []
-    for row in found.memory.itertuples():
-        a, b = row.a_rss_anon_bytes, row.b_rss_anon_bytes
-        if (
-            not isinstance(a, Integral)
-            or not isinstance(b, Integral)
-            or abs(a - b) < LEAST_BYTES
-            or not same_moment(row.a_t_s, row.b_t_s)
-        ):
+def _stacks(found: Comparison, one: str, other: str) -> list[str]:
+    """Main threads of the same rank or role that are at different places."""
+    rows = found.stacks[found.stacks["thread"].eq(MAIN) & found.stacks[one].notna() & found.stacks[other].notna()]
+    said = [
+        f"the main thread of {row['process']} is at {row[one]} in {one} and at {row[other]} in {other}"
+        for row in rows[rows[one] != rows[other]].to_dict("records")
+    ]
+    return said[:MOST_TOLD]
+
+
+def _calls(found: Comparison, one: str, other: str) -> list[str]:
+    """The system call in which a process spends most time, where it is another."""
+    said = []
+    for process, rows in found.syscalls.groupby("process", sort=False):
+        top = [rows.loc[rows[f"{label}_s"].fillna(0.0).idxmax()] for label in (one, other)]
+        seconds = [row[f"{label}_s"] for row, label in zip(top, (one, other), strict=True)]
+        if top[0]["syscall"] != top[1]["syscall"] and all(value > 0 for value in seconds):
+            where = [f"in {row['syscall']} in {label}" for row, label in zip(top, (one, other), strict=True)]
+            said.append(f"{process} spends most of its traced time {', '.join(where)}")
+    return said[:MOST_TOLD]
+
+
+def _threads(found: Comparison, one: str, other: str) -> list[str]:
+    """Threads by name that only one of two launches has at the same second."""
+    said = []
+    for row in found.thread_names.to_dict("records"):
+        if not same_moment(row[f"{one}_t_s"], row[f"{other}_t_s"]) or row["process"] in ("other", "helper"):
             continue
-        ratio = max(a, b) / max(min(a, b), 1)
+        for has, lacks in ((one, other), (other, one)):
+            if is_number(row[has]) and row[has] > 0 and row[lacks] == 0:
+                number = f"{row[has]} thread{'s' if row[has] > 1 else ''} {row['thread']}"
+                said.append(f"{row['process']} has {number} in {has} and none in {lacks} (second {row[f'{has}_t_s']:,.0f})")
+    return said[:MOST_TOLD]
+
+
+def _memory(found: Comparison, one: str, other: str) -> list[str]:
+    best, words = 0.0, []
+    for row in found.memory.to_dict("records"):
+        sizes = [row[f"{label}_rss_anon_bytes"] for label in (one, other)]
+        times = [row[f"{label}_t_s"] for label in (one, other)]
+        if not all(map(is_number, sizes)) or abs(sizes[0] - sizes[1]) < LEAST_BYTES or not same_moment(*times):
+            continue
+        ratio = max(sizes) / max(min(sizes), 1)
         if ratio >= MEMORY_RATIO and ratio > best:
             best = ratio
             words = [
-                f"{row.process} has {_size(a)} of anonymous memory in a (second {row.a_t_s:,.0f}) and {_size(b)} in b "
-                f"(second {row.b_t_s:,.0f})"
+                f"{row['process']} has {size(sizes[0])} of anonymous memory in {one} (second {times[0]:,.0f}) and "
+                f"{size(sizes[1])} in {other} (second {times[1]:,.0f})"
             ]
     return words
 
@@ -162,187 +254,75 @@ def same_moment(a_s: float, b_s: float) -> bool:
     return abs(a_s - b_s) <= max(SAME_MOMENT_S, SAME_MOMENT_SHARE * max(abs(a_s), abs(b_s)))
 
 
-def _settings(found: Comparison, sides: tuple[Side, Side]) -> list[str]:
+def _settings(found: Comparison, sides: list[Side]) -> list[str]:
     likely, seldom = found.differing(likely=True), found.differing(likely=False)
     said = []
     if len(likely):
-        said.append(f"settings that differ: {_named(likely)}")
+        said.append(f"settings that differ: {_named(likely, found.labels)}")
     if len(seldom):
-        said.append(f"unlikely causes, which differ too: {_named(seldom)}")
+        said.append(f"unlikely causes, which differ too: {_named(seldom, found.labels)}")
     unknown = int(found.settings["same"].isna().sum())
     if unknown:
-        said.append(
-            f"{unknown} setting{'s are' if unknown > 1 else ' is'} known of one launch only, and not counted as differing"
-        )
-    compared = int(found.settings["same"].notna().sum())
-    other = len({(side.verdict.state, side.verdict.klass) for side in sides}) > 1
-    if not compared:
-        said.append("no setting is known of both launches: nothing can be said of what was changed")
-    elif not len(likely):
-        said.append(
-            "no setting that may be a cause differs among those known of both: "
-            + ("consistent with a difference that was not captured, or with chance" if other else "the launches are alike")
-        )
-    elif other and len(likely) == 1:
-        said.append(
-            f"the different outcome is consistent with {likely.iloc[0]['name']}, the one such setting that differs; "
+        some = "one launch" if len(sides) == 2 else "some launches"
+        said.append(f"{unknown} setting{'s are' if unknown > 1 else ' is'} known of {some} only, and not counted as differing")
+    if not int(found.settings["same"].notna().sum()):
+        return [*said, "no setting is known of both launches: nothing can be said of what was changed"]
+    if len(sides) > 2 and len({side.good is True for side in sides}) == 2:
+        from kit.analyse.attempts import study
+        from kit.analyse.attempts_text import sentences
+
+        return said + sentences(study(sides, list(found.labels)), unlikely=False)
+    return said + _consistent(likely, len({(side.verdict.state, side.verdict.klass) for side in sides}) > 1)
+
+
+def _consistent(likely: pandas.DataFrame, other_outcome: bool) -> list[str]:
+    """What a different outcome is consistent with."""
+    if not len(likely):
+        rest = "consistent with a difference that was not captured, or with chance" if other_outcome else "the launches are alike"
+        return [f"no setting that may be a cause differs among those known of both: {rest}"]
+    if not other_outcome:
+        return []
+    chosen = likely[[direct(row.source, row.name_) for row in likely.rename(columns={"name": "name_"}).itertuples()]]
+    printed = len(likely) - len(chosen) if len(chosen) else 0
+    chosen = chosen if len(chosen) else likely
+    beside = (
+        f" (the server printed {printed} more that differ{'s' if printed == 1 else ''}, and may follow from "
+        f"{'it' if len(chosen) == 1 else 'these'})"
+        if printed
+        else ""
+    )
+    if len(chosen) == 1:
+        return [
+            f"the different outcome is consistent with {chosen.iloc[0]['name']}, the one such setting that differs{beside}; "
             "repeat both launches before you rely on it"
-        )
-    elif other:
-        said.append(
-            f"the different outcome is consistent with each of these {len(likely)} settings: they are confounded until "
-            "launches differ in one of them only"
-        )
-    return said
+        ]
+    return [
+        f"the different outcome is consistent with each of these {len(chosen)} settings: they are confounded until "
+        f"launches differ in one of them only{beside}"
+    ]
 
 
-def _named(rows: pandas.DataFrame) -> str:
-    words = [f"{row.name} ({_short(row.a)} in a, {_short(row.b)} in b)" for row in rows.itertuples(index=False)]
-    return ", ".join(words[:MOST_NAMED]) + (f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else "")
+def _named(rows: pandas.DataFrame, labels: str) -> str:
+    words = []
+    for row in rows.to_dict("records"):
+        by_value: dict[str, Group] = {}
+        for label in labels:
+            by_value.setdefault(_short(row[label]), []).append(label)
+        words.append(f"{row['name']} ({', '.join(f'{value} in {_who(group)}' for value, group in by_value.items())})")
+    return named(words)
 
 
 def _short(value: object) -> str:
     return textwrap.shorten(value, 60, placeholder=" …") if isinstance(value, str) else "not given"
 
 
-def blocks(found: Comparison) -> list[Block]:
-    """Headings with their rows, the most important first; frames without rows are left out."""
-    differing = found.differing()
-    shown: list[Block] = [
-        ("findings", [], [[said] for said in found.findings]),
-        ("verdicts", ["", "a", "b"], [[row.what, row.a, row.b] for row in found.verdicts.itertuples()]),
-        (
-            f"settings that differ ({len(differing)} of {len(found.settings)})",
-            ["setting", "a", "b", "source", ""],
-            [
-                [*(_text(value) for value in row[:4]), f"unlikely: {row[4]}" if isinstance(row[4], str) else ""]
-                for row in differing[["name", "a", "b", "source", "unlikely"]].itertuples(index=False, name=None)
-            ],
-        ),
-        (
-            "phases of the rank furthest behind",
-            ["phase", "a", "b", "b − a", "b / a"],
-            [_phase(row) for row in found.phases.itertuples()],
-        ),
-        ("milestones", ["milestone", "phase", "a", "b"], _milestone_rows(found)),
-        (
-            "memory, anonymous and file (not summed over ranks)",
-            ["process", "a anon", "b anon", "a file", "b file", "a at", "b at"],
-            [_memory_row(row) for row in found.memory.itertuples()],
-        ),
-        ("threads by state", ["process", "a", "b"], _thread_rows(found)),
-        ("what is missing", [], [[said] for said in found.missing]),
-    ]
-    return [block for block in shown if block[2]]
+def is_number(value: object) -> bool:
+    """Whether a cell holds a whole number."""
+    return isinstance(value, Integral)
 
 
-def _phase(row) -> list[str]:
-    spans = [
-        ("≥ " if is_open else "") + show_duration(value) if value == value else ("reached" if is_open else "–")
-        for value, is_open in ((row.a_s, row.a_open), (row.b_s, row.b_open))
-    ]
-    difference = f"{row.difference_s:+,.0f} s" if row.difference_s == row.difference_s else "–"
-    return [row.phase, *spans, difference, f"{row.ratio:.2f}" if row.ratio == row.ratio else "–"]
-
-
-def _milestone_rows(found: Comparison) -> list[list[str]]:
-    rows = []
-    for row in found.milestones.itertuples():
-        cells = []
-        for count, seconds in ((row.a_count, row.a_s), (row.b_count, row.b_s)):
-            at = f"{seconds:,.1f} s" if seconds == seconds else "there"
-            cells.append(f"{at}{f' ({count} ×)' if count > 1 else ''}" if count else "lacks it")
-        rows.append([row.milestone, _text(row.phase), *cells])
-    return rows
-
-
-def _memory_row(row) -> list[str]:
-    sizes = (row.a_rss_anon_bytes, row.b_rss_anon_bytes, row.a_rss_file_bytes, row.b_rss_file_bytes)
-    if not any(isinstance(size, Integral) for size in sizes):
-        sizes = (row.a_rss_bytes, row.b_rss_bytes, None, None)
-        return [f"{row.process} (all resident)", *map(_size, sizes), _at(row.a_t_s), _at(row.b_t_s)]
-    return [row.process, *map(_size, sizes), _at(row.a_t_s), _at(row.b_t_s)]
-
-
-def _thread_rows(found: Comparison) -> list[list[str]]:
-    rows = []
-    for name, states in found.threads.groupby("process", sort=False):
-        cells = []
-        for label in "ab":
-            known = states[states[label].notna()]
-            at = known[f"{label}_t_s"].dropna()
-            counted = ", ".join(
-                f"{row[label]} {row['state'] if row['state'] != 'any' else 'in all'}" for _, row in known.iterrows() if row[label]
-            )
-            cells.append(f"{counted}{f' at {_at(at.iloc[0])}' if len(at) else ''}" or "–")
-        rows.append([str(name), *cells])
-    return rows
-
-
-def _size(value: object) -> str:
+def size(value: object) -> str:
+    """Bytes with their unit."""
     if not isinstance(value, Integral):
         return "–"
     return f"{value / 2**30:,.2f} GiB" if value >= 2**30 else f"{value / 2**20:,.0f} MiB"
-
-
-def _at(seconds: float) -> str:
-    return f"{seconds:,.0f} s" if seconds == seconds else "–"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "–"
-
-
-def legend(found: Comparison) -> str:
-    """Which run is a and which is b, and what second 0 is."""
-    zero = "the launch" if found.align == "launch" else f"the begin of {found.align}"
-    return f"a = {found.names[0]}, b = {found.names[1]}; second 0 is {zero}"
-
-
-def as_text(found: Comparison) -> str:
-    """The comparison as terminal text, at most `WIDTH` columns wide."""
-    lines = [legend(found)]
-    for heading, heads, rows in blocks(found):
-        lines += ["", heading]
-        if not heads:
-            for row in rows:
-                lines += textwrap.wrap(row[0], WIDTH, initial_indent="  • ", subsequent_indent="    ", break_on_hyphens=False)
-            continue
-        lines += _columns([heads, *rows] if any(heads) else rows)
-    return "\n".join(lines)
-
-
-def _columns(rows: list[list[str]]) -> list[str]:
-    """Rows in columns; long cells are cut so that the line fits."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    while sum(widths) + 2 * len(widths) > WIDTH and max(widths) > 12:
-        widths[widths.index(max(widths))] -= 1
-    cut = [
-        [cell if len(cell) <= width else f"{cell[: width - 1]}…" for cell, width in zip(row, widths, strict=True)] for row in rows
-    ]
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cut]
-
-
-def as_html(found: Comparison) -> str:
-    """The same as HTML; all text of the evidence is escaped."""
-    parts = [
-        "<div class='kit-comparison' style='border-left:6px solid #0072b2;padding:.2em 1em;max-width:72em'>",
-        f"<p style='font-size:1.15em;margin:.3em 0'><b>{escape(legend(found))}</b></p>",
-    ]
-    for heading, heads, rows in blocks(found):
-        opened = not heading.startswith(("what is missing", "milestones", "threads", "memory"))
-        body = _html_table(heads, rows) if heads else _html_list(rows)
-        parts.append(f"<details{' open' if opened else ''}><summary><b>{escape(heading)}</b></summary>{body}</details>")
-    return "".join([*parts, "</div>"])
-
-
-def _html_list(rows: list[list[str]]) -> str:
-    items = "".join(f"<li style='margin:.15em 0;overflow-wrap:anywhere'>{escape(row[0])}</li>" for row in rows)
-    return f"<ul style='padding-left:1.4em;margin:.2em 0'>{items}</ul>"
-
-
-def _html_table(heads: list[str], rows: list[list[str]]) -> str:
-    style = "text-align:left;vertical-align:top;overflow-wrap:anywhere;padding:.1em .8em .1em 0"
-    head = "".join(f"<th scope='col' style='{style}'>{escape(name)}</th>" for name in heads)
-    body = "".join("<tr>" + "".join(f"<td style='{style}'>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table class='kit-table' style='margin:.2em 0 .6em 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kit.analyse.logdigest import LogDigest
@@ -34,6 +35,11 @@ KEPT = (
 """Frames that are small enough to hold; the sampler's series are thinned to the first and the last samples."""
 EDGE_SAMPLES = 3
 """Samples kept from each end of a series: rates need two, the third tells a blip from a state."""
+
+LONG_LIVED = 5
+"""Samples that a process was in for its end to be kept."""
+SERIES = ("processes", "threads", "io")
+"""Frames of which only the judged window counts."""
 
 
 @dataclass
@@ -91,15 +97,27 @@ class Evidence:
 
 
 class _Edges:
-    """Keeps all rows of the first and last few moments of a series."""
+    """Keeps all rows of the first and last few moments of a series, and the ends of processes that had lived for long.
 
-    def __init__(self, kept: list[Row]):
-        self.kept = kept
+    Rows from before `since` are passed over: a triage judges the last seconds.
+    """
+
+    def __init__(self, kept: list[Row], since: int | None = None):
+        self.kept, self.since = kept, since
+        self.seen: dict[int | None, int] = defaultdict(int)
+        self.ended: list[Row] = []
         self.first: list[int] = []
         self.late: dict[int, list[Row]] = {}
 
     def __call__(self, row: Row) -> None:
         moment = row.get("moment")
+        if row.get("tool") == "sampler" and "ppid" not in row and row.get("state") == "X":
+            if self.seen[row["pid"]] >= LONG_LIVED:  # compilers come and go
+                self.ended.append(row)
+            return
+        self.seen[row.get("pid")] += 1
+        if self.since is not None and row.get("time") is not None and row["time"] < self.since:
+            return
         if moment is None or moment in self.first:
             self.kept.append(row)
         elif len(self.first) < EDGE_SAMPLES and not self.late:
@@ -114,25 +132,42 @@ class _Edges:
         """Put the last moments behind the first."""
         for moment in sorted(self.late):
             self.kept.extend(self.late[moment])
+        self.kept.extend(self.ended)
 
 
-def gather(run: Run) -> Evidence:
+def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) -> Evidence:
     """Read a run once and gather what the analyses need.
 
     Parameters
     ----------
     run : Run
+    also : mapping of str to callable, optional
+        By frame name: who else is handed each row, before it is kept.
 
     Returns
     -------
     Evidence
     """
     evidence = Evidence(run)
-    edges = {name: _Edges(evidence.rows[name]) for name in KEPT}
-    run.scan({"log": evidence.log.add, "syscalls": evidence.syscalls.add, **edges})
+    since = run.judged_from_ns
+    edges = {name: _Edges(evidence.rows[name], since if name in SERIES else None) for name in KEPT}
+    own = {"log": evidence.log.add, "log_skipped": evidence.log.skip, "syscalls": evidence.syscalls.add, **edges}
+    run.scan(own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()})
     for edge in edges.values():
         edge.finish()
     return evidence
+
+
+def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:
+    """One consumer that hands each row to two."""
+    if second is None:
+        return first
+
+    def take(row: Row) -> None:
+        first(row)
+        second(row)
+
+    return take
 
 
 def ref(row: Row, text: str | None = None) -> dict:

@@ -7,6 +7,7 @@ again and again, each time with one more source, in the order of what the source
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from kit.analyse.evidence import Evidence, SyscallDigest, gather
@@ -14,19 +15,23 @@ from kit.analyse.hypotheses import captures, classes
 from kit.analyse.verdict import FIRST_GUESSES, GUESS_SHARE, Verdict, weigh
 
 if TYPE_CHECKING:
+    from kit.analyse.hypotheses import Hypothesis
     from kit.analyse.signs import Sign
     from kit.run import Run
 
+WIDTH, INDENT = 110, " " * 11
 LEADERS = 3
 MOST_SAID = 6
 REFUTED_BY = 4.0
 """A guess is refuted where its share of belief falls below 5 % and below a quarter of what it was."""
+TEMPTING = 0.03
+"""The first guess of people is listed for as long as it has this share."""
 GUESSES = {
     "log_lost_server_ready": "the guess “it is ready, only the log was lost”",
     "ready": "the guess “it is ready”",
 }
 AT_HAND = {"what": "the log", "why": "it is there", "command": "tail -n 50 LOG", "cost_s": 0.0}
-SAMPLED = ("processes", "io", "threads")
+SAMPLED = ("processes", "io")
 """Frames that the second sample completes."""
 
 
@@ -55,7 +60,9 @@ def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dic
     had, has = signs_of(before) if before else {}, signs_of(after)
     new = [sign.claim for code, sign in has.items() if code not in had and not code.startswith("phase_")]
     ceased = [f"no longer: {sign.claim}" for code, sign in had.items() if code not in has and not code.startswith("phase_")]
-    best = after.hypotheses[0]
+    best = next(found for found in after.hypotheses if found.name == after.klass)
+    leading = after.hypotheses[:LEADERS]
+    leading += [found for found in after.hypotheses if found.name == FIRST_GUESSES[0] and _tempting(found, leading)]
     changed = before is not None and before.klass != after.klass
     return {
         "t_s": round(t_s, 1),
@@ -63,8 +70,8 @@ def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dic
         "why": step.get("why") or "",
         "command": step.get("command") or "",
         "cost": step.get("cost_s") or 0.0,
-        "outcome": (new + ceased)[:MOST_SAID] or ["nothing new"],
-        "leading": [[found.name, round(found.share, 3)] for found in after.hypotheses[:LEADERS]],
+        "outcome": (new + ceased)[:MOST_SAID] or ["nothing that was not known"],
+        "leading": [[found.name, round(found.share, 3)] for found in leading],
         "state": after.state,
         "for": [sign.claim for sign, _, _ in best.supporting[:LEADERS]],
         "against": [sign.claim for sign, _, _ in best.opposing[:LEADERS]],
@@ -73,9 +80,15 @@ def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dic
     }
 
 
+def _tempting(guess: Hypothesis, leading: list[Hypothesis]) -> bool:
+    """Whether the first guess of people stands: something speaks for it and nothing refutes it yet."""
+    return guess not in leading and bool(guess.supporting) and guess.share >= TEMPTING
+
+
 def because(before: Verdict, after: Verdict) -> str:
     """Why the belief changed: the sign that moved the new leader away from the old one, or that refuted a first guess."""
-    said = []
+    said: list[str] = []
+    refuted: dict[str, list[str]] = {}
     weights = {found["name"]: {code: (weight, reason) for code, weight, reason in found["signs"]} for found in classes()}
     had, has = signs_of(before), signs_of(after)
     moved = {code: 1 for code in has.keys() - had.keys()} | {code: -1 for code in had.keys() - has.keys()}
@@ -101,7 +114,8 @@ def because(before: Verdict, after: Verdict) -> str:
                 default=(0.0, ""),
             )
             if against[0] < 0:
-                said.append(f"refutes {GUESSES.get(old.name, old.name)}: {against[1]}")
+                refuted.setdefault(against[1], []).append(GUESSES.get(old.name, old.name))
+    said += [f"{claim}: refutes {', '.join(names)}" for claim, names in refuted.items()]
     return "; ".join(said[:LEADERS])
 
 
@@ -127,7 +141,7 @@ def ledger_of(run: Run) -> list[dict]:
 def derived(evidence: Evidence) -> list[dict]:
     """Judge the evidence with one more source at a time, the cheapest first; sources that need consent come last."""
     sources = sorted(captures(), key=lambda source: (bool(source.get("consent")), source["cost_s"]))
-    owned = {name for source in sources for name in source["have"]}
+    owned = {"probes"} | {name for source in sources for name in source["have"]}
     given = {name: [] if name in owned else rows for name, rows in evidence.rows.items()}
     partial = replace(evidence, rows=given, syscalls=SyscallDigest())
     verdict = weigh(partial)
@@ -158,3 +172,27 @@ def _add(source: dict, evidence: Evidence, partial: Evidence) -> bool:
         added = len(evidence.rows["probes"]) > len(partial.rows["probes"])
         partial.rows["probes"] = evidence.rows["probes"]
     return added
+
+
+def as_text(ledger: list[dict]) -> str:
+    """The ledger as terminal text: the test, what it showed, what was believed then, and why that changed.
+
+    Examples
+    --------
+    >>> line = {"t_s": 2.0, "test": "listeners", "outcome": ["nobody listens on port 30000"], "changed": False,
+    ...     "leading": [["device_hang", 0.5]], "state": "stalled", "because": ""}
+    >>> print(as_text([line]))
+        2.0 s  listeners
+               • nobody listens on port 30000
+               → stalled: device_hang 50%
+    """
+    lines = []
+    for step in ledger:
+        lines.append(f"  {step['t_s']:5.1f} s  {step['test']}")
+        shown = [f"• {said}" for said in step["outcome"]]
+        belief = ", ".join(f"{name} {share:.0%}" for name, share in step["leading"])
+        shown.append(f"→ {step['state']}: {belief}")
+        shown += [f"  {step['because']}"] if step["because"] else []
+        for text in shown:
+            lines += wrap(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT + "  ", break_on_hyphens=False)
+    return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from kit.schema import Row
@@ -14,6 +14,10 @@ MOST_POINTS = 64
 """Frames of a bar that are kept to know its pace."""
 TAIL = 40
 """Records kept from the end."""
+MOST_BARS = 1000
+"""Bars kept: as many from the begin of the log and from its end; a launch draws some dozens, a training job one an epoch."""
+MOST_PIDS = 4096
+"""Pids kept for each process name: a restart loop makes new ones."""
 
 
 @dataclass
@@ -91,15 +95,13 @@ class LogDigest:
     servers: Counter = field(default_factory=Counter)
     bars: list[Bar] = field(default_factory=list)
     tail: deque = field(default_factory=lambda: deque(maxlen=TAIL))
-    last_by_rank: dict = field(default_factory=dict)
     last_progress: Row | None = None
-    last_record: Row | None = None
     first_time: int | None = None
     last_time: int | None = None
     records: int = 0
     rank_pids: dict = field(default_factory=dict)
     label_pids: dict = field(default_factory=dict)
-    labels: dict = field(default_factory=lambda: defaultdict(int))
+    labels: set = field(default_factory=set)
     captures: set = field(default_factory=set)
     tracebacks: set = field(default_factory=set)
     ranks: set = field(default_factory=set)
@@ -128,8 +130,13 @@ class LogDigest:
                 self.marks.append(_mark(row, code, kind, order))
         if kind in ("progress", "ready", "request") and code != "probe_request":
             self._progress(row)
-        self.last_record = row
         self.tail.append(row)
+
+    def skip(self, row: Row) -> None:
+        """Take the account of lines that were counted instead of read (`kit.parse.skim`)."""
+        self.records += row["records"]
+        for name, counts in (("kinds", self.kinds), ("servers", self.servers), ("codes", self.counts)):
+            counts.update(row.get(name, {}))
 
     def _code(self, row: Row) -> str | None:
         """Code under which a record is kept: its milestone; an error line without one counts unless a traceback is open."""
@@ -147,19 +154,19 @@ class LogDigest:
     def _rank(self, row: Row) -> None:
         rank, label, pid = row.get("rank"), row.get("rank_label"), row.get("pid")
         if label:
-            self.labels[label] += 1
+            self.labels.add(label)
             if pid is not None:
                 self.label_pids.setdefault(label, pid)
         if rank is not None:
             self.ranks.add(rank)
         if pid is not None and row.get("process"):
-            self.writers.setdefault(row["process"], {}).setdefault(pid, None)
+            pids = self.writers.setdefault(row["process"], {})
+            if len(pids) < MOST_PIDS:
+                pids.setdefault(pid, None)
         if rank is not None and pid is not None:
             self.rank_pids.setdefault(rank, pid)
 
     def _progress(self, row: Row) -> None:
-        key = row.get("rank") if row.get("rank") is not None else row.get("rank_label")
-        self.last_by_rank[key] = row
         # Times of several ranks interleave; the latest counts, and a record without time counts by its place.
         last = self.last_progress
         if last is None or row.get("time") is None or last.get("time") is None or row["time"] >= last["time"]:
@@ -202,6 +209,8 @@ class LogDigest:
             )
         )
         self.bars[-1].note()
+        if len(self.bars) > 2 * MOST_BARS:
+            del self.bars[MOST_BARS]
         return "progress" if kind != "noise" else kind
 
     def of(self, *codes: str) -> list[Mark]:

@@ -47,12 +47,27 @@ class Launch:
         Variables that the command sets.
     image : str or None
         Container image.
+    program : str
+        What stands before the options: interpreter, wrappers, container; without variables.
+    words : list of str
+        The options as typed.
     """
 
     server: str
     options: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     image: str | None = None
+    program: str = field(default="", repr=False)
+    words: list[str] = field(default_factory=list, repr=False)
+
+    def spans(self, name: str) -> list[tuple[int, int]]:
+        """Where an option stands among the words: begin and end of each time that it is given."""
+        known = knowledge()["server"].get(self.server, {})
+        return [
+            (begin, end)
+            for begin, end, own, values in _spans(self.words, self.server)
+            if name in dict(_named(own, values, self.server, known))
+        ]
 
 
 @cache
@@ -162,8 +177,9 @@ def command_line(text: str) -> Launch | None:
         found = known["command"].search(text)
         if found:
             before = _ENDS.split(text[: found.start()])[-1]
-            rest = _ENDS.split(text[found.end() :])[0]
-            return Launch(server, dict(_options(words_of(rest), server)), _assignments(words_of(before)))
+            words = words_of(_ENDS.split(text[found.end() :])[0])
+            program = shlex.join(word for word in words_of(before + found.group()) if not _ASSIGNS.fullmatch(word))
+            return Launch(server, dict(_options(words, server)), _assignments(words_of(before)), None, program, words)
     return None
 
 
@@ -193,6 +209,7 @@ def exported(text: str) -> dict[str, str]:
 
 def _container(words: list[str]) -> Launch | None:
     """Options of the container's own, its image, and the server within."""
+    given = words[:]
     own: dict[str, Any] = {}
     environment: dict[str, str] = {}
     while words and words[0].startswith("-"):
@@ -220,27 +237,76 @@ def _container(words: list[str]) -> Launch | None:
     if not words:
         return None
     until = next((at for at, word in enumerate(words) if _REDIRECTS.fullmatch(word)), len(words))
-    image, words = words[0], words[1:until]
+    image, words, until = words[0], words[1:until], len(given) - len(words)
+    program = shlex.join(["docker", "run", *given[: until + 1]])
     inner = command_line(shlex.join(words))
     if inner is None:
         server = next((name for name, known in knowledge()["server"].items() if known["image"].search(image)), None)
         if server is None:
             return None
-        inner = Launch(server, dict(_options(words, server)))
-    return Launch(inner.server, inner.options | own, environment | inner.environment, image)
+        inner = Launch(server, dict(_options(words, server)), words=words)
+    program = f"{program} {inner.program}".rstrip()
+    return Launch(inner.server, inner.options | own, environment | inner.environment, image, program, inner.words)
+
+
+def with_option_of(base: Launch, donor: Launch, name: str) -> str | None:
+    """The command of one launch with one option, or one variable, as another launch has it.
+
+    Parameters
+    ----------
+    base, donor : Launch
+        Launches of the same server.
+    name : str
+        Canonical name of an option, or name of a variable that either command sets.
+
+    Returns
+    -------
+    str or None
+        None where neither command names it.
+
+    Examples
+    --------
+    >>> stuck = command_line("NCCL_DEBUG=INFO vllm serve org/m -tp 8 --enforce-eager --port 8000")
+    >>> fine = command_line("vllm serve org/m --tensor-parallel-size=4 --port 8001")
+    >>> with_option_of(stuck, fine, "tp_size")
+    'NCCL_DEBUG=INFO vllm serve org/m --tensor-parallel-size=4 --enforce-eager --port 8000'
+    >>> with_option_of(stuck, fine, "enforce_eager")
+    'NCCL_DEBUG=INFO vllm serve org/m -tp 8 --port 8000'
+    """
+    words, environment = base.words[:], dict(base.environment)
+    own, wanted = base.spans(name), donor.spans(name)
+    if own or wanted:
+        at = own[0][0] if own else len(words)
+        for begin, end in reversed(own):
+            del words[begin:end]
+        words[at:at] = donor.words[slice(*wanted[-1])] if wanted else []
+    elif base.image is None and name in environment.keys() | donor.environment.keys():
+        environment.pop(name, None)
+        environment |= {name: donor.environment[name]} if name in donor.environment else {}
+    else:
+        return None
+    assigned = [f"{key}={shlex.quote(value)}" for key, value in environment.items()] if base.image is None else []
+    return " ".join([*assigned, base.program, shlex.join(words)]).rstrip()
 
 
 def _options(words: list[str], server: str) -> Iterator[tuple[str, Any]]:
     """Canonical names and values of the options among the words after a program."""
     known = knowledge()["server"].get(server, {})
+    for _, _, name, values in _spans(words, server):
+        yield from _named(name, values, server, known)
+
+
+def _spans(words: list[str], server: str) -> Iterator[tuple[int, int, str, list[str]]]:
+    """Options among the words after a program: begin, end, name, values as typed."""
+    known = knowledge()["server"].get(server, {})
     positional = known.get("positional")
     at = 0
     while at < len(words):
-        word = words[at]
+        begin, word = at, words[at]
         at += 1
         if not _is_option(word):
             if positional and not word.startswith("-"):
-                yield positional, value_of(word)
+                yield begin, at, positional, [word]
                 positional = None
             continue
         spelled, equals, given = (_ATTACHED.sub(r"\1=\2", word)).partition("=")
@@ -254,7 +320,7 @@ def _options(words: list[str], server: str) -> Iterator[tuple[str, Any]]:
                     break
                 values.append(words[at])
                 at += 1
-        yield from _named(name, values, server, known)
+        yield begin, at, name, values
 
 
 def _named(name: str, values: list[str], server: str, known: dict) -> Iterator[tuple[str, Any]]:

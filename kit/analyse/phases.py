@@ -183,7 +183,7 @@ def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, evidence: Eviden
     """
     server = evidence.log.server
     least = 2 if server == "vllm" else 3
-    known = per_rank_codes(server)
+    known = per_rank_codes(server, evidence.run.knowledge)
     printed: dict[str, set] = {}
     for mark in marks:
         printed.setdefault(mark.code, set()).add(rank_of(mark, cast))

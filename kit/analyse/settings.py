@@ -14,6 +14,7 @@ from kit.redact import scrub_text, secret_name
 
 COMMAND, PRINTED, ENVIRONMENT, VERSIONS = "command line", "printed arguments", "environment", "versions"
 SECRET, ONLY_SET = "[secret]", "set, its value was not recorded"
+IN_USE = "attention backend in use"
 _PRINTING = ("args", "args_end", "banner", "engine_config")
 """Milestones that hold launch arguments; their code is the same in every grammar."""
 _NOT_ARGUMENTS = frozenset(("start", "version", "version_2", "version_3"))
@@ -29,10 +30,13 @@ class Settings:
         What was launched: as its log shows, else as its command does.
     values : dict of str to dict
         By source: values by canonical name.
+    launch : Launch or None
+        The command that started it, as typed.
     """
 
     server: str | None
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    launch: Launch | None = field(default=None, repr=False)
 
     def of(self, source: str) -> dict[str, Any]:
         """Values of one source; empty where nothing was recorded."""
@@ -45,26 +49,31 @@ class Settings:
 
 
 @dataclass
-class Difference:
-    """One setting in two launches.
+class Setting:
+    """One setting in several launches.
 
     Attributes
     ----------
     name, source : str
-    a, b : str or None
-        None: not given and not printed, so the default of that version.
-    same : bool or None
-        None: one of the two is not known.
+    values : list of str or None
+        A value a launch; None: not given and not printed, so the default of that version.
+    known : list of bool
+        Whether the value, default or not, is known well enough to be held against another.
     unlikely : str or None
         Why it hardly explains a stalled launch.
     """
 
     name: str
-    a: str | None
-    b: str | None
+    values: list[str | None]
+    known: list[bool]
     source: str
-    same: bool | None
     unlikely: str | None
+
+    @property
+    def same(self) -> bool | None:
+        """Whether all launches have the same value; None where too few are known."""
+        found = {value for value, known in zip(self.values, self.known, strict=True) if known}
+        return False if len(found) > 1 else True if all(self.known) else None
 
 
 def settings_of(evidence: Evidence) -> Settings:
@@ -89,7 +98,7 @@ def settings_of(evidence: Evidence) -> Settings:
     """
     launch = _launch(evidence)
     server = evidence.log.server or (launch.server if launch else None)
-    found = Settings(server)
+    found = Settings(server, launch=launch)
     found.values[COMMAND] = launch.options if launch else {}
     found.values[PRINTED] = _printed(evidence, server)
     found.values[ENVIRONMENT] = _environment(evidence, launch)
@@ -148,7 +157,7 @@ def _versions(evidence: Evidence, launch: Launch | None) -> dict[str, str]:
         version = next((mark.fields[key] for key in ("version", "version_2", "version_3") if mark.fields.get(key)), None)
         if mark.code in _PRINTING and version:
             found["server version"] = str(version)
-        for key, name in (("nccl_version", "NCCL"), ("attention_backend", "attention backend in use")):
+        for key, name in (("nccl_version", "NCCL"), ("attention_backend", IN_USE)):
             if mark.fields.get(key) and mark.code == key:
                 found[name] = str(mark.fields[key])
     names = {row["gpu"]: row["name"] for row in evidence.gpus if row.get("name")}
@@ -171,58 +180,81 @@ def _version_name(row: dict) -> str:
     )
 
 
-def differences(a: Settings, b: Settings) -> list[Difference]:
-    """Hold the settings of two launches against each other.
+def direct(source: str, name: str) -> bool:
+    """Whether a setting is one that somebody chose or a host has; what a server printed may follow from those.
+
+    Examples
+    --------
+    >>> direct("command line", "enforce_eager"), direct("printed arguments", "compilation_config.mode")
+    (True, False)
+    """
+    return source != PRINTED and name != IN_USE
+
+
+def differences(*launches: Settings) -> list[Setting]:
+    """Hold the settings of launches against each other.
 
     Returns
     -------
-    list of Difference
-        Those that differ first, unlikely causes after likely ones, then those of which one side is not known, then equal ones.
+    list of Setting
+        Those that differ first: chosen ones, then what only the server printed, then unlikely causes; after them those of which
+        too few are known, then equal ones.
 
     Examples
     --------
     >>> a = Settings("vllm", {"command line": {"tp_size": 8, "port": 8000}, "printed arguments": {"load_format": "auto"}})
     >>> b = Settings("vllm", {"command line": {"tp_size": 4, "port": 8001, "load_format": "dummy"}})
-    >>> [(found.name, found.a, found.b, found.unlikely) for found in differences(a, b)]
+    >>> [(found.name, *found.values, found.unlikely) for found in differences(a, b)]
     [('load_format', 'auto', 'dummy', None), ('tp_size', '8', '4', None), ('port', '8000', '8001', 'an address')]
     """
-    found = _options(a, b)
+    found = _options(launches)
     for source in (ENVIRONMENT, VERSIONS):
-        for name in sorted(a.of(source).keys() | b.of(source).keys()):
-            sides = [side.of(source).get(name) for side in (a, b)]
-            if sides == [NOT_RECORDED, NOT_RECORDED]:
+        for name in sorted(set().union(*(one.of(source) for one in launches))):
+            values = [one.of(source).get(name) for one in launches]
+            if all(value == NOT_RECORDED for value in values):
                 continue
-            known = source == ENVIRONMENT and bool(a.of(source)) and bool(b.of(source)) or None not in sides
-            same = None if not known or SECRET in sides and None not in sides else sides[0] == sides[1]
+            known = [
+                value is not None or source == ENVIRONMENT and bool(one.of(source))
+                for value, one in zip(values, launches, strict=True)
+            ]
             why = unlikely(name, "environment") if source == ENVIRONMENT else None
-            found.append(Difference(name, _text(sides[0]), _text(sides[1]), source, same, why))
-    order = {False: 0, None: 2, True: 3}
-    return sorted(found, key=lambda one: (order[one.same] + (one.same is False and one.unlikely is not None), one.name.lower()))
+            found.append(_setting(name, values, known, source, why))
+    order = {False: 0, None: 3, True: 4}
+
+    def rank(one: Setting) -> tuple[int, str]:
+        first = 2 if one.same is False and one.unlikely else 1 if one.same is False and not direct(one.source, one.name) else 0
+        return order[one.same] + first, one.name.lower()
+
+    return sorted(found, key=rank)
 
 
-def _options(a: Settings, b: Settings) -> list[Difference]:
+def _options(launches: tuple[Settings, ...]) -> list[Setting]:
     found = []
-    for name in a.options.keys() | b.options.keys():
-        given = name in a.of(COMMAND) or name in b.of(COMMAND)
-        present = [name in side.options for side in (a, b)]
-        sides = [side.options.get(name) for side in (a, b)]
-        same = sides[0] == sides[1] if all(present) else _alone(a, b, name, given)
-        if SECRET in sides and all(present):
-            same = None
-        texts = [(_text(value) or "None") if there else None for value, there in zip(sides, present, strict=True)]
-        found.append(Difference(name, texts[0], texts[1], COMMAND if given else PRINTED, same, unlikely(name, "option")))
+    comparable = len({one.server for one in launches}) == len({one.of(VERSIONS).get("server version") for one in launches}) == 1
+    for name in set().union(*(one.options for one in launches)):
+        given = any(name in one.of(COMMAND) for one in launches)
+        asked = any(one.options.get(name) is not None for one in launches)
+        known = [
+            name in one.options
+            or asked
+            and bool(one.of(COMMAND) or one.of(PRINTED))
+            and (given or bool(one.of(PRINTED)) and comparable)
+            for one in launches
+        ]  # what one launch alone printed is no default of the other's: versions print other names
+        values = [
+            (one.options[name] if one.options[name] is not None else "None") if name in one.options else None for one in launches
+        ]
+        found.append(_setting(name, values, known, COMMAND if given else PRINTED, unlikely(name, "option")))
     return found
 
 
-def _alone(a: Settings, b: Settings, name: str, given: bool) -> bool | None:
-    """Whether a setting that one side alone names is the same: False, or None where the other side's value is not known."""
-    has, lacks = (a, b) if name in a.options else (b, a)
-    if has.options[name] is None or not (lacks.of(COMMAND) or lacks.of(PRINTED)):
-        return None  # nothing was asked for; or nothing is known of the other launch
-    if given:
-        return False
-    versions = {side.of(VERSIONS).get("server version") for side in (a, b)}
-    return False if lacks.of(PRINTED) and a.server == b.server and len(versions) == 1 else None  # versions print other names
+def _setting(name: str, values: list, known: list[bool], source: str, why: str | None) -> Setting:
+    """A setting as text; one whose value is hidden is known only beside launches that do not have it."""
+    several = sum(value is not None for value in values) > 1
+    known = [
+        is_known and not (several and value in (SECRET, NOT_RECORDED)) for value, is_known in zip(values, known, strict=True)
+    ]
+    return Setting(name, [_text(value) for value in values], known, source, why)
 
 
 def _text(value: Any) -> str | None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kit.analyse.evidence import Evidence
-from kit.analyse.facts import Facts
-from kit.analyse.phases import Progression
-from kit.analyse.ranks import Cast
+from kit.analyse.facts import Facts, derive
+from kit.analyse.phases import Progression, progression
+from kit.analyse.ranks import Cast, cast
 
 
 @dataclass
@@ -56,12 +56,19 @@ class Scene:
         return self.progression.phase
 
 
+def scene_of(evidence: Evidence) -> Scene:
+    """What the sign functions look at, derived from gathered evidence."""
+    people = cast(evidence)
+    steps = progression(evidence, people)
+    return Scene(evidence, people, steps, derive(evidence, people, steps))
+
+
 def all_signs(scene: Scene) -> dict[str, Sign]:
     """All signs that hold, by code."""
-    from kit.analyse import signs_life, signs_progress, signs_ranks, signs_wait
+    from kit.analyse import signs_life, signs_motion, signs_progress, signs_ranks, signs_wait
 
     found: dict[str, Sign] = {}
-    for module in (signs_life, signs_progress, signs_wait, signs_ranks):
+    for module in (signs_life, signs_progress, signs_wait, signs_ranks, signs_motion):
         for maker in module.MAKERS:
             for sign in maker(scene) or ():
                 found.setdefault(sign.code, sign)

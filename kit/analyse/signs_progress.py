@@ -9,6 +9,7 @@ from kit.analyse.evidence import ref
 from kit.analyse.logdigest import Bar
 from kit.analyse.rates import bytes_read, cpu_s, deltas, span_s
 from kit.analyse.signs import Scene, Sign, Signs
+from kit.analyse.signs_motion import is_compile_cache
 from kit.clock import NS, show_duration
 
 RECENT_S = 60.0
@@ -145,6 +146,8 @@ def cpu_and_memory(scene: Scene) -> Signs:
         ]
         if moved:
             most = max(moved, key=lambda d: abs(d.change))
+            if most.change > RSS_MOVED_BYTES:
+                yield Sign("rss_grows", f"resident memory of pid {most.key} grows", [ref(most.rows[1])])
             yield Sign(
                 "rss_moves",
                 f"resident memory of pid {most.key} moved by {most.change / 2**20:+,.0f} MiB between two samples",
@@ -167,7 +170,7 @@ def cpu_and_memory(scene: Scene) -> Signs:
                 [ref(moving[0].rows[1])],
                 [r for d in moving if (r := scene.cast.rank_of(d.key)) is not None],
             )
-        else:
+        elif not any(d.change > RSS_MOVED_BYTES for d in rss.values()):  # mapped files are read without a call that counts
             yield Sign("reads_flat", "no file was read between two samples", [ref(_any(read).rows[1])])
     if written and all(d.change == 0 for d in written.values()):
         yield Sign("writes_flat", "nothing was written between two samples", [ref(_any(written).rows[1])])
@@ -207,7 +210,8 @@ def _cpu(cpu: dict, workers: set, scene: Scene) -> Signs:
 
 def sizes(scene: Scene) -> Signs:
     """Folders that ought to grow."""
-    grown = deltas(scene.evidence.sizes, "path", lambda row: row.get("size_bytes"))
+    rows = [row for row in scene.evidence.sizes if not is_compile_cache(row["path"])]
+    grown = deltas(rows, "path", lambda row: row.get("size_bytes"))
     if not grown:
         return
     most = max(grown.values(), key=lambda d: d.change)

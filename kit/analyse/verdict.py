@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kit.analyse.evidence import Evidence, gather
-from kit.analyse.facts import Facts, derive
+from kit.analyse.facts import Facts
+from kit.analyse.findings import findings
 from kit.analyse.hypotheses import Hypothesis, judge, next_steps, settling, state_of
-from kit.analyse.phases import progression
-from kit.analyse.ranks import cast
-from kit.analyse.signatures import remedy
-from kit.analyse.signs import Scene, Sign, all_signs
+from kit.analyse.signatures import remedies
+from kit.analyse.signs import Sign, all_signs, scene_of
 from kit.clock import show_time
 from kit.errors import EvidenceError
 from kit.run import Run, open_run
 
 GUESS_SHARE = 0.05
 """Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
+LEAST_SHARE = 0.25
+"""Trouble with less of the belief than this is not named: among two dozen classes it leads by chance."""
 FIRST_GUESSES = ("log_lost_server_ready", "ready")
 RANKED_CLASSES = frozenset(
     ("rank_straggler", "collective_desync", "zombie_server", "masked_crash", "worker_crashed", "host_oom_kill")
@@ -44,11 +46,14 @@ class Verdict:
         All classes, the likeliest first.
     next : list of dict
         What to collect next: `what`, `why`, `command`, `cost_s`, `consent`, `separates`.
-    remedy : dict or None
+    remedies : list of dict
+        Known cases that fit, the most specific first: `name`, `what`, `do`, `source`, `matched`. `remedy` is the first.
     captured_at : str
         Local time of the host; `captured_by` says where it comes from.
     missing : list of str
         What the evidence lacks or what could not be read.
+    findings : list of dict
+        What is wrong beside it: `code`, `severity`, `claim`, `evidence`, `next`.
     """
 
     name: str
@@ -61,10 +66,16 @@ class Verdict:
     evidence: list[dict]
     hypotheses: list[Hypothesis]
     next: list[dict]
-    remedy: dict | None
+    remedies: list[dict]
     captured_at: str
     captured_by: str
     missing: list[str] = field(default_factory=list)
+    findings: list[dict] = field(default_factory=list)
+
+    @property
+    def remedy(self) -> dict | None:
+        """The first of the known cases that fit, None where none does."""
+        return self.remedies[0] if self.remedies else None
 
     def to_dict(self) -> dict:
         """Return plain Python types under the keys that `kit verdict --json` prints.
@@ -72,7 +83,7 @@ class Verdict:
         Returns
         -------
         dict
-            `state phase class ranks confidence facts evidence hypotheses next remedy captured_at missing`.
+            `state phase class ranks confidence facts evidence hypotheses next remedy captured_at missing findings remedies`.
         """
         return {
             "state": self.state,
@@ -87,6 +98,8 @@ class Verdict:
             "remedy": self.remedy,
             "captured_at": self.captured_at,
             "missing": self.missing,
+            "findings": self.findings,
+            "remedies": self.remedies,
         }
 
     def shown(self) -> list[Hypothesis]:
@@ -108,7 +121,11 @@ class Verdict:
         return as_html(self)
 
 
-def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
+def verdict(
+    path: str | Path | Run,
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+) -> Verdict:
     """Judge the evidence of a launch.
 
     Parameters
@@ -118,6 +135,8 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     captured_at : str, optional
         When the evidence was taken, local time of the host. Without it the manifest's or the newest file's time serves,
         and the verdict says so; silence is not computed from a file's time.
+    knowledge : path or paths, optional
+        Folders with log grammars and signatures of your own; a `Run` has those that it was opened with.
 
     Returns
     -------
@@ -127,6 +146,8 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     ------
     EvidenceError
         Where nothing can be read.
+    UsageError
+        Where a folder of knowledge is missing or a file in it is wrong.
 
     Examples
     --------
@@ -135,7 +156,7 @@ def verdict(path: str | Path | Run, captured_at: str | None = None) -> Verdict:
     >>> found.klass, found.state
     ('device_hang', 'stalled')
     """
-    run = path if isinstance(path, Run) else open_run(path, captured_at)
+    run = path if isinstance(path, Run) else open_run(path, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):
         raise EvidenceError(
             f"no evidence in {run.path}",
@@ -159,13 +180,11 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
     Verdict
     """
     run = evidence.run
-    people = cast(evidence)
-    steps = progression(evidence, people)
-    facts = derive(evidence, people, steps)
-    scene = Scene(evidence, people, steps, facts)
+    scene = scene_of(evidence)
+    people, steps, facts = scene.cast, scene.progression, scene.facts
     signs = all_signs(scene)
     hypotheses = judge(signs)
-    best = hypotheses[0]
+    best = _named(hypotheses)
     for hypothesis in hypotheses:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
             hypothesis.settled_by = settling(hypothesis, scene, signs)
@@ -180,11 +199,20 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
         _evidence(best, signs),
         hypotheses,
         next_steps(hypotheses, scene, signs, most_steps),
-        remedy(scene, best.name, set(signs)),
+        remedies(scene, best.name, signs),
         show_time(run.captured_ns, run.offset_s),
         run.captured_by,
         _missing(run, evidence),
+        findings(scene),
     )
+
+
+def _named(hypotheses: list[Hypothesis]) -> Hypothesis:
+    """The likeliest class; `undetermined` where it claims trouble on too little."""
+    best = hypotheses[0]
+    if best.share >= LEAST_SHARE or state_of(best.name, False) in ("ready", "progressing"):
+        return best
+    return next(found for found in hypotheses if found.name == "undetermined")
 
 
 def _ranks(best: Hypothesis, facts: Facts, world_size: int | None) -> list[int]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kit.analyse.verdict import Verdict
 
 WIDTH = 110
+MOST_REMEDIES = 3
+"""Known cases that are shown; `Verdict.remedies` has all that fit."""
 Line = tuple[str, str, str]
 """(mark, text, small print)"""
 
@@ -50,10 +52,8 @@ def blocks(verdict: Verdict) -> list[tuple[str, list[Line]]]:
     best = next(h for h in verdict.hypotheses if h.name == verdict.klass)
     found: list[tuple[str, list[Line]]] = [("what it means", [("", best.meaning, "")])]
     found.append(("evidence", _evidence(verdict)))
-    if verdict.remedy:
-        found.append(
-            ("remedy", [("", verdict.remedy["what"], ""), ("→", verdict.remedy["do"], f"known case: {verdict.remedy['name']}")])
-        )
+    found.append(("remedy", [line for known in verdict.remedies[:MOST_REMEDIES] for line in _remedy(known)]))
+    found.append(("also found", [line for entry in verdict.findings for line in _finding(entry)]))
     found.append(("hypotheses", [line for h in verdict.shown() for line in _hypothesis(h, verdict)]))
     found.append(
         (
@@ -72,6 +72,18 @@ def blocks(verdict: Verdict) -> list[tuple[str, list[Line]]]:
     found.append(("facts", _facts(verdict)))
     found.append(("what is missing", [("·", said, "") for said in verdict.missing]))
     return [(heading, lines) for heading, lines in found if lines]
+
+
+def _remedy(known: dict) -> list[Line]:
+    versions = [f"{word} {known[key]}" for key, word in (("since", "since"), ("fixed", "fixed in")) if known.get(key)]
+    source = [f"source: {known['source']}"] if known["source"] else []
+    return [("", known["what"], ""), ("→", known["do"], "; ".join([f"known case: {known['name']}", *source, *versions]))]
+
+
+def _finding(entry: dict) -> list[Line]:
+    first = next(iter(entry["evidence"]), {})
+    where = f"{first['capture']}:{first['line']}  {first['text'] or ''}" if first.get("capture") else ""
+    return [("!" if entry["severity"] == "error" else "·", entry["claim"], where), ("→", entry["next"], "")]
 
 
 def _evidence(verdict: Verdict) -> list[Line]:

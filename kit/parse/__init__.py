@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.text import LineReader, head_of
+from kit.parse.text import HEAD_BYTES, LineReader, encoding_of, head_of
 
 MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "desync", "procfs", "ps", "net", "gpu", "kernel", "disk",
            "cluster", "metrics", "log")
@@ -68,8 +68,25 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     return kind, broken
 
 
-def parse_file(path: Path, kind: str, source: Source) -> tuple[Report, Rows]:
-    """Read one file with the parser of a kind.
+def recognise_server(head: str, folders: tuple[Path, ...]) -> str | None:
+    """Kind `log` where a grammar of the user's tells that its server wrote a text which nothing else recognises.
+
+    Parameters
+    ----------
+    head : str
+        First 64 KiB of the file.
+    folders : tuple of Path
+        Folders of the user's knowledge.
+    """
+    from kit.parse import grammar
+
+    packaged = {found.name for found in grammar.load().all}
+    own = grammar.Grammars([found for found in grammar.load(folders).all if found.name not in packaged])
+    return "log" if own.detect(head.splitlines()) else None
+
+
+def parse_file(path: Path, kind: str, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows]:
+    """Read one file with the parser of a kind; logs with the grammars of further folders too.
 
     Returns
     -------
@@ -77,22 +94,35 @@ def parse_file(path: Path, kind: str, source: Source) -> tuple[Report, Rows]:
         The report is complete once the rows are used up.
     """
     report = Report()
-    return report, _rows(path, formats()[kind], source, report)
+    return report, _rows(path, formats()[kind], source, report, folders)
 
 
-def _rows(path: Path, entry: Format, source: Source, report: Report) -> Iterator[tuple[str, dict]]:
+def _rows(path: Path, entry: Format, source: Source, report: Report, folders: tuple[Path, ...]) -> Iterator[tuple[str, dict]]:
     reader = LineReader(path)
-    for frame, row in entry.parse(reader, source, report):
+    further = (folders,) if entry.kind == "log" else ()  # other formats have no grammars
+    for frame, row in entry.parse(reader, source, report, *further):
         row["capture"] = source.name
         yield frame, row
-    report.facts["newlines"] = reader.newlines
-    report.facts["ends_open"] = reader.ends_open
-    if reader.long_lines:
-        report.odd("line longer than 256 KiB, its rest was not read", "", reader.long_lines)
-    if reader.bad_bytes:
-        report.odd("bytes that are no text in the file's encoding", "", reader.bad_bytes)
-    if reader.nul_bytes:
-        report.odd("NUL bytes, dropped", "", reader.nul_bytes)
+    reader.tell(report)
 
 
-__all__ = ["Format", "Report", "Source", "formats", "head_of", "parse_file", "recognise"]
+def skim_file(path: Path, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
+    """Read a large log without a row for each of its lines, see `kit.parse.skim`.
+
+    Returns
+    -------
+    tuple of (Report, iterator of (frame name, row)) or None
+        None where the file is small, or in another encoding than UTF-8: `parse_file` reads it then.
+    """
+    from kit.parse import skim
+
+    if path.stat().st_size < skim.FROM_BYTES:
+        return None
+    with open(path, "rb") as file:
+        if not encoding_of(file.read(HEAD_BYTES)).startswith("utf-8"):
+            return None
+    report = Report()
+    return report, ((frame, row | {"capture": source.name}) for frame, row in skim.skim(path, source, report, folders))
+
+
+__all__ = ["Format", "Report", "Source", "formats", "head_of", "parse_file", "recognise", "recognise_server", "skim_file"]

@@ -26,16 +26,16 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kit.errors import KitError
+from kit.knowledge_paths import PACKAGED, grammar_files, version
+from kit.tomlfile import Table, TomlFile
 
-FOLDER = Path(__file__).resolve().parent.parent / "knowledge" / "logs"
+FOLDER = PACKAGED / "logs"
 ROLES = ("server", "training", "layer")
 KINDS = ("progress", "heartbeat", "symptom", "error", "request", "noise", "other")
 BAR_KINDS = ("weights", "graph", "download", "jit", "other")
@@ -44,7 +44,7 @@ PHASES = ("launch", "download", "dist_init", "weights", "post_load", "compile", 
 STAGES = ("init", "http", "ready")
 _MILESTONE_KEYS = set("code kind phase find pattern when start args ready http note versions per_rank".split())
 _BAR_KEYS = set("kind phase pattern step note".split())
-_FILE_KEYS = set("name role order detect args milestone bar note".split())
+_FILE_KEYS = set("name role order detect args milestone bar note signature".split())
 
 
 _NUMBERED = re.compile(r"_\d$")
@@ -218,85 +218,68 @@ class Grammars:
         return self._matchers[server]
 
 
-class _File:
-    """One TOML file: its entries, and errors that name file, line and key."""
+def _strings(table: Table, key: str) -> tuple[str, ...]:
+    """One text or a list of texts."""
+    value = table.values.get(key, ())
+    found = (value,) if isinstance(value, str) else value
+    if not isinstance(found, (list, tuple)) or not all(isinstance(text, str) and text for text in found):
+        raise table.error(key, "it is no text and no list of texts")
+    return tuple(found)
 
-    def __init__(self, path: Path):
-        self.path, self.lines = path, path.read_text(encoding="utf-8").splitlines()
-        try:
-            self.data = tomllib.loads("\n".join(self.lines))
-        except tomllib.TOMLDecodeError as error:
-            found = re.search(r"line (\d+)", str(error))
-            line = min(int(found.group(1)) if found else len(self.lines), len(self.lines))
-            key = self.lines[line - 1].split("=")[0].strip() if self.lines else ""
-            raise self.error(line, key, f"it is no valid TOML: {error}") from error
 
-    def error(self, where: int | str, key: str, why: str) -> KitError:
-        """Error at a line, or at the first line that holds a text."""
-        if isinstance(where, str):
-            where = next((count for count, line in enumerate(self.lines, 1) if where and where in line), 1)
-        return KitError(f"log grammar {self.path}, line {where}, key {key!r}", why, f"correct that line: {self.path}:{where}")
+def _milestone(table: Table, name: str) -> Milestone:
+    """One [[milestone]]."""
+    table.known(_MILESTONE_KEYS)
+    code = table.text("code", needed=True)
+    find, values = _strings(table, "find"), table.values
+    if not find and "pattern" not in values:
+        raise table.error("find", "a milestone needs find or pattern")
+    pattern = table.expression("pattern", values["pattern"]) if "pattern" in values else None
+    marks = (bool(values.get(key)) for key in ("start", "args", "ready", "http", "per_rank"))
+    return Milestone(code, table.text("kind", KINDS, "progress"), table.text("phase", PHASES), find, pattern,
+                     table.text("when", STAGES), *marks, name)
 
-    def text(self, entry: dict[str, Any], key: str, allowed: Sequence[str] = (), default: str | None = None) -> str | None:
-        """Value of a key, held against the values allowed; without a default the key has to be there."""
-        value = entry.get(key, default)
-        if not isinstance(value, str) and (value is not None or default is None and key in ("name", "role", "code")):
-            raise self.error(str(entry.get("code", entry.get("pattern", ""))), key, "it is missing or no text")
-        if value is not None and allowed and value not in allowed:
-            raise self.error(f'"{value}"', key, f"{value!r} is none of {', '.join(allowed)}")
-        return value
 
-    def known(self, entry: dict[str, Any], keys: set[str]) -> None:
-        """Raise where an entry has a key that means nothing."""
-        for key in entry.keys() - keys:
-            raise self.error(key, key, f"the key is none of {', '.join(sorted(keys))}")
+def _bar(table: Table) -> BarRule:
+    """One [[bar]]."""
+    table.known(_BAR_KEYS)
+    return BarRule(table.text("kind", BAR_KINDS, "other"), table.text("phase", PHASES),
+                   table.expression("pattern", table.values.get("pattern")), bool(table.values.get("step")))
 
-    def pattern(self, expression: Any, key: str) -> re.Pattern[str]:
-        """Compile a regular expression."""
-        try:
-            return re.compile(expression)
-        except (re.error, TypeError) as error:
-            raise self.error(str(expression), key, f"it is no valid regular expression: {error}") from error
 
-    def milestone(self, entry: dict[str, Any], name: str) -> Milestone:
-        """One [[milestone]]."""
-        self.known(entry, _MILESTONE_KEYS)
-        code = self.text(entry, "code") or ""
-        find = entry.get("find", ())
-        if not find and "pattern" not in entry:
-            raise self.error(code, "find", "a milestone needs find or pattern")
-        pattern = self.pattern(entry["pattern"], "pattern") if "pattern" in entry else None
-        return Milestone(code, self.text(entry, "kind", KINDS, "progress") or "progress", self.text(entry, "phase", PHASES),
-                         (find,) if isinstance(find, str) else tuple(find), pattern, self.text(entry, "when", STAGES),
-                         *(bool(entry.get(key)) for key in ("start", "args", "ready", "http", "per_rank")), name)
+def read(path: Path) -> Grammar:
+    """Read one grammar file.
 
-    def bar(self, entry: dict[str, Any]) -> BarRule:
-        """One [[bar]]."""
-        self.known(entry, _BAR_KEYS)
-        return BarRule(self.text(entry, "kind", BAR_KINDS, "other") or "other", self.text(entry, "phase", PHASES),
-                       self.pattern(entry.get("pattern"), "pattern"), bool(entry.get("step")))
-
-    def grammar(self) -> Grammar:
-        """The whole file."""
-        self.known(self.data, _FILE_KEYS)
-        name, role = self.text(self.data, "name") or "", self.text(self.data, "role", ROLES) or ""
-        detect = tuple(self.pattern(expression, "detect") for expression in self.data.get("detect", []))
-        return Grammar(name, role, int(self.data.get("order", 50)), detect, dict(self.data.get("args", {})),
-                       tuple(self.milestone(entry, name) for entry in self.data.get("milestone", [])),
-                       tuple(self.bar(entry) for entry in self.data.get("bar", [])))
+    Raises
+    ------
+    kit.errors.UsageError
+        It is no valid TOML, lacks a key, or holds a wrong value; the message names file, line and key.
+    """
+    file = TomlFile(path, "log grammar")
+    top = file.top
+    top.known(_FILE_KEYS)
+    name, role = top.text("name", needed=True), top.text("role", ROLES, needed=True)
+    detect = tuple(top.expression("detect", expression) for expression in _strings(top, "detect"))
+    names, order = file.data.get("args", {}), file.data.get("order", 50)
+    if not isinstance(names, dict) or not all(isinstance(value, str) for value in names.values()):
+        raise top.error("args", "it is no table of names")
+    if not isinstance(order, int):
+        raise top.error("order", "it is no whole number")
+    return Grammar(name, role, order, detect, dict(names), tuple(_milestone(table, name) for table in file.tables("milestone")),
+                   tuple(_bar(table) for table in file.tables("bar")))
 
 
 @lru_cache(maxsize=8)
-def _load(folders: tuple[Path, ...]) -> Grammars:
+def _load(folders: tuple[Path, ...], version: str) -> Grammars:
     found: dict[str, Grammar] = {}
-    for folder in folders:
-        for path in sorted(Path(folder).glob("*.toml")):
-            grammar = _File(path).grammar()
-            before = found.get(grammar.name)
-            if before is not None:  # a user's file of a known name goes before the packaged one, and adds to it
-                grammar = replace(grammar, detect=grammar.detect + before.detect, args=before.args | grammar.args,
-                                  milestones=grammar.milestones + before.milestones, bars=grammar.bars + before.bars)
-            found[grammar.name] = grammar
+    paths = [path for folder in reversed(folders) for path in grammar_files(folder)]  # the first folder goes before all others
+    for path in [*sorted(FOLDER.glob("*.toml")), *paths]:
+        grammar = read(path)
+        before = found.get(grammar.name)
+        if before is not None:  # a user's file of a known name goes before the packaged one, and adds to it
+            grammar = replace(grammar, detect=grammar.detect + before.detect, args=before.args | grammar.args,
+                              milestones=grammar.milestones + before.milestones, bars=grammar.bars + before.bars)
+        found[grammar.name] = grammar
     return Grammars(tuple(found.values()))
 
 
@@ -306,7 +289,7 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
     Parameters
     ----------
     folders : sequence of Path
-        Folders with ``*.toml`` grammars of the user's own. A file with the name of a packaged grammar extends it: its
+        Folders of the user's own (`kit.knowledge_paths`). A file with the name of a packaged grammar extends it: its
         milestones are tried first.
 
     Returns
@@ -315,7 +298,7 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
 
     Raises
     ------
-    kit.errors.KitError
+    kit.errors.UsageError
         A file is no valid TOML, lacks a key, or holds a wrong value; the message names file, line and key.
 
     Examples
@@ -323,10 +306,11 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
     >>> load().matcher("sglang").match("Load weight begin. avail mem=93.41 GB", "init")[0].code
     'weights_begin'
     """
-    return _load((FOLDER, *map(Path, folders)))
+    folders = tuple(map(Path, folders))
+    return _load(folders, version(folders))
 
 
-def per_rank_codes(server: str | None) -> frozenset[str]:
+def per_rank_codes(server: str | None, folders: Sequence[Path] = ()) -> frozenset[str]:
     """Codes of milestones that each rank of a server prints for itself, so that a rank without one is behind.
 
     Examples
@@ -334,7 +318,7 @@ def per_rank_codes(server: str | None) -> frozenset[str]:
     >>> "weights_end" in per_rank_codes("sglang"), "weights_end" in per_rank_codes("llamacpp")
     (True, False)
     """
-    return frozenset(milestone.code for grammar in load().matcher(server).grammars for milestone in grammar.milestones
+    return frozenset(milestone.code for grammar in load(folders).matcher(server).grammars for milestone in grammar.milestones
                      if milestone.per_rank)
 
 

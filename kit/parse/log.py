@@ -36,6 +36,8 @@ HEAD_LINES = 4000
 """Lines that are looked at to tell the server. A launch of eight ranks is told by its first ten; a log that begins with
 the output of a container's entry script by its first hundreds."""
 HEAD_CHARS = 2000
+MOST_BARS = 4096
+"""Bars whose last frame is remembered; each file of a download has its own."""
 MATCH_CHARS = 32_768
 """How much of a record the grammars see; the longest that they know, SGLang's server_args, has about 10 kB."""
 
@@ -161,6 +163,8 @@ class _Reader:
         anchor = self.last_ns if begun else before[2]
         if stamp is not None:
             anchor = stamp - int((bar.elapsed_s or 0) * SECOND_NS)
+        if begun and len(self.frames) >= MOST_BARS:
+            del self.frames[next(iter(self.frames))]
         self.frames[key] = bar.n, bar.elapsed_s, anchor
         moved = begun or bar.n != before[0]
         done = bar.total is not None and bar.total > 0 and bar.n >= bar.total

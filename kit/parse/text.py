@@ -5,6 +5,8 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
+from kit.parse.base import Report
+
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its kind."""
 LINE_LIMIT = 262_144
@@ -99,3 +101,62 @@ class LineReader:
             self.long_lines += 1
             return "".join(pending + [piece])[:LINE_LIMIT]
         return "".join(pending) + piece if pending else piece
+
+    def blocks(self, size: int, tail_from: int) -> Iterator[tuple[bytes, bool]]:
+        r"""Whole lines of a UTF-8 file, many at a time, as bytes without the last newline; NUL bytes are dropped.
+
+        Who takes the lines apart has to count them: `newlines` stays 0.
+
+        Yields
+        ------
+        tuple of (bytes, bool)
+            The lines, and whether they reach beyond the byte `tail_from`.
+        """
+        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.ends_open = False
+        most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
+        with open(self.path, "rb") as file:
+            pending = b""
+            while chunk := file.read(size):
+                if file.tell() == len(chunk):
+                    chunk = chunk.removeprefix(codecs.BOM_UTF8)
+                if 0 in chunk:
+                    self.nul_bytes += chunk.count(0)
+                    chunk = chunk.replace(b"\0", b"")
+                whole, newline, rest = chunk.rpartition(b"\n")
+                if not newline:
+                    pending += rest if len(pending) <= most else b""
+                    continue
+                first = whole.find(b"\n") if b"\n" in whole else len(whole)
+                if len(pending) + first > LINE_LIMIT:
+                    whole = self._cut(pending + whole[:first]) + whole[first:]
+                elif pending:
+                    whole = pending + whole
+                pending = rest
+                yield self._checked(whole), file.tell() > tail_from
+            if pending:
+                self.ends_open = True
+                yield self._checked(self._cut(pending)), True
+
+    def _checked(self, block: bytes) -> bytes:
+        if not block.isascii():
+            self.bad_bytes += block.decode("utf-8", "replace").count("\ufffd")
+        return block
+
+    def _cut(self, line: bytes) -> bytes:
+        text = line.decode("utf-8", "replace")
+        if len(text) <= LINE_LIMIT:
+            return line
+        self.long_lines += 1
+        return text[:LINE_LIMIT].encode()
+
+    def tell(self, report: Report) -> None:
+        """Put what was counted into the accounts of a parse."""
+        report.facts["newlines"] = self.newlines
+        report.facts["ends_open"] = self.ends_open
+        if self.long_lines:
+            report.odd("line longer than 256 KiB, its rest was not read", "", self.long_lines)
+        if self.bad_bytes:
+            report.odd("bytes that are no text in the file's encoding", "", self.bad_bytes)
+        if self.nul_bytes:
+            report.odd("NUL bytes, dropped", "", self.nul_bytes)

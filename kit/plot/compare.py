@@ -1,4 +1,4 @@
-"""Two launches on one axis: the phases of both above the memory of both."""
+"""Launches on one axis: the phases of all above the memory of all."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kit.plot.style import (
     GREY,
     INK,
     PHASE_COLOUR,
+    SERIES,
     VERMILION,
     bytes_unit,
     dress,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from kit.analyse.compare import Comparison
 
-RUN_COLOUR = {"a": BLUE, "b": VERMILION}
+RUN_COLOURS = (BLUE, VERMILION, *(colour for colour in SERIES if colour not in (BLUE, VERMILION)))
+"""Colours of the runs a, b, …; beyond eight they come again, and the legend tells."""
 ROLE_DASH = {"rank": "-", "engine": "--", "frontend": ":"}
 LABEL_SHARE = 0.07
 """A band gets its name written into it where it takes this share of the width."""
@@ -44,7 +46,7 @@ NO_MEMORY = "Memory: no sample of either run holds the resident memory of its se
 
 
 def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
-    """Draw phases and memory of two launches on one time axis.
+    """Draw phases and memory of launches on one time axis.
 
     Parameters
     ----------
@@ -69,11 +71,11 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
     if ax is not None:
         _draw_phases(comparison, bands, ax, axis)
         return ax.figure
-    heights = [1.0 if len(bands) else EMPTY_IN, 2.6 if len(memory) else EMPTY_IN]
+    heights = [0.5 * len(comparison.names) if len(bands) else EMPTY_IN, 2.6 if len(memory) else EMPTY_IN]
     figure = new_figure(sum(heights) + 0.7)
     above, below = figure.subplots(2, 1, sharex=bool(len(bands) and len(memory)), gridspec_kw={"height_ratios": heights})
     _draw_phases(comparison, bands, above, axis)
-    _draw_memory(memory, below, axis)
+    _draw_memory(comparison.labels, memory, below, axis)
     lowest = below if len(memory) else above
     zero = "launch" if comparison.align == "launch" else f"the begin of {comparison.align}"
     lowest.set_xlabel(
@@ -91,7 +93,7 @@ def _bands(comparison: Comparison) -> pd.DataFrame:
 
 
 def _memory(comparison: Comparison) -> pd.DataFrame:
-    """Samples of ranks, engine and front end with a time: the anonymous part where both runs know it, else the whole."""
+    """Samples of ranks, engine and front end with a time: the anonymous part where all runs know it, else the whole."""
     rows = comparison.series[comparison.series["t_s"].notna()]
     rows = rows.assign(role=rows["process"].str.split(" ").str[0])
     rows = rows[rows["role"].isin(ROLE_DASH)]
@@ -117,7 +119,7 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
         return
     from matplotlib.patches import Patch
 
-    for number, run in enumerate("ab"):
+    for number, run in enumerate(comparison.labels):
         for band in bands[bands["run"] == run].itertuples():
             ax.barh(
                 number,
@@ -140,8 +142,9 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
                     color="white" if band.phase in DARK else INK,
                     bbox={"boxstyle": "square,pad=0.15", "facecolor": PHASE_COLOUR.get(band.phase, GREY), "edgecolor": "none"},
                 )
-    ax.set_yticks([0, 1], [plain(f"{run}: {_short(name)}") for run, name in zip("ab", comparison.names, strict=True)])
-    ax.set_ylim(1.5, -0.5)
+    names = [plain(f"{run}: {_short(name)}") for run, name in zip(comparison.labels, comparison.names, strict=True)]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
     present = set(bands["phase"])
     legend_beside(ax, [Patch(color=colour, label=phase) for phase, colour in PHASE_COLOUR.items() if phase in present])
     dress(ax, "Phases of the rank furthest behind (hatched: the launch stands in it)")
@@ -149,12 +152,13 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
     axis.apply(ax)
 
 
-def _draw_memory(memory: pd.DataFrame, ax: Axes, axis: TimeAxis) -> None:
+def _draw_memory(labels: str, memory: pd.DataFrame, ax: Axes, axis: TimeAxis) -> None:
     if not len(memory):
         say_empty(ax, NO_MEMORY)
         return
     from matplotlib.lines import Line2D
 
+    colours = {run: RUN_COLOURS[number % len(RUN_COLOURS)] for number, run in enumerate(labels)}
     divisor, unit = bytes_unit(float(memory["value"].max()))
     for (run, _), samples in memory.groupby(["run", "process"], sort=False):
         values = samples["value"].to_numpy() / divisor
@@ -163,13 +167,13 @@ def _draw_memory(memory: pd.DataFrame, ax: Axes, axis: TimeAxis) -> None:
             samples["t_s"].to_numpy()[kept],
             values[kept],
             ROLE_DASH[samples["role"].iloc[0]],
-            color=RUN_COLOUR[run],
+            color=colours[run],
             linewidth=1.2,
             marker="o" if len(kept) < 3 else None,
             markersize=3.5,
         )
     ax.set_ylim(bottom=0)
-    handles = [Line2D([], [], color=RUN_COLOUR[run], label=run) for run in sorted(set(memory["run"]))]
+    handles = [Line2D([], [], color=colours[run], label=run) for run in sorted(set(memory["run"]))]
     present = set(memory["role"])
     names = {"rank": "a rank", "engine": "engine", "frontend": "front end"}
     handles += [
@@ -197,14 +201,14 @@ def describe_comparison(comparison: Comparison) -> str:
     """
     bands, memory = _bands(comparison), _memory(comparison)
     said = []
-    for run, name in zip("ab", comparison.names, strict=True):
+    for run, name in zip(comparison.labels, comparison.names, strict=True):
         own = bands[bands["run"] == run]
         words = [f"{band.phase} {show_duration(band.end_s - band.begin_s)}" for band in own.itertuples()]
         last = own.iloc[-1]["phase"] if len(own) else None
         said.append(
             f"Phases of {run} ({name}): {', '.join(words)}; it stands in {last}." if words else f"{run} ({name}) shows no phases."
         )
-    for run in "ab":
+    for run in comparison.labels:
         own = memory[memory["run"] == run]
         if len(own):
             last = own.groupby("process", sort=False)["value"].last()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit import knowledge_paths
 from kit.errors import TROUBLE, EvidenceError, KitError
 
 if TYPE_CHECKING:
@@ -14,13 +15,19 @@ if TYPE_CHECKING:
 
     from kit.run import Run
 
-NOTEBOOK = "01_postmortem.ipynb"
+NOTEBOOK, COMPARISON = "01_postmortem.ipynb", "02_compare_runs.ipynb"
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 _SECTION = re.compile(r"^## (.+?)\s*$", re.MULTILINE)
 
 
 def report(
-    run_path: str | Path, out: str | Path = "report.html", *, captured_at: str | None = None, notebook: str | Path | None = None
+    run_path: str | Path,
+    out: str | Path = "report.html",
+    *,
+    captured_at: str | None = None,
+    notebook: str | Path | None = None,
+    against: Sequence[str | Path] = (),
+    knowledge: str | Path | Sequence[str | Path] | None = None,
 ) -> Path:
     """Write the post-mortem of a run as one self-contained HTML file.
 
@@ -37,6 +44,11 @@ def report(
         When the evidence was taken, as for `kit.open_run`.
     notebook : str or path, optional
         Another notebook than the post-mortem: with a cell tagged `parameters` that sets `run_path` and `captured_at`.
+
+    against : sequence of str or path, optional
+        Launches to hold the run against, say one that worked: the comparison follows the post-mortem.
+    knowledge : path or paths, optional
+        Folders with log grammars and signatures of your own.
 
     Returns
     -------
@@ -63,13 +75,19 @@ def report(
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
     from kit.run import open_run
 
+    if knowledge is not None:
+        with knowledge_paths.also(knowledge):  # the notebook's kernel finds them in its environment
+            return report(run_path, out, captured_at=captured_at, notebook=notebook, against=against)
     run = open_run(run_path, captured_at)
     path = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
     executed = with_parameters(
         nbformat.read(path, as_version=4), {"run_path": str(run.path.resolve()), "captured_at": captured_at}
     )
+    others = [open_run(one) for one in against]
+    if others:
+        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at])
     failures = execute(executed, path.resolve().parent)
-    scrub(executed, _scrubber(run))
+    scrub(executed, _scrubber(run, *others))
     out = _write(Path(out), _html(executed, run, len(failures)))
     if failures:
         raise KitError(
@@ -81,12 +99,31 @@ def report(
     return out
 
 
-def _scrubber(run: Run) -> Callable[[str], str]:
-    """What is replaced in every text: secrets, and the place where the run lies on this machine."""
+def _comparison(runs: list[Run], captured_at: list[str | None]) -> list[NotebookNode]:
+    """Cells of the comparison of runs, the one that the report is about last."""
+    import nbformat
+
+    from kit.render.notebook import notebook_path, with_parameters
+
+    values = {"runs": [str(run.path.resolve()) for run in runs], "captured_at": captured_at}
+    cells = with_parameters(nbformat.read(notebook_path(COMPARISON), as_version=4), values).cells
+    for number, cell in enumerate(cells):
+        cell["id"] = f"compare-{number:02d}"  # the post-mortem numbers its cells too
+    return cells
+
+
+def _scrubber(*runs: Run) -> Callable[[str], str]:
+    """What is replaced in every text: secrets, and the places where the runs lie on this machine."""
     from kit.redact import scrub_text
 
-    place = str(run.path.resolve())
-    return lambda text: scrub_text(text.replace(place, run.name))
+    places = {str(run.path.resolve()): run.name for run in runs}
+
+    def replace(text: str) -> str:
+        for place in sorted(places, key=len, reverse=True):
+            text = text.replace(place, places[place])
+        return scrub_text(text)
+
+    return replace
 
 
 def _html(executed: NotebookNode, run: Run, failures: int) -> str:

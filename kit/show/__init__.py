@@ -6,7 +6,7 @@ from importlib import import_module
 _WHERE = {
     "figure": "images",
     "table": "tables", "records": "tables", "log_around": "tables",
-    "evidence": "verdicts", "hypotheses": "verdicts", "facts": "verdicts", "next_steps": "verdicts",
+    "evidence": "verdicts", "hypotheses": "verdicts", "facts": "verdicts", "ledger": "verdicts", "next_steps": "verdicts",
     "choose_run": "choose",
 }
 """Public name to the module of this package that defines it."""

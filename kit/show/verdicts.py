@@ -7,6 +7,7 @@ from kit.show.tables import Table, records
 
 if TYPE_CHECKING:
     from kit.analyse.verdict import Verdict
+    from kit.run import Run
 
 
 def _where(refs: list[dict]) -> list[str]:
@@ -66,3 +67,41 @@ def next_steps(verdict: Verdict) -> Table:
     'To collect next'
     """
     return records(verdict.next, caption="To collect next", columns=["what", "why", "command", "cost_s", "consent", "separates"])
+
+
+def ledger(run: Run) -> Table:
+    """What was believed when, which test came next, and why the belief changed: as recorded by a triage, else derived.
+
+    Parameters
+    ----------
+    run : Run
+        A run with a ledger, or any other: its evidence is then judged with one more source at a time, the cheapest first.
+
+    Returns
+    -------
+    Table
+        Shares are those after the test.
+
+    Examples
+    --------
+    >>> import kit
+    >>> shown = ledger(kit.open_run(kit.sample_path("sg01-capture-hang")))
+    >>> shown.columns[:3]
+    ('test', 'outcome', 'hypotheses')
+    """
+    from kit.analyse.ledger import ledger_of
+
+    steps = ledger_of(run)
+    rows = [
+        {
+            **({"t_s": step["t_s"]} if any(other["t_s"] for other in steps) else {}),
+            "test": step["test"],
+            "outcome": [f"• {said}" for said in step["outcome"]],
+            "hypotheses": [f"{name} {share:.0%}" for name, share in step["leading"]],
+            "for the first": [f"• {said}" for said in step.get("for") or ()],
+            "against it": [f"• {said}" for said in step.get("against") or ()],
+            "why it changed": step["because"],
+        }
+        for step in steps
+    ]
+    return records(rows, caption="Ledger")

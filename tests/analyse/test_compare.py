@@ -11,9 +11,11 @@ import pytest
 
 import kit
 from kit.analyse.options import aliases, command_line, knowledge, printed_arguments, unlikely
+from kit.analyse.templates import template
 from kit.cli import main
 from kit.errors import UsageError
 from kit.parse import grammar
+from kit.run import Run
 
 GIB_KB = 1 << 20
 ARGS = (
@@ -216,6 +218,107 @@ def test_every_case_compares_with_every_kind(data, test_data):
             assert str(found) and found._repr_html_()
 
 
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Two launches that became ready, one that hangs in capture; only the last one prints a warning."""
+    folder = tmp_path_factory.mktemp("three")
+    warning = "[2026-02-18 00:00:46 TP0] Autotuner fell back to slow path for 12 of 40 kernels at 0x7f12ab, took 3.1 s\n"
+    runs = [
+        launch(folder / "first", "triton", "-tp 2", 30000, ready=True),
+        launch(folder / "second", "triton", "--tp 2", 30002, ready=True),
+        launch(folder / "bad", "flashinfer", "--tensor-parallel-size=2", 30001, ready=False, extra=warning),
+    ]
+    return kit.compare(*runs, captured_at=["2026-02-18 00:10:00"] * 3)
+
+
+def test_three_launches_in_one_comparison(three):
+    assert (three.labels, three.names) == ("abc", ("first", "second", "bad"))
+    assert [name for name in three.settings if len(name) == 1] == ["a", "b", "c"]
+    assert three.phases.set_index("phase").loc["graph_capture", ["a_s", "b_s", "c_s"]].tolist() == [12.0, 12.0, 555.0]
+    assert three.phases.set_index("phase").loc["graph_capture", "c_difference_s"] == 543.0
+    assert three.findings[0].startswith("a is ready; b is ready; c ")
+    assert "the last phase that all reached is graph_capture; a and b went on to ready, c did not" in three.findings
+    assert any("attention_backend (triton in a and b, flashinfer in c)" in said for said in three.findings)
+    json.dumps(three.to_dict(), allow_nan=False)
+
+
+def test_log_lines_that_one_lacks(three):
+    """Numbers, addresses and durations do not tell lines apart; the line that only the launch in trouble has is named."""
+    row = three.templates[three.templates["text"].str.startswith("Autotuner")].iloc[0]
+    assert row["template"] == "Autotuner fell back to slow path for # of # kernels at #, took #"
+    assert (row["a_count"], row["b_count"], row["c_count"]) == (0, 0, 1)
+    alike = three.templates[three.templates["text"].str.startswith("Load weight end")]
+    assert len(alike) == 1 and alike[["a_count", "b_count", "c_count"]].iloc[0].tolist() == [2, 2, 2]
+    assert any("that a and b lack: “Autotuner fell back to slow path for 12 of 40 kernels" in said for said in three.findings)
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ("Loaded 8 shards in 39.02 s", "Loaded 4 shards in 1.2 s"),
+        ("pid 12: GET http://127.0.0.1:80/x", "pid 7: GET http://host/y"),
+        ("reading /models/a/x.safetensors", "reading ~/m/y.safetensors"),
+        ("sizes [1, 2, 4, 8]", "sizes [1, 2]"),
+        ("backend='triton', eager=True", "backend='flashinfer', eager=False"),
+        ("comm 0x55d5f0a0 id 5f0a8c1e-11aa-4bcd-9e00-8f3c2d1b0a99", "comm 0x1 id 0f0a8c1e-22aa-4bcd-9e00-8f3c2d1b0a99"),
+    ],
+)
+def test_lines_that_differ_in_values_only_are_one_shape(a, b):
+    assert template(a) == template(b)
+
+
+def test_lines_that_differ_in_words_are_two_shapes():
+    assert template("Load weight begin") != template("Load weight end")
+    assert template("doesn't fit, can't load") == "doesn't fit, can't load"
+
+
+def test_healthy_launches_share_their_lines(data):
+    """Recorded launches of one server: few lines of one are in no other."""
+    found = kit.compare(data / "healthy-tp2", data / "log-lost")
+    shared = found.templates[["a_count", "b_count"]].gt(0).all(axis=1)
+    assert shared.sum() >= 40 and shared.mean() > 0.7
+
+
+def test_tracebacks_and_arguments_are_no_log_lines(test_data):
+    found = kit.compare(test_data / "attempts" / "dummy-1", test_data / "attempts" / "auto-1")
+    texts = found.templates["text"].str.strip()
+    assert not texts.str.startswith(("File ", "return ", "non-default args", "Traceback")).any()
+    assert texts.str.contains("Cannot find any model weights").any()
+
+
+def test_launches_part_where_one_stops_and_not_at_their_common_end(test_data):
+    """Both print the same lines while they shut down; one of them long before that never loaded its weights."""
+    found = kit.compare(test_data / "attempts" / "dummy-1", test_data / "attempts" / "auto-1")
+    said = next(said for said in found.findings if said.startswith("they part at a log line that b lacks"))
+    assert "server.log:39;" in said and "shutdown" not in said
+
+
+def test_threads_calls_and_stacks_by_rank(data):
+    found = kit.compare(data / "stopped-rank", data / "pipe-ticker")
+    stacks = found.stacks.set_index(["process", "thread"])
+    assert stacks.loc[("rank 0", "main thread"), "b"] == "pipe_ticker (launch_lab_plugin.py)"
+    assert not stacks.loc[("rank 0", "main thread"), "same"]
+    assert stacks.loc[("frontend", "main thread"), "same"]
+    calls = found.syscalls.set_index(["process", "syscall"])
+    assert calls.loc[("rank 0", "clock_nanosleep"), "b_s"] > 3 and calls.loc[("rank 0", "clock_nanosleep"), "a_calls"] == 0
+    names = found.thread_names.set_index(["process", "thread"])
+    assert names.loc[("rank 0", "gloo_tcp_loop"), ["a", "b"]].tolist() == [13, 13]
+    assert "epoll_wait 13" in names.loc[("rank 0", "gloo_tcp_loop"), "b_calls"]
+
+
+def test_each_run_is_read_once(data, monkeypatch):
+    read = []
+    rows = Run._rows
+    monkeypatch.setattr(Run, "_rows", lambda run, capture, *more: read.append(capture.path) or rows(run, capture, *more))
+    kit.compare(data / "healthy-tp2", data / "pipe-ticker")
+    assert len(read) == len(set(read)) and len(read) >= 15
+
+
+def test_times_are_one_for_each_launch(data):
+    with pytest.raises(UsageError, match="1 times for 2 launches"):
+        kit.compare(data / "healthy-tp2", data / "pipe-ticker", captured_at=["2026-02-18 00:10:00"])
+
+
 def test_text_of_the_evidence_is_escaped(tmp_path):
     a = launch(tmp_path / "a", "triton", "--tp 2 --chat-template '<script>alert(1)</script>'", 30000, ready=True)
     b = launch(tmp_path / "b", "triton", "--tp 2", 30000, ready=True)
@@ -329,6 +432,14 @@ def test_figure_has_words_and_both_runs(data):
     assert "b (pipe-ticker): launch" in figure_alt(figure) and "it stands in weights" in figure_alt(figure)
 
 
+def test_figure_of_three_runs(three):
+    from kit.plot import figure_alt, plot_comparison
+
+    figure = plot_comparison(three)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a: first", "b: second", "c: bad"]
+    assert "Phases of c (bad)" in figure_alt(figure)
+
+
 def test_figure_of_runs_without_phases_says_so(tmp_path):
     from kit.plot import plot_comparison
 
@@ -343,6 +454,8 @@ def test_command(data, capsys):
     assert main(["compare", str(data / "healthy-tp2"), str(data / "pipe-ticker"), "--json", "--align", "weights"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["a"], found["align"], found["last_common"]) == ("healthy-tp2", "weights", "weights")
+    assert main(["compare", *(str(data / name) for name in ("healthy-tp2", "pipe-ticker", "compile"))]) == 0
+    assert "c = compile" in capsys.readouterr().out
     assert main(["compare", str(data / "healthy-tp2"), str(data / "absent")]) == 3
     assert main(["compare", str(data / "healthy-tp2"), str(data / "pipe-ticker"), "--align", "x"]) == 2
 

@@ -220,3 +220,15 @@ def test_parameters_follow_their_cell_and_the_notebook_stays():
 def test_a_missing_notebook_is_told():
     with pytest.raises(KitError, match="pip install"):
         notebook_path("99_nothing.ipynb")
+
+
+def test_a_run_against_another_one(tmp_path):
+    """The comparison follows the post-mortem in one file; neither place on this machine is named."""
+    out = report(DATA / "pipe-ticker", tmp_path / "report.html", against=[DATA / "healthy-tp2"])
+    html = out.read_text(encoding="utf-8")
+    page = Page(html)
+    assert "This cell failed" not in page.text and str(DATA) not in html
+    assert page.text.index("What was captured") < page.text.index("a = healthy-tp2, b = pipe-ticker")
+    ids = [attributes["id"] for tag, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    assert any(attributes["alt"].startswith("Phases of a (healthy-tp2)") for tag, attributes in page.tags if tag == "img")

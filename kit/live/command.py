@@ -1,0 +1,59 @@
+"""`kit triage`: options, and what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+
+from kit.capture.command import duration
+from kit.errors import DONE, TROUBLE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `kit triage`."""
+    parser.add_argument("target", choices=["local"], help="where the launch runs: this machine")
+    parser.add_argument("--pid", type=int, help="process that was launched; its children belong to it")
+    parser.add_argument("--log", type=Path, help="its log; without it, the file behind its standard output")
+    parser.add_argument("--port", type=int, help="port of its server; without it, the one of its command line")
+    parser.add_argument("--for", dest="duration", default="60s", metavar="TIME", help="time limit (default 60s)")
+    parser.add_argument(
+        "--allow", default="", metavar="LIST", help="tests that slow the launch: py-spy,gdb,strace; request: ask a port of others"
+    )
+    parser.add_argument("-o", "--out", type=Path, metavar="RUN", help="keep the evidence in this folder")
+    parser.add_argument("--json", action="store_true", help="one JSON object: the verdict with the ledger")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 where the launch is neither ready nor progressing")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Search, print, and return the exit code."""
+    from kit.analyse.ledger import as_text
+    from kit.live.triage import triage
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job starts with SIGINT ignored
+        signal.signal(number, interrupt)
+    allow = [word for word in args.allow.replace(" ", "").split(",") if word]
+    found, ledger = triage(
+        args.target,
+        pid=args.pid,
+        log=args.log,
+        port=args.port,
+        out=args.out,
+        limit_s=duration(args.duration),
+        allow=allow,
+        progress=say,
+    )
+    if args.json:
+        path = {"path": str(args.out)} if args.out else {}
+        print(json.dumps({**found.to_dict(), **path, "ledger": ledger}, ensure_ascii=False, allow_nan=False))
+    else:
+        print(f"{found}\n\nledger\n{as_text(ledger)}")
+    return TROUBLE if args.exit_code and found.state not in ("ready", "progressing") else DONE

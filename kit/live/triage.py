@@ -1,0 +1,337 @@
+"""`kit.triage`: observe a live launch, test the hypotheses one after the other, say what holds and how the answer came about."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from datetime import datetime
+from pathlib import Path
+
+from kit.analyse.evidence import gather
+from kit.analyse.hypotheses import captures
+from kit.analyse.ledger import entry, signs_of
+from kit.analyse.verdict import Verdict, weigh
+from kit.capture.find import Target, find_target, listener_of, tree_of, writer_of
+from kit.capture.local import Recording
+from kit.capture.manifest import make_folder, utc_text
+from kit.clock import NS
+from kit.errors import EvidenceError, UsageError
+from kit.live.looks import CONSENT, Looks
+from kit.run import open_run
+
+ALLOWED = frozenset(program for programs in CONSENT.values() for program in programs) | {"request"}
+FIRST_S = 2.3
+"""The first answer waits for two samples of the sampler, which needs some tenths of a second to start."""
+LOG_S = 0.6
+"""The same without a process: the log is read within two of its polls."""
+PAUSE_S = 2.5
+"""Time between two judgements where no test is left to run."""
+FLAT_S = 20.0
+"""Evidence must have been flat for so long before a launch is called stalled for good."""
+AFTER_END_S = 3.0
+"""After the end of the launched process its log may still be written."""
+IDLE_S = 30.0
+"""With nothing left to test and nothing moving for so long, more seconds are not worth waiting for."""
+WINDOW_S = 25.0
+"""Rates are taken over the last seconds: what moved a minute ago may stand by now."""
+RESERVE_S = 6.0
+"""Kept of the time for ending the recording and the last judgement."""
+STRACE_RESERVE_S = 12.0
+MOVED_SHARE = 0.1
+"""Waiting is worth a line of the ledger where it moved the leading share by so much."""
+MOVING = frozenset(
+    (
+        "compilers_run",
+        "compile_cache_grows",
+        "stacks_move",
+        "rss_moves",
+        "reads_move",
+        "size_grows",
+        "gpu_memory_grows",
+        "weights_bar_moves",
+        "graph_bar_moves",
+        "jit_bar_moves",
+        "download_bar_moves",
+        "tokens_grow",
+    )
+)
+"""Signs that something advances. A silent log is no evidence against them."""
+FIRST_LOOK = {
+    "what": "first look",
+    "why": "log, processes, sockets, health: what costs nothing",
+    "command": "tail -n 50 LOG; ps; ss -tanp; curl localhost:PORT/health; curl localhost:PORT/v1/models; two samples of /proc",
+    "cost_s": 0.1,
+}
+WATCH = {"what": "watching", "why": "log and samples go on", "command": "", "cost_s": 0.01}
+PORT_OPENED = {
+    "what": "health of the opened port",
+    "why": "the launch has begun to listen",
+    "command": "curl localhost:PORT/health; curl localhost:PORT/v1/models",
+    "cost_s": 0.02,
+}
+
+
+def triage(
+    target: str = "local",
+    *,
+    pid: int | None = None,
+    log: str | Path | None = None,
+    port: int | None = None,
+    out: str | Path | None = None,
+    limit_s: float = 60.0,
+    sure: float = 0.9,
+    allow: Collection[str] = (),
+    progress: Callable[[str], None] = print,
+) -> tuple[Verdict, list[dict]]:
+    """Find out what a launch is doing: look, weigh the hypotheses, run the cheapest test that separates them, again.
+
+    Only tests that harm nothing are run: they read, each within a time limit. A request for one token is sent at most once,
+    and only where the launch's own process listens on the port. A launch in which anything advances is not called stalled.
+
+    Parameters
+    ----------
+    target : str
+        Where it runs: `local`, this machine (Linux).
+    pid, log, port : int, path, int, optional
+        The launched process, its log, its port; one of them suffices, the others are found where they can be.
+    out : str or path, optional
+        Folder to keep the evidence in, as a run; without it nothing is kept.
+    limit_s : float
+        Time limit in seconds.
+    sure : float
+        Share of belief that ends the search, where two judgements in a row agree and more seconds cannot change the state.
+    allow : collection of str
+        Programs that may slow the launch: `py-spy`, `gdb`, `strace`; `request`: a real request to a port whose owner
+        cannot be told.
+    progress : callable
+        Is told in sentences what goes on.
+
+    Returns
+    -------
+    tuple of (Verdict, list of dict)
+        The last verdict, and the ledger: `t_s test why command cost outcome leading state for against changed because`.
+
+    Raises
+    ------
+    UsageError
+        Where the target is another, nothing names the launch, or a program of `allow` is not known.
+    EvidenceError
+        Where there is neither process nor log, or the folder cannot be made.
+
+    Examples
+    --------
+    >>> triage("ssh://host")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    kit.errors.UsageError: cannot look at ssh://host: this version looks at this machine only. Record there ...
+    """
+    if target != "local":
+        raise UsageError(
+            f"cannot look at {target}",
+            "this version looks at this machine only",
+            "record there and judge here: kit collect …, kit verdict RUN",
+        )
+    if unknown := sorted(set(allow) - ALLOWED):
+        raise UsageError(
+            f"{', '.join(unknown)} cannot be allowed",
+            "no test uses it",
+            f"choose from: --allow {','.join(sorted(ALLOWED))}",
+        )
+    if not 5 <= limit_s <= 3600:
+        raise UsageError(f"a time limit of {limit_s:g} s makes no sense", "it must be 5 s to an hour", "for example: --for 60s")
+    began = time.monotonic()
+    launch, ended = _target(pid, Path(log).absolute() if log is not None else None, port)
+    for said in launch.said:
+        progress(said)
+    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch:
+        folder = Path(out) if out is not None else Path(scratch) / "triage"
+        make_folder(folder)
+        return _Triage(folder, launch, ended, limit_s, sure, allow, progress, began).run()
+
+
+def _target(pid: int | None, log: Path | None, port: int | None) -> tuple[Target, bool]:
+    """The launch, and whether its process has ended already: then its log is what is left of it."""
+    gone = pid is not None and not os.path.isdir(f"/proc/{pid}")
+    if not gone:
+        return find_target(pid, log, port), False
+    if log is None or not log.exists():
+        raise EvidenceError(
+            f"process {pid} is not there",
+            "it has ended, or the number is of another host or container",
+            "name its log, which may say why: --log FILE",
+        )
+    return Target(None, port, log, [f"process {pid} has ended: its log is judged"]), writer_of(log) is None
+
+
+class _Triage:
+    """One search from the first look to the last judgement."""
+
+    def __init__(
+        self,
+        folder: Path,
+        target: Target,
+        ended: bool,
+        limit_s: float,
+        sure: float,
+        allow: Collection[str],
+        progress: Callable[[str], None],
+        began: float,
+    ):
+        self.folder, self.limit_s, self.sure, self.progress, self.began = folder, limit_s, sure, progress, began
+        self.recording = Recording(folder, target, limit_s, 1.0, None, False, False, lambda text: None, None)
+        self.looks = Looks(self.recording, allow)
+        self.probes = {source["name"]: source.get("probe") for source in captures()}
+        self.ledger: list[dict] = []
+        self.verdict: Verdict | None = None
+        self.agreed = 0
+        self.flat_since: float | None = None
+        self.asked_health = False
+        self.ended_at: float | None = None
+        if ended:
+            self._launch_is_over()
+
+    @property
+    def passed_s(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def left_s(self) -> float:
+        return self.limit_s - RESERVE_S - self.passed_s
+
+    def run(self) -> tuple[Verdict, list[dict]]:
+        try:
+            try:
+                self._search()
+            except KeyboardInterrupt:
+                self.progress(f"interrupted after {self.passed_s:.0f} s: the answer so far")
+            self.recording.end(last_look=False)
+        finally:
+            self.recording.leave_nothing_behind()
+        last = weigh(gather(open_run(self.folder)))
+        self._enter(WATCH, last, always=not self.ledger)
+        return last, self.ledger
+
+    def _search(self) -> None:
+        self.recording.begin()
+        self.asked_health = self._own_port()  # the first look asked
+        time.sleep(max(FIRST_S - self.passed_s, 0.0) if self.recording.sampler is not None else LOG_S)
+        self._judge(FIRST_LOOK)
+        while self.left_s > 0 and not self._final():
+            self._watch_process()
+            step = self._next_test()
+            if step is None:
+                time.sleep(min(PAUSE_S, max(0.0, self.left_s)))
+                self._judge(WATCH)
+            elif self._perform(step):
+                self._judge(step)
+
+    # one step
+
+    def _perform(self, step: dict) -> bool:
+        if step is PORT_OPENED:
+            self.asked_health = self.looks.health()
+            return True
+        name = self.probes[step["what"]]
+        if name == "one_request":
+            self.looks.times[name] += 1
+            return self.looks.one_request(0, self.left_s)
+        return self.looks.run(name)
+
+    def _next_test(self) -> dict | None:
+        """A real request as soon as it can be sent, else the most useful test for its price that can be run here."""
+        if not self.asked_health and self._own_port():
+            return PORT_OPENED
+        for step in self.verdict.next:
+            name = self.probes.get(step["what"])
+            if name == "one_request" and not self.asked_health:
+                continue
+            if name == "system_calls" and self.left_s < STRACE_RESERVE_S:
+                continue
+            if self.looks.can_run(name):
+                return step
+        for what, name in self.probes.items():  # the second look of a test, whatever is thought by then
+            if self.looks.waits(name) and self.looks.can_run(name):
+                return next(source | {"what": what} for source in captures() if source["name"] == what)
+        return None
+
+    def _own_port(self) -> bool:
+        """Whether the launch itself listens on its port by now."""
+        target = self.recording.target
+        if target.pid is None or target.port is None:
+            return False
+        return listener_of(target.port) in tree_of(target.pid)
+
+    def _watch_process(self) -> None:
+        """Enter the end of the launched process as soon as it is seen."""
+        sampler = self.recording.sampler
+        if sampler is not None and sampler.root_gone and self.ended_at is None:
+            self.ended_at = time.monotonic()
+            self.recording.launch_ended(sampler)
+
+    def _launch_is_over(self) -> None:
+        self.ended_at = time.monotonic()
+        manifest = self.recording.manifest
+        manifest.update(launch={**manifest.data["launch"], "ended_at": utc_text(time.time_ns())})
+        manifest.lacks("samples of the processes", "the launch had ended before", "look at the next launch while it runs")
+
+    # judging
+
+    def _judge(self, step: dict) -> None:
+        if self.passed_s > WINDOW_S:
+            since = time.time_ns() - int(WINDOW_S * NS)
+            self.recording.manifest.data["judged_from"] = utc_text(since)
+            self.recording.manifest.write()
+        run = open_run(self.folder, datetime.now().astimezone().isoformat())
+        for capture in run.captures:
+            if not capture.whole:  # it is being recorded: what it holds is as new as this moment
+                capture.whole, capture.captured_ns = True, run.captured_ns
+        found = weigh(gather(run), most_steps=len(self.probes))
+        before = self.verdict
+        self._enter(step, found, always=step is not WATCH)
+        self.agreed = self.agreed + 1 if before and before.klass == found.klass and found.confidence >= self.sure else 0
+        if found.confidence >= self.sure and self.agreed == 0:
+            self.agreed = 1
+        if signs_of(found).keys() & MOVING:
+            self.flat_since = None
+        elif self.flat_since is None:
+            self.flat_since = time.monotonic()
+
+    def _enter(self, step: dict, found: Verdict, always: bool) -> None:
+        """Write a line of the ledger, where there is something to say."""
+        before, self.verdict = self.verdict, found
+        moved = before is None or before.klass != found.klass or abs(before.confidence - found.confidence) >= MOVED_SHARE
+        if not always and not moved:
+            return
+        line = entry(before, found, step, self.passed_s)
+        if self._too_early(found):
+            line["state"] = "unknown"
+        self.ledger.append(line)
+        self.recording.manifest.update(ledger=self.ledger)
+        self.progress(f"{line['t_s']:5.1f} s  {line['test']}: {'; '.join(line['outcome'][:3])}")
+        early = " (too early to call it stalled)" if self._too_early(found) else ""
+        self.progress(f"         → {line['state']}: {found.klass}, {found.confidence:.0%}{early}")
+        if line["because"]:
+            self.progress(f"           {line['because']}")
+
+    def _too_early(self, found: Verdict) -> bool:
+        """Whether a stall is believed in without enough flat evidence."""
+        return found.state == "stalled" and found.confidence < self.sure and self.flat_s < FLAT_S
+
+    @property
+    def flat_s(self) -> float:
+        """How long nothing has moved."""
+        return time.monotonic() - self.flat_since if self.flat_since is not None else 0.0
+
+    def _final(self) -> bool:
+        """Whether more tests or seconds would change nothing."""
+        if self.recording.manifest.full.is_set():
+            return True
+        state = self.verdict.state
+        if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.flat_s >= FLAT_S):
+            return True
+        waiting = any(self.looks.waits(name) for name in self.probes.values())
+        if self._next_test() is not None or waiting:
+            return False
+        over = self.recording.target.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
+        return over or self.flat_s >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)

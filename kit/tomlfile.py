@@ -1,0 +1,100 @@
+"""TOML files that people write: their tables held against what is known, and errors that name file, line and key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kit.errors import UsageError
+
+
+class Table:
+    """One table of a file, with the lines it stands on."""
+
+    def __init__(self, file: TomlFile, values: dict[str, Any], first: int = 1, last: int | None = None):
+        self.file, self.values = file, values
+        self.first, self.last = first, last or max(len(file.lines), 1)
+
+    def error(self, key: str, why: str) -> UsageError:
+        """An error at a key: at the line that sets it, else at the table's first."""
+        sets = re.compile(rf"""(?<![\w.'"])(["']?){re.escape(key)}\1\s*=""")
+        lines = enumerate(self.file.lines[self.first - 1 : self.last], self.first)
+        line = next((number for number, text in lines if sets.search(text) and not text.lstrip().startswith("#")), self.first)
+        return self.file.error(line, key, why)
+
+    def known(self, keys: Collection[str]) -> None:
+        """Raise where the table has a key that means nothing."""
+        for key in self.values.keys() - set(keys):
+            raise self.error(key, f"the key is none of {', '.join(sorted(keys))}")
+
+    def text(self, key: str, allowed: Collection[str] = (), default: str | None = None, needed: bool = False) -> str | None:
+        """Text of a key, held against the values allowed."""
+        value = self.values.get(key, default)
+        if value is None and needed or value is not None and (not isinstance(value, str) or needed and not value.strip()):
+            raise self.error(key, "it is missing or no text")
+        if value is not None and allowed and value not in allowed:
+            raise self.error(key, f"{value!r} is none of {', '.join(sorted(allowed))}")
+        return value
+
+    def expression(self, key: str, value: Any) -> re.Pattern[str]:
+        """Compile a value of a key as a regular expression."""
+        try:
+            return re.compile(value)
+        except (re.error, TypeError) as error:
+            raise self.error(key, f"it is no valid regular expression: {error}") from error
+
+
+class TomlFile:
+    """One file.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What it is, for errors: `log grammar`, `signatures`.
+
+    Raises
+    ------
+    kit.errors.UsageError
+        It is no valid TOML, or cannot be read as text.
+    """
+
+    def __init__(self, path: Path, what: str):
+        self.path, self.what, self.lines = path, what, []
+        try:
+            self.lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise self.error(1, "", f"it cannot be read: {error}") from error
+        try:
+            self.data = tomllib.loads("\n".join(self.lines))
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r"line (\d+)", str(error))
+            line = min(int(found.group(1)) if found else len(self.lines), len(self.lines))
+            key = self.lines[line - 1].split("=")[0].strip() if self.lines else ""
+            raise self.error(line, key, f"it is no valid TOML: {error}") from error
+
+    def error(self, line: int, key: str, why: str) -> UsageError:
+        """An error that names file, line and key."""
+        return UsageError(f"{self.what} {self.path}, line {line}, key {key!r}", why, f"correct that line: {self.path}:{line}")
+
+    @cached_property
+    def top(self) -> Table:
+        """The file's own keys."""
+        return Table(self, self.data)
+
+    def tables(self, name: str) -> Iterator[Table]:
+        """The tables `[[name]]`, in their order."""
+        entries = self.data.get(name, [])
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise self.top.error(name, f"it is written as tables: [[{name}]]")
+        heads = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]", line)]
+        for number, entry in enumerate(entries):
+            if len(heads) == len(entries):
+                last = heads[number + 1] - 1 if number + 1 < len(heads) else None
+                yield Table(self, entry, heads[number], last)
+            else:  # written inside one array
+                yield Table(self, entry)

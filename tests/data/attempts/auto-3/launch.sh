@@ -1,0 +1,2 @@
+#!/bin/sh
+/opt/venv/bin/vllm serve /models/tiny-llama --load-format auto --enforce-eager --max-model-len 256 --seed 3 --host 127.0.0.1 --port 41817

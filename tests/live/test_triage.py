@@ -1,0 +1,216 @@
+"""Triage of small real launches: what it says, what it does to them, and what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.analyse.evidence import gather
+from kit.analyse.ledger import as_text, ledger_of
+from kit.capture.manifest import Manifest, utc_text
+from kit.cli import main
+from kit.errors import EvidenceError, UsageError
+from kit.live.triage import triage
+from kit.run import open_run
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
+
+SERVER = """
+import http.server, json, sys, time
+port, stamp = int(sys.argv[1]), time.strftime("%m-%d %H:%M:%S")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, body):
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def do_GET(self):
+        self.answer(b'{"object":"list","data":[{"id":"tiny"}]}' if self.path == "/v1/models" else b"ok")
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        print(f"asked {self.path}", file=open(sys.argv[2], "a"), flush=True)
+        self.answer(json.dumps({"choices": [{"text": "a"}], "usage": {"completion_tokens": 1}}).encode())
+    def log_message(self, *a): pass
+server = http.server.HTTPServer(("127.0.0.1", port), Handler)
+print(f"(APIServer pid=1) INFO {stamp} [launcher.py:37] Available routes are:", flush=True)
+print("INFO:     Application startup complete.", flush=True)
+server.serve_forever()
+"""
+QUIET = """
+import sys, time
+print(f"INFO {time.strftime('%m-%d %H:%M:%S')} [gpu_model_runner.py:3100] Starting to load model tiny...", flush=True)
+time.sleep(600)
+"""
+GROWS = """
+import sys, time
+print(f"INFO {time.strftime('%m-%d %H:%M:%S')} [gpu_model_runner.py:3100] Starting to load model tiny...", flush=True)
+kept, end = [], time.time() + 600
+while time.time() < end:
+    kept.append(bytearray(b"x") * (8 << 20)); sum(range(300000)); time.sleep(0.2)
+"""
+TAKEN = """
+import socket, sys
+listener = socket.socket()
+try:
+    listener.bind(("127.0.0.1", int(sys.argv[1])))
+except OSError as error:
+    print(f"OSError: {error}", flush=True); sys.exit(1)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def launched(log: Path, program: str, *arguments: object):
+    """A program with a log, ended with all its children."""
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, arguments)], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        end = time.monotonic() + 20
+        while log.stat().st_size == 0 and time.monotonic() < end:
+            time.sleep(0.02)
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_server_is_ready_once_it_gave_a_token(tmp_path: Path) -> None:
+    port, asked = free_port(), tmp_path / "asked"
+    with launched(tmp_path / "server.log", SERVER, port, asked) as process:
+        said: list[str] = []
+        found, ledger = triage(pid=process.pid, port=port, out=tmp_path / "run", limit_s=14, progress=said.append)
+    assert (found.state, found.klass, found.ranks) == ("ready", "ready", [])
+    assert asked.read_text() == "asked /v1/completions\n", "one real request, no more"
+    assert any("a real request was answered" in step["outcome"] for step in ledger)
+    assert ledger[0]["t_s"] < 15 and ledger[0]["test"] == "first look"
+    assert any("one real request" in text for text in said)
+    run = open_run(tmp_path / "run")
+    assert run.manifest["ledger"] == ledger == ledger_of(run)
+    assert all(entry["whole"] for entry in run.manifest["captures"])
+
+
+def test_the_port_of_another_process_is_not_asked(tmp_path: Path) -> None:
+    port, asked = free_port(), tmp_path / "asked"
+    with launched(tmp_path / "other.log", SERVER, port, asked), launched(tmp_path / "server.log", QUIET) as process:
+        found, _ = triage(pid=process.pid, port=port, limit_s=7, progress=lambda text: None)
+    assert not asked.exists()
+    assert found.state != "ready"
+
+
+def test_what_grows_is_not_called_stalled(tmp_path: Path) -> None:
+    with launched(tmp_path / "server.log", GROWS) as process:
+        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=lambda text: None)
+    assert found.state == "progressing"
+    assert {step["state"] for step in ledger} <= {"progressing", "unknown"}
+
+
+def test_some_flat_seconds_are_no_stall(tmp_path: Path) -> None:
+    with launched(tmp_path / "server.log", QUIET) as process:
+        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=lambda text: None)
+    assert found.klass in ("undetermined", "slow_weights")
+    assert {step["state"] for step in ledger} <= {"progressing", "unknown"}
+
+
+def test_a_stopped_process_stays_stopped_and_nothing_is_left(tmp_path: Path) -> None:
+    with launched(tmp_path / "server.log", QUIET) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=9, progress=lambda text: None)
+        assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    assert (found.state, found.klass) == ("stalled", "rank_straggler")
+    assert any("is stopped (state T)" in claim for claim in ledger[0]["outcome"])
+
+
+def test_a_taken_port_is_a_failure(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port, log = holder.getsockname()[1], tmp_path / "server.log"
+        with launched(log, TAKEN, port) as process:
+            process.wait(10)
+            found, ledger = triage(pid=process.pid, log=log, port=port, limit_s=10, progress=lambda text: None)
+    assert (found.state, found.klass) == ("failed", "port_in_use")
+    assert "the launch has ended" in ledger[0]["outcome"]
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    with launched(tmp_path / "server.log", QUIET) as process:
+        triage(pid=process.pid, log=tmp_path / "server.log", limit_s=6, progress=lambda text: None)
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_command_line_gives_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with launched(tmp_path / "server.log", SERVER, port, tmp_path / "asked") as process:
+            code = main(["triage", "local", "--pid", str(process.pid), "--port", str(port), "--for", "14s", "--json"])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert code == 0 and (answer["state"], answer["class"]) == ("ready", "ready")
+    assert {"t_s", "test", "outcome", "leading", "changed", "because"} <= answer["ledger"][0].keys()
+    assert "→ ready: ready" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, UsageError),
+        ({"target": "ssh://host", "pid": 1}, UsageError),
+        ({"pid": 1, "allow": ["rm"]}, UsageError),
+        ({"pid": 1, "limit_s": 0.5}, UsageError),
+        ({"pid": 2**30}, EvidenceError),
+    ],
+)
+def test_wrong_calls_are_refused(arguments: dict, error: type) -> None:
+    with pytest.raises(error):
+        triage(**arguments)
+
+
+def test_a_ledger_is_derived_where_none_was_recorded(data: Path) -> None:
+    ledger = ledger_of(open_run(data / "sg01-capture-hang"))
+    refuting = next(step for step in ledger if "only the log was lost" in step["because"])
+    assert refuting["test"] == "listeners"
+    assert ledger[0]["leading"][0][0] == "undetermined" and ledger[-1]["leading"][0][0] == "device_hang"
+    assert sum(step["changed"] for step in ledger) == 1
+    text = as_text(ledger)
+    assert max(map(len, text.splitlines())) <= 110 and "device_hang instead of undetermined" in text
+
+
+def test_an_interrupted_search_has_a_ledger_so_far(tmp_path: Path) -> None:
+    (tmp_path / "run" / "raw").mkdir(parents=True)
+    manifest = Manifest(tmp_path / "run", "0")
+    manifest.save("server.log", "log", "server.log", "INFO 02-18 00:28:26 [x.py:1] Starting to load model tiny...\n")
+    manifest.update(ledger=[{"t_s": 2.0, "test": "first look"}])
+    assert ledger_of(open_run(tmp_path / "run")) == [{"t_s": 2.0, "test": "first look"}]
+
+
+def test_rates_are_those_of_the_judged_window(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "pipe-ticker", tmp_path / "run")
+    whole = gather(open_run(tmp_path / "run"))
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    times = sorted({row["time"] for row in whole.rows["processes"] if row.get("tool") == "sampler"})
+    manifest["judged_from"] = utc_text(times[-2])
+    (tmp_path / "run" / "run.json").write_text(json.dumps(manifest))
+    window = gather(open_run(tmp_path / "run"))
+    assert min(row["time"] for row in window.rows["processes"]) >= times[-2] - 1000 > times[0]
+    assert window.log.records == whole.log.records and len(window.rows["sockets"]) == len(whole.rows["sockets"])
