@@ -1,6 +1,6 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
-The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `report`, `learn`,
+The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `compare_benchmarks`, `report`, `learn`,
 `similar`, `sample`, `triage`. Nothing heavy is imported until it is called for.
 """
 from __future__ import annotations
@@ -23,6 +23,8 @@ _WHERE = {
     "attempts": "kit.analyse.attempts",
     "Attempts": "kit.analyse.attempts",
     "benchmarks": "kit.analyse.benchmarks",
+    "compare_benchmarks": "kit.analyse.compare_benchmarks",
+    "compare_launches": "kit.analyse.compare_benchmarks",
     "collect": "kit.capture.collect",
     "triage": "kit.live.triage",
     "report": "kit.render.report",
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kit.analyse.attempts import Attempts, attempts
     from kit.analyse.benchmarks import benchmarks
     from kit.analyse.compare import Comparison, compare
+    from kit.analyse.compare_benchmarks import compare_benchmarks, compare_launches
     from kit.analyse.learn import learn
     from kit.analyse.similar import similar
     from kit.analyse.tables import facts
@@ -48,8 +51,8 @@ if TYPE_CHECKING:
     from kit.samples import sample, sample_path
 
 __all__ = [
-    "Attempts", "Comparison", "KitError", "Run", "Verdict", "attempts", "benchmarks", "collect", "compare",
-    "facts", "learn", "open_run", "report", "sample", "sample_path", "similar", "triage", "verdict",
+    "Attempts", "Comparison", "KitError", "Run", "Verdict", "attempts", "benchmarks", "collect", "compare", "compare_benchmarks",
+    "compare_launches", "facts", "learn", "open_run", "report", "sample", "sample_path", "similar", "triage", "verdict",
 ]
 
 

@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_verdict,
         _add_triage,
         _add_compare,
+        _add_bench,
         _add_ledger,
         _add_collect,
         _add_report,
@@ -181,6 +182,14 @@ def _ledger(args: argparse.Namespace) -> int:
     found = attempts(args.runs, captured_at=_times(args))
     print(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False) if args.json else found)
     return DONE
+
+
+def _add_bench(verbs) -> None:
+    from kit.analyse import bench_command
+
+    verb = verbs.add_parser("bench", help="compare benchmark results of two settings: interval, verdict, runs still needed")
+    bench_command.add_arguments(verb)
+    verb.set_defaults(run=bench_command.main)
 
 
 def _add_export(verbs) -> None:

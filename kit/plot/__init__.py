@@ -19,6 +19,7 @@ _WHERE = {
     "plot_phases": "phases", "describe_phases": "phases",
     "process_names": "samples",
     "plot_benchmarks": "benchmarks", "describe_benchmarks": "benchmarks",
+    "plot_shift": "shift", "describe_shift": "shift",
     "plot_comparison": "compare", "describe_comparison": "compare",
     "plot_timeline": "timeline", "describe_timeline": "timeline",
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from kit.analyse.bench_where import samples as request_samples
 from kit.parse.bench.base import METRICS, SECONDS
 from kit.plot.alt import figure_alt
 from kit.plot.style import FONT_PT, GREY, INK, SERIES, axes_for, dress, legend_beside, say_empty
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
     from kit.analyse.benchmarks import Benchmarks
 
-COLUMN = {
-    "ttft": "ttft_s",
-    "e2el": "latency_s",
-    "tpot": "tpot_s",
-    "client_queue_time": "queue_s",
-    "itl": "gaps_s",
-    "inter_chunk_latency": "gaps_s",
-}
-"""Metric to column of the requests; any other time is `latency_s` of the repetitions."""
 NAME = {
     "ttft": "Time to first token",
     "itl": "Gap between tokens",
@@ -76,12 +67,7 @@ def _scale(metric: str) -> tuple[str, float]:
 
 
 def _samples(rows: pd.DataFrame, metric: str, means: bool) -> np.ndarray:
-    column = "gap_mean_s" if means else COLUMN.get(metric, "latency_s")
-    if column == "gaps_s":
-        values = [gap for text in rows[column].dropna() for gap in json.loads(text)]
-    else:
-        values = rows[column].dropna().to_numpy(float)
-    return np.sort(np.asarray(values, dtype=float)) * _scale(metric)[1]
+    return request_samples(rows, metric, means) * _scale(metric)[1]
 
 
 def _curves(bench: Benchmarks, metric: str) -> list[_Curve]:

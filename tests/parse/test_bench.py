@@ -418,3 +418,8 @@ def test_fields_of_another_type_are_explained():
 def test_numbers_that_fit_no_column_are_missing(vllm):
     result = parse(vllm | {"num_prompts": 10**30, "duration": 10**400, "completed": "many"})
     assert (result.runs[0]["num_prompts"], result.runs[0]["duration_s"], result.runs[0]["completed"]) == (None, None, None)
+
+
+def test_a_rate_in_a_table_is_no_time():
+    assert read_column("throughput_tok_s")[2:] == ("1/s", 1.0, "higher_is_better")
+    assert read_column("output_throughput_tok_s")[0] == "output_throughput"

@@ -60,6 +60,8 @@ COLUMN = re.compile(
     rf"^(?:(?P<before>{STAT})[_ ])?(?P<metric>.+?)(?:[_ ](?P<after>{STAT}))?"
     rf"(?:[_ ]\(?(?P<unit>{UNIT})\)?)?(?:[_ ](?P<last>{STAT}))?$"
 )
+AMOUNT = re.compile(r"(?:^|_)(?:per|toks?|tokens?|reqs?|requests?|items?|ops?|queries|bytes|[kmg]i?b)$")
+"""What makes a rate of `…_s`: `throughput_tok_s` is no time in seconds."""
 OUTCOME = ("error", "errors", "ok", "success", "exit_code")
 
 
@@ -111,6 +113,8 @@ def read_column(column: str) -> tuple[str, str | None, str, float, str | None] |
     (('ttft', 'mean', 'ms', 1.0, 'lower_is_better'), ('wall_time', None, 's', 1.0, 'lower_is_better'))
     >>> read_column("tokens_per_second"), read_column("note")
     (('output_throughput', None, 'tok/s', 1.0, 'higher_is_better'), None)
+    >>> read_column("output_throughput_tok_s"), read_column("throughput_tok_s")[2:]
+    (('output_throughput', None, 'tok/s', 1.0, 'higher_is_better'), ('1/s', 1.0, 'higher_is_better'))
     """
     text = column.strip().lower().replace("/", "_per_").replace("-", "_").replace(" ", "_")
     whole = ALIASES.get(text, text)
@@ -127,7 +131,10 @@ def read_column(column: str) -> tuple[str, str | None, str, float, str | None] |
         factor = SECONDS[match["unit"]] / SECONDS[unit] if match["unit"] and unit in SECONDS else 1.0
         return metric, stat and STATS.get(stat, stat), unit, factor, direction
     if match["unit"]:
-        rate = re.search(r"_per$", metric) is not None
+        rate = AMOUNT.search(metric) is not None or "throughput" in metric
+        plain = AMOUNT.sub("", metric) if rate and match["unit"].startswith("s") else ""
+        if METRICS.get(plain, ("",))[0].endswith("/s"):
+            return plain, stat and STATS.get(stat, stat), METRICS[plain][0], 1.0, METRICS[plain][1]
         return (
             (text if rate else metric),
             stat and STATS.get(stat, stat),
