@@ -330,22 +330,12 @@ def _where(found: BenchComparison, no_length: str | None, no_time: str | None) -
     serving = any(said)
     said.append(bench_where.stall_sentence(found.stalls))
     if serving:
-        length = bench_where.split_sentences(found.by_length, "tokens")
-        said += (
-            [f"by prompt length: {text}" for text in length]
-            if length
-            else [f"by prompt length: {no_length}"]
-            if no_length
-            else []
-        )
-        time = bench_where.split_sentences(found.over_time, "quarter")
-        said += (
-            [f"over the time of a run: {text}" for text in time]
-            if time
-            else [f"over the time of a run: {no_time}"]
-            if no_time
-            else []
-        )
+        for title, table, unit, lacking in (
+            ("by prompt length", found.by_length, "tokens", no_length),
+            ("over the time of a run", found.over_time, "quarter", no_time),
+        ):
+            texts = bench_where.split_sentences(table, unit) or ([lacking] if lacking else [])
+            said += [f"{title}: {text}" for text in texts]
     return [text for text in [*said, *_parts(found.judged)] if text]
 
 

@@ -13,7 +13,6 @@ READ_BYTES = 1 << 20
 """A rank reads where it read more than this between two samples; logging and polling read less."""
 FIRST_COLLECTIVES = 10
 """A collective with a sequence number up to this one is among the first: the data path was never seen to work."""
-CAPTURE_CODES = ("graph_begin", "graph_end", "graph_addresses")
 
 
 def stacks(scene: Scene) -> Signs:

@@ -52,18 +52,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="folder to make")
 
 
-def main(args: argparse.Namespace) -> int:
-    """Record, and return the exit code."""
-    from kit.capture.local import collect_local
+def say(text: str) -> None:
+    """Tell how a recording goes on, beside the answer on standard output."""
+    print(text, file=sys.stderr, flush=True)
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+
+def heed_signals() -> None:
+    """Let SIGINT and SIGTERM end a recording in order: a shell's background job starts with SIGINT ignored."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job starts with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Record, and return the exit code."""
+    from kit.capture.local import collect_local
+
+    heed_signals()
     folder = collect_local(
         args.pid,
         args.log,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-import sys
 from pathlib import Path
 
-from kit.capture.command import duration
+from kit.capture.command import duration, heed_signals, say
 from kit.errors import DONE, TROUBLE
 
 
@@ -32,14 +30,7 @@ def main(args: argparse.Namespace) -> int:
     from kit.analyse.ledger import as_text
     from kit.live.triage import triage
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job starts with SIGINT ignored
-        signal.signal(number, interrupt)
+    heed_signals()
     allow = [word for word in args.allow.replace(" ", "").split(",") if word]
     found, ledger = triage(
         args.target,
