@@ -15,6 +15,8 @@ from kit.redact import scrub_argv
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
 MOST_PARENTS = 10
+PARENT_CHARACTERS = 400
+"""Of a parent's command line so much is kept: it says who started the launch, and the manifest must fit in its reserve."""
 
 
 @dataclass
@@ -178,8 +180,13 @@ def launch_entry(target: Target) -> dict:
     if target.pid is None:
         return entry
     entry["command"], entry["started_at"] = command_of(target.pid), utc_text(started_ns(target.pid))
-    entry["parents"] = [{"pid": pid, "command": " ".join(command_of(pid))} for pid in ancestors_of(target.pid)[:MOST_PARENTS]]
+    entry["parents"] = [{"pid": pid, "command": _short_command(pid)} for pid in ancestors_of(target.pid)[:MOST_PARENTS]]
     return entry
+
+
+def _short_command(pid: int) -> str:
+    text = " ".join(command_of(pid))
+    return text if len(text) <= PARENT_CHARACTERS else f"{text[:PARENT_CHARACTERS]} … ({len(text):,} characters)"
 
 
 def started_ns(pid: int) -> int | None:

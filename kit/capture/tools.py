@@ -13,9 +13,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from kit.capture.host import Ran, end_group, run_boxed
 from kit.capture.manifest import RawFile
 from kit.redact import scrub_text
 
@@ -37,75 +37,6 @@ NVIDIA_QUERY = (
     "index,name,pci.bus_id,utilization.gpu,utilization.memory,memory.used,memory.total,power.draw,power.limit,"
     "temperature.gpu,clocks.sm,pstate"
 )
-
-
-@dataclass
-class Ran:
-    """What a program printed."""
-
-    command: list[str]
-    code: int | None
-    text: str
-    errors: str
-    timed_out: bool = False
-
-    @property
-    def failure(self) -> str:
-        """Why it failed, in its own words."""
-        if self.timed_out:
-            return "it did not answer within its time limit and was ended"
-        return self.errors.strip().split("\n")[-1] or f"exit code {self.code}"
-
-
-def run_boxed(command: list[str], timeout_s: float) -> Ran:
-    """Run a program in a process group of its own and end the whole group after a time.
-
-    Examples
-    --------
-    >>> run_boxed(["echo", "--token", "abc"], 5).text
-    '--token [redacted]\\n'
-    >>> run_boxed(["sleep", "9"], 0.1).timed_out
-    True
-    """
-    environ = dict(os.environ, LC_ALL="C")
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, start_new_session=True
-    )
-    timed_out = False
-    try:
-        out, errors = process.communicate(timeout=timeout_s)
-    except BaseException as error:  # Ctrl-C too: nothing may stay behind
-        end_group(process)
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
-        timed_out = True
-        try:
-            out, errors = process.communicate(timeout=1)
-        except subprocess.TimeoutExpired:  # it sits in the kernel: nothing can be done but to leave its pipes
-            out, errors = b"", b""
-            for stream in (process.stdout, process.stderr):
-                stream.close()
-    return Ran(
-        command,
-        process.returncode,
-        scrub_text(out.decode("utf-8", "replace")),
-        scrub_text(errors.decode("utf-8", "replace")),
-        timed_out,
-    )
-
-
-def end_group(process: subprocess.Popen, first: int = signal.SIGKILL, patience_s: float = 3.0) -> None:
-    """End a process group that was started with its own session; SIGKILL follows where the first signal is not enough."""
-    for number in (first, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
-        try:
-            process.wait(patience_s)
-            return
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def ps_command(pids: Iterable[int]) -> list[str]:

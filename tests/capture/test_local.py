@@ -342,6 +342,18 @@ def test_interrupt_ends_the_recording_properly(tmp_path, number):
     assert "interrupted" in missing(tmp_path / "run")
 
 
+def test_a_parent_with_a_huge_command_line_does_not_fill_the_manifest(tmp_path):
+    script = f": {'x' * 50_000}\n{sys.executable} -c 'import time; time.sleep(60)' & echo $!; wait"
+    shell = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        run = collect_local(int(shell.stdout.readline()), out=tmp_path / "run", duration_s=0.5, progress=lambda text: None)
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.communicate()
+    (parent, *_) = manifest_of(run)["launch"]["parents"]
+    assert len(parent["command"]) < 500 and parent["command"].endswith("characters)")
+
+
 def test_full_disk_ends_the_recording_and_is_said(tmp_path):
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000));"
     with launched(tmp_path) as (process, log, _):

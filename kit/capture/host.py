@@ -1,0 +1,494 @@
+"""Where evidence is: one interface to this machine and to hosts over SSH.
+
+A host starts two programs only, `/bin/sh -s` and `python3 -S -I -`, with the script on standard input: that works whatever the
+login shell is, and nothing is written on the host's disk. Everything else is built on these two.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kit.errors import EvidenceError
+from kit.redact import scrub_text
+
+KILL_AFTER_S = 2.0
+"""A program that outlives its time limit gets SIGTERM, and SIGKILL so much later."""
+ANSWER_S = 10.0
+"""Time limit of one request on the shell that stays open, the time on the network included."""
+ERRORS_KEPT_BYTES = 65_536
+
+
+class HostLost(EvidenceError):
+    """The connection to a host is gone or does not answer."""
+
+
+@dataclass
+class Ran:
+    """What a program printed, scrubbed."""
+
+    command: list[str]
+    code: int | None
+    text: str
+    errors: str
+    timed_out: bool = False
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, in its own words."""
+        if self.timed_out:
+            return "it did not answer within its time limit and was ended"
+        return self.errors.strip().split("\n")[-1] or f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """Identity and size of a file: device, inode, size in bytes, names it has (0: deleted)."""
+
+    device: int
+    inode: int
+    size: int
+    links: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.device, self.inode
+
+
+@dataclass
+class Abilities:
+    """What a host has, found once after it was connected.
+
+    Attributes
+    ----------
+    python : str or None
+        A python3 of 3.6 or later.
+    programs : dict of str to str
+        Path by name, of those of `PROGRAMS` that are there.
+    uid : int
+        The user that we are there.
+    kernel, machine : str
+    boottime_ns : int
+        Time since boot at the moment of asking.
+    offset_ns, offset_error_ns : int
+        The host's wall clock minus ours, and how far that may be off (half the way there and back).
+    utc_offset_s : int
+        Its time zone.
+    """
+
+    python: str | None = None
+    programs: dict[str, str] = field(default_factory=dict)
+    uid: int = 0
+    kernel: str = ""
+    machine: str = ""
+    boottime_ns: int = 0
+    offset_ns: int = 0
+    offset_error_ns: int = 0
+    utc_offset_s: int = 0
+
+
+PROGRAMS = (
+    "awk curl dmesg docker du gdb journalctl kubectl lslocks nvidia-smi ps py-spy rocm-smi ss strace sudo tail timeout tmux"
+).split()
+
+
+class Stream(ABC):
+    """A program that runs on a host."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Write to its standard input; HostLost where it is gone."""
+
+    @abstractmethod
+    def end_input(self) -> None:
+        """Close its standard input."""
+
+    @abstractmethod
+    def read(self, timeout_s: float | None = None) -> bytes:
+        """Some bytes of its output, b"" at the end; TimeoutError where none come in time."""
+
+    @property
+    @abstractmethod
+    def errors(self) -> str:
+        """What it wrote to standard error so far, the last 64 KiB, scrubbed."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float) -> int | None:
+        """Exit code, None where it still runs or the code is not known."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it where it still runs, and let go of everything."""
+
+
+class HostFile(ABC):
+    """A file held open on a host, so that its deletion loses nothing.
+
+    Attributes
+    ----------
+    path : str
+    """
+
+    path: str
+
+    @abstractmethod
+    def stat(self) -> FileStat:
+        """Of the open file."""
+
+    @abstractmethod
+    def stat_path(self) -> FileStat | None:
+        """Of what stands at the path now, None where nothing does."""
+
+    @abstractmethod
+    def read(self, offset: int, most: int) -> bytes:
+        """At most so many bytes from there; b"" at the end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Host(ABC):
+    """A machine that holds evidence.
+
+    Attributes
+    ----------
+    name : str
+        As the user gave it: `local`, `ssh://user@host:port`.
+    abilities : Abilities
+        Known once it is connected.
+    """
+
+    name: str
+    abilities: Abilities
+
+    @abstractmethod
+    def start_shell(self, script: str = "") -> Stream:
+        """Start `/bin/sh -s` and send it a script; its input stays open."""
+
+    @abstractmethod
+    def start_python(self, script: str) -> Stream:
+        """Start `python3 -S -I -` with a script and close its input; only where `abilities.python`."""
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Connect, or connect again after it was lost, and fill `abilities`. HostLost where it cannot be reached."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def open_file(self, path: str) -> HostFile:
+        """Hold a file open. OSError as open() raises it (FileNotFoundError, PermissionError, IsADirectoryError)."""
+
+    @abstractmethod
+    def read_file(self, path: str, most: int = 1 << 20) -> bytes:
+        """A small file, of /proc for example. OSError as open() raises it."""
+
+    @abstractmethod
+    def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
+        """Run a program within a time limit that holds on the host itself, also when the connection is lost."""
+
+    def has(self, program: str) -> bool:
+        """Whether a program of `PROGRAMS` is there."""
+        return program in self.abilities.programs
+
+    def __enter__(self) -> Host:
+        self.connect()
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.close()
+
+
+def boxed_script(command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> str:
+    """Shell text that runs a program with a time limit: by `timeout` where it is there, else by a watching subshell.
+
+    Examples
+    --------
+    >>> print(boxed_script(["ps", "-p", "7"], 5))  # doctest: +ELLIPSIS
+    LC_ALL=C; export LC_ALL
+    if timeout -k 2 1 true 2>/dev/null; then exec timeout -s TERM -k 2 5 ps -p 7 </dev/null; fi
+    ...
+    """
+    name = signal.Signals(first).name[3:]
+    words, limit = shlex.join(command), f"{timeout_s:g}"
+    return (
+        "LC_ALL=C; export LC_ALL\n"
+        f"if timeout -k {KILL_AFTER_S:g} 1 true 2>/dev/null; then exec timeout -s {name} -k {KILL_AFTER_S:g} {limit} {words} "
+        "</dev/null; fi\n"
+        f"{words} </dev/null & p=$!\n"
+        f"(sleep {limit}; kill -{name} $p; sleep {KILL_AFTER_S:g}; kill -9 $p) >/dev/null 2>&1 </dev/null & w=$!\n"
+        'wait $p; c=$?; kill $w 2>/dev/null; [ $c -gt 128 ] && c=124; exit $c\n'
+    )
+
+
+class Shell:
+    """A shell that stays open: one small request takes a way there and back, not a new session. One request at a time.
+
+    Parameters
+    ----------
+    stream : Stream
+        Of `/bin/sh -s`. What it prints before the first answer (messages of the login) is kept in `noise`.
+    """
+
+    def __init__(self, stream: Stream):
+        self._stream, self._lock, self._kept = stream, threading.Lock(), b""
+        self.noise = ""
+        self.noise = self._ask("true")[1].decode("utf-8", "replace")
+
+    def ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes]:
+        """Run shell text in the same shell; (exit status, output). HostLost where no answer comes in time."""
+        status, _, out = self._ask(script, timeout_s)
+        return status, out
+
+    def _ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes, bytes]:
+        nonce = secrets.token_hex(8)
+        begin, end = f"B-{nonce}-".encode(), f"E-{nonce}-".encode()
+        # The marks are printed in two pieces: a terminal that echoes its input must not look like an answer.
+        text = (
+            f"printf '%s%s' 'B-' '{nonce}-'\n"
+            f"{{ {script}\n}} 2>/dev/null </dev/null\n"
+            f"printf '%s%s%s\\n' 'E-' '{nonce}-' \"$?\"\n"
+        )
+        with self._lock:
+            self._stream.send(text.encode("utf-8", "surrogateescape"))
+            deadline, data = time.monotonic() + timeout_s, self._kept
+            while not (end in data and b"\n" in data[data.index(end) :]):
+                try:
+                    piece = self._stream.read(max(deadline - time.monotonic(), 0.01))
+                except TimeoutError:
+                    raise HostLost(
+                        "the host does not answer", f"no answer within {timeout_s:g} s", "look whether it is up: ping, ssh"
+                    ) from None
+                if not piece:
+                    said = self._stream.errors.strip().split("\n")[-1]
+                    raise HostLost("the shell on the host ended", said or "the connection was closed", "connect again")
+                data += piece
+            noise, _, rest = data.partition(begin)
+            out, _, rest = rest.partition(end)
+            status, _, self._kept = rest.partition(b"\n")
+        return int(status), noise, out
+
+    def close(self) -> None:
+        self._stream.stop()
+
+
+# this machine
+
+
+def run_boxed(command: list[str], timeout_s: float) -> Ran:
+    """Run a program in a process group of its own and end the whole group after a time.
+
+    Examples
+    --------
+    >>> run_boxed(["echo", "--token", "abc"], 5).text
+    '--token [redacted]\\n'
+    >>> run_boxed(["sleep", "9"], 0.1).timed_out
+    True
+    """
+    environ = dict(os.environ, LC_ALL="C")
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, start_new_session=True
+    )
+    timed_out = False
+    try:
+        out, errors = process.communicate(timeout=timeout_s)
+    except BaseException as error:  # Ctrl-C too: nothing may stay behind
+        end_group(process)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        timed_out = True
+        try:
+            out, errors = process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:  # it sits in the kernel: nothing can be done but to leave its pipes
+            out, errors = b"", b""
+            for stream in (process.stdout, process.stderr):
+                stream.close()
+    return Ran(
+        command,
+        process.returncode,
+        scrub_text(out.decode("utf-8", "replace")),
+        scrub_text(errors.decode("utf-8", "replace")),
+        timed_out,
+    )
+
+
+def end_group(process: subprocess.Popen, first: int = signal.SIGKILL, patience_s: float = 3.0) -> None:
+    """End a process group that was started with its own session; SIGKILL follows where the first signal is not enough."""
+    for number in (first, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+        try:
+            process.wait(patience_s)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+class LocalStream(Stream):
+    """A child process with a session of its own."""
+
+    def __init__(self, command: Sequence[str], script: bytes = b""):
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        self._errors = b""
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="stderr")
+        self._listener.start()
+        self._stopped = False
+        if script:
+            # A thread, for a long script may fill the pipe while the program already writes.
+            threading.Thread(target=self._feed, args=(script,), daemon=True, name="script").start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _feed(self, script: bytes) -> None:
+        try:
+            self.send(script)
+            self.end_input()
+        except HostLost:
+            pass  # its end is seen by whoever reads
+
+    def _listen(self) -> None:
+        try:
+            while piece := self._process.stderr.read(65536):
+                self._errors = (self._errors + piece)[-ERRORS_KEPT_BYTES:]
+        except ValueError:
+            pass  # closed by stop()
+
+    def send(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[self._process.stdin.write(data) :]
+        except (OSError, ValueError) as error:
+            raise HostLost("the program does not take its input", str(error), "record again") from error
+
+    def end_input(self) -> None:
+        self._process.stdin.close()
+
+    def read(self, timeout_s: float | None = None) -> bytes:
+        if not self._selector.select(timeout_s):
+            raise TimeoutError
+        return os.read(self._process.stdout.fileno(), 1 << 16)
+
+    @property
+    def errors(self) -> str:
+        return scrub_text(self._errors.decode("utf-8", "replace"))
+
+    def wait(self, timeout_s: float) -> int | None:
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process group."""
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        self.signal(signal.SIGKILL)
+        self._process.wait(3)
+        self._listener.join(1)
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            try:
+                pipe.close()
+            except OSError:
+                pass  # unsent input of a program that is gone
+
+
+class LocalFile(HostFile):
+    """An open file of this machine."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._file = open(path, "rb", buffering=0)
+
+    def stat(self) -> FileStat:
+        return _file_stat(os.fstat(self._file.fileno()))
+
+    def stat_path(self) -> FileStat | None:
+        try:
+            return _file_stat(os.stat(self.path))
+        except OSError:
+            return None
+
+    def read(self, offset: int, most: int) -> bytes:
+        return os.pread(self._file.fileno(), most, offset)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _file_stat(found: os.stat_result) -> FileStat:
+    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_nlink)
+
+
+class LocalHost(Host):
+    """This machine."""
+
+    def __init__(self) -> None:
+        self.name = "local"
+        self.abilities = Abilities()
+
+    def connect(self) -> None:
+        uname = os.uname()
+        programs = {name: path for name in PROGRAMS if (path := shutil.which(name))}
+        offset = datetime.now().astimezone().utcoffset()
+        boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
+        zone = int(offset.total_seconds()) if offset else 0
+        self.abilities = Abilities(sys.executable, programs, os.getuid(), uname.release, uname.machine, boot, 0, 0, zone)
+
+    def close(self) -> None:
+        pass
+
+    def start_shell(self, script: str = "") -> LocalStream:
+        stream = LocalStream(["/bin/sh", "-s"])
+        if script:
+            stream.send(script.encode("utf-8", "surrogateescape"))
+        return stream
+
+    def start_python(self, script: str) -> LocalStream:
+        return LocalStream([sys.executable, "-S", "-I", "-"], script.encode())
+
+    def open_file(self, path: str) -> LocalFile:
+        return LocalFile(path)
+
+    def read_file(self, path: str, most: int = 1 << 20) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            data = b""
+            while len(data) < most and (piece := file.read(most - len(data))):
+                data += piece
+        return data
+
+    def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
+        return run_boxed(list(command), timeout_s)
