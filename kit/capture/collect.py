@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kit.capture.local import collect_local
-from kit.errors import UsageError
+from kit.capture import tools
+from kit.capture.find import find_target
+from kit.capture.host import LocalHost
+from kit.capture.manifest import make_folder
+from kit.capture.recording import Options, Recording
+from kit.errors import EvidenceError, UsageError
 
 
 def collect(
@@ -22,6 +27,7 @@ def collect(
     py_spy: bool = False,
     probe_generate: bool = False,
     progress: Callable[[str], None] = print,
+    until: Callable[[], bool] | None = None,
 ) -> Path:
     """Record the evidence of a running launch into a run folder.
 
@@ -43,6 +49,8 @@ def collect(
         Ask the server for one token at the end. Off by default.
     progress : callable
         Is told in sentences what goes on.
+    until : callable, optional
+        Ends the recording early when it returns true; asked about five times a second.
 
     Returns
     -------
@@ -68,6 +76,23 @@ def collect(
             "this version records on this machine only",
             "copy the files and use: kit verdict FOLDER",
         )
-    return collect_local(
-        pid, Path(log) if log else None, port, duration_s, interval_s, strace_s, py_spy, Path(out), progress, probe_generate
-    )
+    if not sys.platform.startswith("linux"):
+        raise EvidenceError(
+            "cannot record here", "local recording reads /proc, which only Linux has", "run it on the host of the server"
+        )
+    options = Options(duration_s, interval_s, strace_s, py_spy, probe_generate)
+    with LocalHost() as host:
+        launch = find_target(pid, Path(log).absolute() if log is not None else None, port)
+        for said in [*launch.said, *_prices(options, launch.pid is not None)]:
+            progress(said)
+        folder = Path(out)
+        make_folder(folder)
+        return Recording(host, folder, launch, options, progress, until).record()
+
+
+def _prices(options: Options, sampled: bool) -> list[str]:
+    """What the recording costs the launch."""
+    prices = [tools.SAMPLER_PRICE] if sampled else []
+    if options.strace_s:
+        prices.append(f"{tools.STRACE_PRICE}; for {options.strace_s:g} s")
+    return prices + [tools.PYSPY_PRICE] * options.py_spy

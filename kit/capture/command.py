@@ -69,20 +69,21 @@ def heed_signals() -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Record, and return the exit code."""
-    from kit.capture.local import collect_local
+    from kit.capture.collect import collect
 
     heed_signals()
-    folder = collect_local(
-        args.pid,
-        args.log,
-        args.port,
-        duration(args.duration),
-        duration(args.interval),
-        duration(args.strace) if args.strace else None,
-        args.py_spy,
-        args.out,
-        say,
-        args.probe_generate,
+    folder = collect(
+        args.target,
+        out=args.out,
+        pid=args.pid,
+        log=args.log,
+        port=args.port,
+        duration_s=duration(args.duration),
+        interval_s=duration(args.interval),
+        strace_s=duration(args.strace) if args.strace else None,
+        py_spy=args.py_spy,
+        probe_generate=args.probe_generate,
+        progress=say,
     )
     print(f"recorded {folder}; look at it: kit verdict {folder}")
     return DONE

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kit.capture import probe, tools
 from kit.capture.find import listener_of, tree_of
-from kit.capture.local import Recording
+from kit.capture.recording import Recording
 
 SECOND_LOOK_S = 10.0
 """Seconds between the two looks of a test that needs two: long enough for a token, a file, a byte that does arrive."""
@@ -209,8 +209,7 @@ class Looks:
 
     def system_calls(self, number: int) -> bool:
         """A short strace of all processes."""
-        self.recording.strace_s = STRACE_S
-        self.recording.start_strace()
+        self.recording.start_strace(STRACE_S)
         if self.recording.strace is not None:
             self.recording.end_strace(STRACE_S)
         return True

@@ -14,8 +14,9 @@ from kit.analyse.hypotheses import captures
 from kit.analyse.ledger import entry, signs_of
 from kit.analyse.verdict import Verdict, weigh
 from kit.capture.find import Target, find_target, listener_of, tree_of, writer_of
-from kit.capture.local import Recording
+from kit.capture.host import Host, LocalHost
 from kit.capture.manifest import make_folder, utc_text
+from kit.capture.recording import Options, Recording
 from kit.clock import NS
 from kit.errors import EvidenceError, UsageError
 from kit.live.looks import CONSENT, Looks
@@ -144,10 +145,10 @@ def triage(
     launch, ended = _target(pid, Path(log).absolute() if log is not None else None, port)
     for said in launch.said:
         progress(said)
-    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, LocalHost() as host:
         folder = Path(out) if out is not None else Path(scratch) / "triage"
         make_folder(folder)
-        return _Triage(folder, launch, ended, limit_s, sure, allow, progress, began).run()
+        return _Triage(host, folder, launch, ended, limit_s, sure, allow, progress, began).run()
 
 
 def _target(pid: int | None, log: Path | None, port: int | None) -> tuple[Target, bool]:
@@ -169,6 +170,7 @@ class _Triage:
 
     def __init__(
         self,
+        host: Host,
         folder: Path,
         target: Target,
         ended: bool,
@@ -179,7 +181,7 @@ class _Triage:
         began: float,
     ):
         self.folder, self.limit_s, self.sure, self.progress, self.began = folder, limit_s, sure, progress, began
-        self.recording = Recording(folder, target, limit_s, 1.0, None, False, False, lambda text: None, None)
+        self.recording = Recording(host, folder, target, Options(limit_s))
         self.looks = Looks(self.recording, allow)
         self.probes = {source["name"]: source.get("probe") for source in captures()}
         self.ledger: list[dict] = []

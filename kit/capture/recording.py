@@ -1,4 +1,4 @@
-"""Record a launch on this machine: `collect_local`.
+"""The recording of a launch on a host.
 
 The sampler runs as a program of its own, fed through standard input, exactly as it would on another host. The log is
 followed by its open file. Tools that cost something run only when asked, in groups of their own with a time limit.
@@ -8,142 +8,105 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kit import __version__
 from kit.capture import probe, tools
-from kit.capture.find import Target, find_target, launch_entry, listener_of, tree_of
+from kit.capture.find import Target, launch_entry, listener_of, tree_of
 from kit.capture.follow import LogFollower
-from kit.capture.manifest import Manifest, make_folder, utc_text
+from kit.capture.host import Host
+from kit.capture.manifest import Manifest, utc_text
 from kit.capture.sampling import SamplerProcess
-from kit.errors import EvidenceError, UsageError
+from kit.errors import UsageError
 
 WAIT_S = 0.2
 STRACE_AT_S = 2.0
 """Some samples come first: strace changes states (t) and rates, and what was before it must be known."""
 
 
-def collect_local(
-    pid: int | None = None,
-    log: str | Path | None = None,
-    port: int | None = None,
-    duration_s: float = 30.0,
-    interval_s: float = 1.0,
-    strace_s: float | None = None,
-    py_spy: bool = False,
-    out: str | Path = "run",
-    progress: Callable[[str], None] = lambda text: None,
-    probe_generate: bool = False,
-    until: Callable[[], bool] | None = None,
-) -> Path:
-    """Record a launch on this machine into a run folder.
+@dataclass(frozen=True)
+class Options:
+    """What a recording takes, and for how long.
 
-    Parameters
+    Attributes
     ----------
-    pid : int, optional
-        The launched process; its descendants are recorded with it. Without it the one that writes the log or listens on
-        the port is taken.
-    log : str or path, optional
-        Its log; without it the files behind its standard output and error are followed.
-    port : int, optional
-        Port of its server on the loopback interface; without it the one of its command line or listener.
     duration_s, interval_s : float
-        How long, and how long between samples.
+        How long to record, and the time between samples, in seconds.
     strace_s : float, optional
-        Trace system calls for so many seconds. Costs the target much; `progress` is told the price first.
+        Trace system calls for so many seconds. Slows the launch while it lasts.
     py_spy : bool
         Dump the Python stacks at the beginning and at the end.
-    out : str or path
-        Folder to make.
-    progress : callable
-        Takes one line of text at a time.
     probe_generate : bool
         Ask the server for one token at the end.
-    until : callable, optional
-        Ends the recording early when it returns true; asked about five times a second.
-
-    Returns
-    -------
-    pathlib.Path
-        The run folder. What could not be recorded stands in its manifest under `missing`.
 
     Raises
     ------
     UsageError
-        Where nothing to record is named, a number makes no sense, or the folder exists.
-    EvidenceError
-        Where the process is not there or the folder cannot be made.
+        Where a number makes no sense.
 
     Examples
     --------
-    >>> collect_local()
-    Traceback (most recent call last):
-    kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: kit collect local \
---pid PID --log FILE --port PORT -o RUN
+    >>> Options(duration_s=1, strace_s=2).whole_s
+    5.0
     """
-    if not sys.platform.startswith("linux"):
-        raise EvidenceError(
-            "cannot record here", "local recording reads /proc, which only Linux has", "run it on the host of the server"
-        )
-    for name, value in (
-        ("duration", duration_s),
-        ("interval", interval_s),
-        ("strace time", 1.0 if strace_s is None else strace_s),
-    ):
-        if not 0 < value < 7 * 86400:
-            raise UsageError(
-                f"the {name} of {value:g} s makes no sense", "it must be above zero and below a week", "for example: --for 30s"
-            )
-    target = find_target(pid, Path(log).absolute() if log is not None else None, port)
-    for said in target.said:
-        progress(said)
-    _say_prices(progress, target, strace_s, py_spy)
-    folder = Path(out)
-    make_folder(folder)
-    return Recording(
-        folder,
-        target,
-        max(duration_s, (strace_s or 0) + STRACE_AT_S + 1 if strace_s else 0),
-        interval_s,
-        strace_s,
-        py_spy,
-        probe_generate,
-        progress,
-        until,
-    ).record()
 
+    duration_s: float = 30.0
+    interval_s: float = 1.0
+    strace_s: float | None = None
+    py_spy: bool = False
+    probe_generate: bool = False
 
-def _say_prices(progress: Callable[[str], None], target: Target, strace_s: float | None, py_spy: bool) -> None:
-    if target.pid is not None:
-        progress(tools.SAMPLER_PRICE)
-    if strace_s:
-        progress(f"{tools.STRACE_PRICE}; for {strace_s:g} s")
-    if py_spy:
-        progress(tools.PYSPY_PRICE)
+    def __post_init__(self) -> None:
+        for name, value in (("duration", self.duration_s), ("interval", self.interval_s), ("strace time", self.strace_s)):
+            if value is not None and not 0 < value < 7 * 86400:
+                raise UsageError(
+                    f"the {name} of {value:g} s makes no sense",
+                    "it must be above zero and below a week",
+                    "for example: --for 30s",
+                )
+
+    @property
+    def whole_s(self) -> float:
+        """Duration in seconds, the time for strace included."""
+        return max(self.duration_s, self.strace_s + STRACE_AT_S + 1.0 if self.strace_s else 0.0)
 
 
 class Recording:
-    """One recording from its first capture to its last: `record`, or step by step `begin`, `end`, `leave_nothing_behind`."""
+    """One recording of a launch, from its first capture to its last: `record`, or step by step `begin`, `end`,
+    `leave_nothing_behind`.
+
+    Parameters
+    ----------
+    host : Host
+        Where the launch runs; connected.
+    folder : pathlib.Path
+        Folder that `make_folder` made.
+    target : Target
+        The launch, as `find_target` found it.
+    options : Options
+        What to take.
+    progress : callable
+        Is told in sentences what goes on.
+    until : callable, optional
+        Ends the recording early when it returns true; asked about five times a second.
+    """
 
     def __init__(
         self,
+        host: Host,
         folder: Path,
         target: Target,
-        duration_s: float,
-        interval_s: float,
-        strace_s: float | None,
-        py_spy: bool,
-        probe_generate: bool,
-        progress: Callable[[str], None],
-        until: Callable[[], bool] | None,
+        options: Options = Options(),
+        progress: Callable[[str], None] = lambda text: None,
+        until: Callable[[], bool] | None = None,
     ):
-        self.folder, self.target, self.duration_s, self.interval_s = folder, target, duration_s, interval_s
-        self.strace_s, self.py_spy, self.probe_generate, self.progress = strace_s, py_spy, probe_generate, progress
+        self.host, self.folder, self.target, self.options, self.progress = host, folder, target, options, progress
+        self.duration_s, self.interval_s = options.whole_s, options.interval_s
         self.until = until or (lambda: False)
-        self.manifest = Manifest(folder, __version__)
+        self.manifest = Manifest(folder, __version__, host.name)
         self.manifest.update(launch=launch_entry(target))
         self.followers: list[LogFollower] = []
         self.sampler: SamplerProcess | None = None
@@ -184,12 +147,12 @@ class Recording:
             }
             self.sampler = SamplerProcess(self.manifest, parameters)
         self.look(0)
-        if self.py_spy:
+        if self.options.py_spy:
             self.dump_stacks(0)
 
     def _wait(self) -> None:
         """Until the time is over, the launch is gone, the disk is full or somebody says so."""
-        traced = self.strace_s is None or self.target.pid is None
+        traced = self.options.strace_s is None or self.target.pid is None
         while not self.manifest.full.is_set() and not self.until():
             passed = time.monotonic() - self.began
             if self.sampler is not None and self.sampler.ended.is_set() and (passed >= self.duration_s or self.sampler.root_gone):
@@ -200,15 +163,15 @@ class Recording:
                 return
             if not traced and passed >= STRACE_AT_S:
                 traced = True
-                self.start_strace()
+                self.start_strace(self.options.strace_s)
             time.sleep(WAIT_S)
 
     def end(self, last_look: bool = True) -> None:
         """Second look, then stop what runs. On a full disk nothing more is looked at."""
         if self.strace is not None:
-            self.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.strace_s or 0)
+            self.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.options.strace_s or 0)
         if last_look and not self.manifest.full.is_set():
-            if self.py_spy:
+            if self.options.py_spy:
                 self.dump_stacks(1)
             self.look(1)
         ended_ns = time.time_ns()
@@ -371,7 +334,7 @@ class Recording:
     def _probe(self, port: int, moment: int) -> None:
         answers = [probe.request(port, "/health"), probe.request(port, "/v1/models")]
         model = probe.first_model(answers[-1])
-        if moment == 1 and self.probe_generate:
+        if moment == 1 and self.options.probe_generate:
             if model is None:
                 self.manifest.lacks("a generate request", "the server named no model", "record again when /v1/models answers")
             else:
@@ -418,8 +381,8 @@ class Recording:
             f"pyspy.t{moment}.txt", "pyspy", "py-spy dump --nonblocking --pid PID", "\n".join(texts), moment=moment
         )
 
-    def start_strace(self) -> None:
-        """Attach strace for `strace_s` seconds."""
+    def start_strace(self, seconds: float) -> None:
+        """Attach strace for so many seconds."""
         pids = tree_of(self.target.pid)
         if not shutil.which("strace") or not shutil.which("timeout"):
             self.manifest.lacks(
@@ -429,9 +392,9 @@ class Recording:
         if not pids:
             self.manifest.lacks("system calls", f"process {self.target.pid} has ended", "record the next launch")
             return
-        self.progress(f"strace on {len(pids)} processes for {self.strace_s:g} s")
-        raw = self.manifest.open("strace.txt", "strace", " ".join(tools.strace_command(pids, self.strace_s)))
-        self.strace = tools.Strace(pids, self.strace_s, raw)
+        self.progress(f"strace on {len(pids)} processes for {seconds:g} s")
+        raw = self.manifest.open("strace.txt", "strace", " ".join(tools.strace_command(pids, seconds)))
+        self.strace = tools.Strace(pids, seconds, raw)
 
     def end_strace(self, patience_s: float) -> None:
         """Wait for its end and close its capture."""

@@ -20,8 +20,8 @@ import pytest
 
 from kit.capture import sampler_program, tools
 from kit.capture.anonymise import anonymise_run
+from kit.capture.collect import collect
 from kit.capture.find import tree_of
-from kit.capture.local import collect_local
 from kit.errors import EvidenceError, UsageError
 from kit.run import open_run
 
@@ -112,7 +112,9 @@ def bytes_of(run: Path) -> bytes:
 def test_whole_recording_by_pid(tmp_path):
     said: list[str] = []
     with launched(tmp_path) as (process, log, port):
-        run = collect_local(process.pid, log, port, 3.0, 0.5, out=tmp_path / "run", progress=said.append)
+        run = collect(
+            pid=process.pid, log=log, port=port, duration_s=3.0, interval_s=0.5, out=tmp_path / "run", progress=said.append
+        )
         assert process.poll() is None
     manifest = manifest_of(run)
     assert any("costs" in text for text in said)
@@ -148,7 +150,7 @@ def test_whole_recording_by_pid(tmp_path):
 def test_process_is_found_by_log_or_port(tmp_path, known):
     with launched(tmp_path) as (process, log, port):
         wait_for(lambda: answers(port))
-        run = collect_local(**{known: {"log": log, "port": port}[known]}, duration_s=0.6, interval_s=0.3, out=tmp_path / "run")
+        run = collect(**{known: {"log": log, "port": port}[known]}, duration_s=0.6, interval_s=0.3, out=tmp_path / "run")
     assert manifest_of(run)["launch"]["pid"] == process.pid
     assert (run / "raw/server.log").stat().st_size > 0
 
@@ -163,7 +165,7 @@ def test_target_that_ends_during_the_recording(tmp_path):
                 process.wait()
             return False
 
-        run = collect_local(process.pid, log, port, 60.0, 0.3, out=tmp_path / "run", until=end_it)
+        run = collect(pid=process.pid, log=log, port=port, duration_s=60.0, interval_s=0.3, out=tmp_path / "run", until=end_it)
     assert "ended during the recording" in missing(run)
     gone = [row for row in open_run(run).rows("processes") if row["state"] == "X"]
     assert process.pid in {row["pid"] for row in gone}
@@ -182,7 +184,7 @@ def test_log_deleted_during_the_recording_is_followed_and_said(tmp_path):
                 log.write_text("what people read\n")
             return bool(taken) and copy.stat().st_size > taken[0] + 100
 
-        run = collect_local(process.pid, log, port, 20.0, 0.5, out=tmp_path / "run", until=delete_it)
+        run = collect(pid=process.pid, log=log, port=port, duration_s=20.0, interval_s=0.5, out=tmp_path / "run", until=delete_it)
     captures = {entry["file"]: entry for entry in manifest_of(run)["captures"]}
     assert captures["raw/server.log"]["deleted"] and not captures["raw/server.log"]["at_path"]
     assert "was deleted during the recording" in captures["raw/server.log"]["note"]
@@ -202,7 +204,7 @@ def test_log_truncated_in_place_is_read_again(tmp_path):
             log.write_text("second\npartial")
         return copy.read_text().endswith("second\n")
 
-    run = collect_local(log=log, duration_s=20.0, out=tmp_path / "run", until=truncate)
+    run = collect(log=log, duration_s=20.0, out=tmp_path / "run", until=truncate)
     assert (run / "raw/server.log").read_text() == "first line that is long enough\nsecond\npartial"
     assert "truncated" in manifest_of(run)["captures"][0]["note"]
 
@@ -211,7 +213,16 @@ def test_log_truncated_in_place_is_read_again(tmp_path):
 def test_strace_on_request_and_no_tracer_left(tmp_path):
     said: list[str] = []
     with launched(tmp_path) as (process, log, port):
-        run = collect_local(process.pid, log, port, 1.0, 0.5, strace_s=1.0, out=tmp_path / "run", progress=said.append)
+        run = collect(
+            pid=process.pid,
+            log=log,
+            port=port,
+            duration_s=1.0,
+            interval_s=0.5,
+            strace_s=1.0,
+            out=tmp_path / "run",
+            progress=said.append,
+        )
         assert tracer_of(process.pid) == "0"
     if "Operation not permitted" in missing(run):
         pytest.skip("ptrace is not permitted here")
@@ -243,7 +254,7 @@ def test_tool_that_hangs_is_ended_and_said(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{hanging.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(tools, "NVIDIA_SMI_S", 0.5)
     with launched(tmp_path) as (process, log, _):
-        run = collect_local(process.pid, log, duration_s=0.5, interval_s=0.5, out=tmp_path / "run")
+        run = collect(pid=process.pid, log=log, duration_s=0.5, interval_s=0.5, out=tmp_path / "run")
     assert "output of nvidia-smi: it did not answer within its time limit" in missing(run)
     assert "61.25" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert open_run(run).rows("threads")
@@ -251,7 +262,7 @@ def test_tool_that_hangs_is_ended_and_said(tmp_path, monkeypatch):
 
 def test_py_spy_on_request(tmp_path):
     with launched(tmp_path) as (process, log, port):
-        run = collect_local(process.pid, log, port, 1.0, 0.5, py_spy=True, out=tmp_path / "run")
+        run = collect(pid=process.pid, log=log, port=port, duration_s=1.0, interval_s=0.5, py_spy=True, out=tmp_path / "run")
     if "Python stacks" in missing(run):
         pytest.skip(missing(run))
     assert f"Process {process.pid}:" in (run / "raw/pyspy.t0.txt").read_text() and (run / "raw/pyspy.t1.txt").exists()
@@ -264,7 +275,9 @@ def test_without_strace_and_py_spy_the_rest_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
     with launched(tmp_path) as (process, log, port):
         monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-        run = collect_local(process.pid, log, port, 2.5, 0.5, strace_s=0.2, py_spy=True, out=tmp_path / "run")
+        run = collect(
+            pid=process.pid, log=log, port=port, duration_s=2.5, interval_s=0.5, strace_s=0.2, py_spy=True, out=tmp_path / "run"
+        )
     said = missing(run)
     assert "strace is not installed" in said and "py-spy is not installed" in said and "ps" in said
     assert open_run(run).rows("threads") and "step 0" in (run / "raw/server.log").read_text()
@@ -346,7 +359,7 @@ def test_a_parent_with_a_huge_command_line_does_not_fill_the_manifest(tmp_path):
     script = f": {'x' * 50_000}\n{sys.executable} -c 'import time; time.sleep(60)' & echo $!; wait"
     shell = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        run = collect_local(int(shell.stdout.readline()), out=tmp_path / "run", duration_s=0.5, progress=lambda text: None)
+        run = collect(pid=int(shell.stdout.readline()), out=tmp_path / "run", duration_s=0.5, progress=lambda text: None)
     finally:
         os.killpg(shell.pid, signal.SIGKILL)
         shell.communicate()
@@ -369,16 +382,16 @@ def test_full_disk_ends_the_recording_and_is_said(tmp_path):
 
 def test_usage_and_evidence_errors(tmp_path):
     with pytest.raises(EvidenceError, match="is not there"):
-        collect_local(pid=2**22 + 7, out=tmp_path / "run")
+        collect(pid=2**22 + 7, out=tmp_path / "run")
     with pytest.raises(UsageError, match="nothing to record"):
-        collect_local(out=tmp_path / "run")
+        collect(out=tmp_path / "run")
     with pytest.raises(EvidenceError, match="nothing to record"):
-        collect_local(log=tmp_path / "no.log", out=tmp_path / "run")
+        collect(log=tmp_path / "no.log", out=tmp_path / "run")
     with pytest.raises(UsageError, match="no sense"):
-        collect_local(pid=os.getpid(), duration_s=0, out=tmp_path / "run")
+        collect(pid=os.getpid(), duration_s=0, out=tmp_path / "run")
     (tmp_path / "file.txt").write_text("mine")
     with pytest.raises(UsageError, match="exists"):
-        collect_local(pid=os.getpid(), out=tmp_path)
+        collect(pid=os.getpid(), out=tmp_path)
     assert not (tmp_path / "run").exists()
 
 
