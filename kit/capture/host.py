@@ -170,8 +170,10 @@ class Host(ABC):
         Known once it is connected.
     """
 
-    name: str
-    abilities: Abilities
+    def __init__(self, name: str):
+        self.name, self.abilities = name, Abilities()
+        self._shell: Shell | None = None
+        self._asking = threading.RLock()
 
     @abstractmethod
     def start_shell(self, script: str = "") -> Stream:
@@ -185,8 +187,23 @@ class Host(ABC):
     def connect(self) -> None:
         """Connect, or connect again after it was lost, and fill `abilities`. HostLost where it cannot be reached."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the shell that stays open. A host closes its connection after it."""
+        with self._asking:
+            shell, self._shell = self._shell, None
+        if shell is not None:
+            shell.close()
+
+    def ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes]:
+        """Run shell text in a shell that stays open; (exit status, output). HostLost where no answer comes in time."""
+        with self._asking:
+            try:
+                if self._shell is None:
+                    self._shell = Shell(self.start_shell())
+                return self._shell.ask(script, timeout_s)
+            except HostLost:
+                Host.close(self)
+                raise
 
     @abstractmethod
     def open_file(self, path: str) -> HostFile:
@@ -286,6 +303,12 @@ class Shell:
 
 
 # this machine
+
+
+def utc_offset_s() -> int:
+    """Seconds that this machine's local time is ahead of UTC."""
+    offset = datetime.now().astimezone().utcoffset()
+    return int(offset.total_seconds()) if offset else 0
 
 
 def run_boxed(command: list[str], timeout_s: float) -> Ran:
@@ -457,19 +480,15 @@ class LocalHost(Host):
     """This machine."""
 
     def __init__(self) -> None:
-        self.name = "local"
-        self.abilities = Abilities()
+        super().__init__("local")
 
     def connect(self) -> None:
         uname = os.uname()
         programs = {name: path for name in PROGRAMS if (path := shutil.which(name))}
-        offset = datetime.now().astimezone().utcoffset()
         boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
-        zone = int(offset.total_seconds()) if offset else 0
-        self.abilities = Abilities(sys.executable, programs, os.getuid(), uname.release, uname.machine, boot, 0, 0, zone)
-
-    def close(self) -> None:
-        pass
+        self.abilities = Abilities(
+            sys.executable, programs, os.getuid(), uname.release, uname.machine, boot, utc_offset_s=utc_offset_s()
+        )
 
     def start_shell(self, script: str = "") -> LocalStream:
         stream = LocalStream(["/bin/sh", "-s"])

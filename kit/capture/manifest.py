@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kit.capture.host import Abilities, utc_offset_s
 from kit.clock import NS
 from kit.errors import EvidenceError, UsageError
 
@@ -41,12 +42,10 @@ def utc_text(ns: int | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % NS // 1000:06d}Z"
 
 
-def clocks() -> dict[str, int | None]:
-    """The host's clocks at one moment: wall, monotonic, since boot, and the time of boot."""
-    boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
-    wall = time.time_ns()
-    btime = (wall - boottime) // NS if boottime is not None else None
-    return {"wall_ns": wall, "monotonic_ns": time.monotonic_ns(), "boottime_ns": boottime, "btime": btime}
+def clocks(abilities: Abilities) -> dict[str, int]:
+    """The host's wall clock now, and how far it is ahead of the clock of whoever records."""
+    wall = time.time_ns() + abilities.offset_ns
+    return {"wall_ns": wall, "offset_ns": abilities.offset_ns, "offset_error_ns": abilities.offset_error_ns}
 
 
 def make_folder(out: Path) -> None:
@@ -73,6 +72,17 @@ def make_folder(out: Path) -> None:
 class Manifest:
     """The manifest of a recording in progress. Safe to use from several threads.
 
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Made by `make_folder`.
+    kit_version : str
+    target : str
+        As the user named it.
+    abilities : Abilities, optional
+        Of the target. A run has one clock, that of its host: samples and logs bear it, and the times of captures are put on
+        it, by the offset that was measured.
+
     Attributes
     ----------
     data : dict
@@ -81,20 +91,21 @@ class Manifest:
         Set once the disk is full: nothing more is recorded then.
     """
 
-    def __init__(self, folder: Path, kit_version: str, target: str = "local"):
+    def __init__(self, folder: Path, kit_version: str, target: str = "local", abilities: Abilities | None = None):
         self.folder, self.full = folder, threading.Event()
         self._lock = threading.RLock()
-        offset = datetime.now().astimezone().utcoffset()
+        abilities = abilities or Abilities(utc_offset_s=utc_offset_s())
+        self.offset_ns = abilities.offset_ns
         self.data: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "kit": kit_version,
             "name": folder.name,
             "target": target,
-            "created_at": utc_text(time.time_ns()),
+            "created_at": utc_text(self.now_ns()),
             "ended_at": None,
-            "utc_offset_s": int(offset.total_seconds()) if offset else 0,
-            "clock": clocks(),
+            "utc_offset_s": abilities.utc_offset_s,
+            "clock": clocks(abilities),
             "launch": {},
             "captures": [],
             "missing": [],
@@ -103,6 +114,10 @@ class Manifest:
         self._reserve = folder / ".reserve"
         self._hold_reserve()
         self.write()
+
+    def now_ns(self) -> int:
+        """The present on the host's wall clock, UTC nanoseconds."""
+        return time.time_ns() + self.offset_ns
 
     def _hold_reserve(self) -> None:
         try:
@@ -168,7 +183,7 @@ class Manifest:
                 "file": f"raw/{file}",
                 "kind": kind,
                 "source": source,
-                "started_at": utc_text(time.time_ns()),
+                "started_at": utc_text(self.now_ns()),
                 "captured_at": None,
                 "moment": moment,
                 "pid": pid,
@@ -241,7 +256,7 @@ class RawFile:
         if self._file is not None:
             self._file.close()
         self.entry.update(
-            captured_at=utc_text(time.time_ns()),
+            captured_at=utc_text(self._manifest.now_ns()),
             sha256=self._digest.hexdigest(),
             size=self.size,
             whole=whole and not self._failed,

@@ -106,7 +106,7 @@ class Recording:
         self.host, self.folder, self.target, self.options, self.progress = host, folder, target, options, progress
         self.duration_s, self.interval_s = options.whole_s, options.interval_s
         self.until = until or (lambda: False)
-        self.manifest = Manifest(folder, __version__, host.name)
+        self.manifest = Manifest(folder, __version__, host.name, host.abilities)
         self.manifest.update(launch=launch_entry(target))
         self.followers: list[LogFollower] = []
         self.sampler: SamplerProcess | None = None
@@ -174,7 +174,7 @@ class Recording:
             if self.options.py_spy:
                 self.dump_stacks(1)
             self.look(1)
-        ended_ns = time.time_ns()
+        ended_ns = self.manifest.now_ns()
         if self.sampler is not None:
             self.sampler.finish()
             if self.sampler.root_gone:
