@@ -6,19 +6,18 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
-from datetime import datetime
 from pathlib import Path
 
 from kit.analyse.evidence import gather
 from kit.analyse.hypotheses import captures
 from kit.analyse.ledger import entry, signs_of
 from kit.analyse.verdict import Verdict, weigh
-from kit.capture.find import Target, find_target, listener_of, tree_of, writer_of
+from kit.capture.find import Target, find_target, writer_of
 from kit.capture.host import Host, LocalHost
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.recording import Options, Recording
-from kit.clock import NS
 from kit.errors import EvidenceError, UsageError
+from kit.live.judging import PAUSE_S, judge_so_far, listens_itself
 from kit.live.looks import CONSENT, Looks
 from kit.run import open_run
 
@@ -27,38 +26,17 @@ FIRST_S = 2.3
 """The first answer waits for two samples of the sampler, which needs some tenths of a second to start."""
 LOG_S = 0.6
 """The same without a process: the log is read within two of its polls."""
-PAUSE_S = 2.5
-"""Time between two judgements where no test is left to run."""
 FLAT_S = 20.0
 """Evidence must have been flat for so long before a launch is called stalled for good."""
 AFTER_END_S = 3.0
 """After the end of the launched process its log may still be written."""
 IDLE_S = 30.0
 """With nothing left to test and nothing moving for so long, more seconds are not worth waiting for."""
-WINDOW_S = 25.0
-"""Rates are taken over the last seconds: what moved a minute ago may stand by now."""
 RESERVE_S = 6.0
 """Kept of the time for ending the recording and the last judgement."""
 STRACE_RESERVE_S = 12.0
 MOVED_SHARE = 0.1
 """Waiting is worth a line of the ledger where it moved the leading share by so much."""
-MOVING = frozenset(
-    (
-        "compilers_run",
-        "compile_cache_grows",
-        "stacks_move",
-        "rss_moves",
-        "reads_move",
-        "size_grows",
-        "gpu_memory_grows",
-        "weights_bar_moves",
-        "graph_bar_moves",
-        "jit_bar_moves",
-        "download_bar_moves",
-        "tokens_grow",
-    )
-)
-"""Signs that something advances. A silent log is no evidence against them."""
 FIRST_LOOK = {
     "what": "first look",
     "why": "log, processes, sockets, health: what costs nothing",
@@ -216,7 +194,7 @@ class _Triage:
 
     def _search(self) -> None:
         self.recording.begin()
-        self.asked_health = self._own_port()  # the first look asked
+        self.asked_health = listens_itself(self.recording)  # the first look asked
         time.sleep(max(FIRST_S - self.passed_s, 0.0) if self.recording.sampler is not None else LOG_S)
         self._judge(FIRST_LOOK)
         while self.left_s > 0 and not self._final():
@@ -242,7 +220,7 @@ class _Triage:
 
     def _next_test(self) -> dict | None:
         """A real request as soon as it can be sent, else the most useful test for its price that can be run here."""
-        if not self.asked_health and self._own_port():
+        if not self.asked_health and listens_itself(self.recording):
             return PORT_OPENED
         for step in self.verdict.next:
             name = self.probes.get(step["what"])
@@ -256,13 +234,6 @@ class _Triage:
             if self.looks.waits(name) and self.looks.can_run(name):
                 return next(source | {"what": what} for source in captures() if source["name"] == what)
         return None
-
-    def _own_port(self) -> bool:
-        """Whether the launch itself listens on its port by now."""
-        target = self.recording.target
-        if target.pid is None or target.port is None:
-            return False
-        return listener_of(target.port) in tree_of(target.pid)
 
     def _watch_process(self) -> None:
         """Enter the end of the launched process as soon as it is seen."""
@@ -280,21 +251,14 @@ class _Triage:
     # judging
 
     def _judge(self, step: dict) -> None:
-        if self.passed_s > WINDOW_S:
-            since = time.time_ns() - int(WINDOW_S * NS)
-            self.recording.manifest.data["judged_from"] = utc_text(since)
-            self.recording.manifest.write()
-        run = open_run(self.folder, datetime.now().astimezone().isoformat())
-        for capture in run.captures:
-            if not capture.whole:  # it is being recorded: what it holds is as new as this moment
-                capture.whole, capture.captured_ns = True, run.captured_ns
-        found = weigh(gather(run), most_steps=len(self.probes))
+        judged = judge_so_far(self.recording, most_steps=len(self.probes))
+        found = judged.verdict
         before = self.verdict
         self._enter(step, found, always=step is not WATCH)
         self.agreed = self.agreed + 1 if before and before.klass == found.klass and found.confidence >= self.sure else 0
         if found.confidence >= self.sure and self.agreed == 0:
             self.agreed = 1
-        if signs_of(found).keys() & MOVING:
+        if judged.moves:
             self.flat_since = None
         elif self.flat_since is None:
             self.flat_since = time.monotonic()

@@ -1,0 +1,109 @@
+"""Judging a recording while it goes on: what `triage`, `watch` and `guard` have in common."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from kit.analyse.board import Board, Voices, board_of
+from kit.analyse.evidence import gather
+from kit.analyse.ledger import signs_of
+from kit.analyse.signs import scene_of
+from kit.analyse.verdict import Verdict, weigh
+from kit.capture.find import listener_of, tree_of
+from kit.capture.manifest import utc_text
+from kit.capture.recording import Recording
+from kit.clock import NS
+from kit.run import open_run
+
+WINDOW_S = 25.0
+"""Rates are taken over the last seconds: what moved a minute ago may stand by now."""
+PAUSE_S = 2.5
+"""Least time between two judgements."""
+DUTY = 4.0
+"""A judgement reads the run from its start: the pause after it is this many times as long as it took."""
+MOVING = frozenset(
+    (
+        "compilers_run",
+        "compile_cache_grows",
+        "stacks_move",
+        "rss_moves",
+        "reads_move",
+        "size_grows",
+        "gpu_memory_grows",
+        "weights_bar_moves",
+        "graph_bar_moves",
+        "jit_bar_moves",
+        "download_bar_moves",
+        "tokens_grow",
+    )
+)
+"""Signs that something advances. A silent log is no evidence against them."""
+
+
+@dataclass
+class Judged:
+    """What a recording says so far.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    board : Board
+    life : int
+        Records so far that show life: two judgements with the same number heard nothing new between them.
+    moves : bool
+        A sign of progress holds: something is read, grows, compiles.
+    took_s : float
+        How long the judging took.
+    """
+
+    verdict: Verdict
+    board: Board
+    life: int
+    moves: bool
+    took_s: float
+
+    @property
+    def pause_s(self) -> float:
+        """Time until the next judgement, so that judging takes a fifth of one processor at most."""
+        return max(PAUSE_S, DUTY * self.took_s)
+
+
+def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Judged:
+    """Judge what a recording holds by now.
+
+    Parameters
+    ----------
+    recording : Recording
+        It has begun; its captures in progress are read as far as they go.
+    window_s : float
+        Samples of the last seconds count; the manifest says so, and later judgements of the run do the same.
+    most_steps : int
+        Length of the list of next steps.
+
+    Returns
+    -------
+    Judged
+    """
+    began = time.monotonic()
+    if began - recording.began > window_s:
+        recording.manifest.update(judged_from=utc_text(time.time_ns() - int(window_s * NS)))
+    run = open_run(recording.folder, datetime.now().astimezone().isoformat())
+    for capture in run.captures:
+        if not capture.whole:  # it is being recorded: what it holds is as new as this moment
+            capture.whole, capture.captured_ns = True, run.captured_ns
+    voices = Voices(run.captured_ns)
+    evidence = gather(run, also={"log": voices.add})
+    verdict = weigh(evidence, most_steps)
+    board = board_of(scene_of(evidence), verdict, voices)
+    moves = bool(signs_of(verdict).keys() & MOVING)
+    return Judged(verdict, board, voices.signs, moves, time.monotonic() - began)
+
+
+def listens_itself(recording: Recording) -> bool:
+    """Whether the launch itself listens on its port by now."""
+    target = recording.target
+    if target.pid is None or target.port is None:
+        return False
+    return listener_of(target.port) in tree_of(target.pid)
