@@ -9,12 +9,14 @@ from kit.run import Run, open_run
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 """The runs lie beside the package, in the repository."""
+NO_RUNS = ("runs", "bench", "launches")
+"""Folders of data/ that are no bundled run: the user's own runs, results of benchmarks, and launches that belong together."""
 
 
 def sample_names() -> list[str]:
     """Names of the bundled runs."""
     return (
-        sorted(path.name for path in DATA.glob("*") if path.is_dir() and path.name not in ("runs", "bench"))
+        sorted(path.name for path in DATA.glob("*") if path.is_dir() and path.name not in NO_RUNS)
         if DATA.is_dir()
         else []
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kit
-from kit.samples import sample_names
+from kit.samples import DATA, sample_names, sample_path
 from kit.store import checksum
 
 PLANTED = {
@@ -21,6 +21,9 @@ PLANTED = {
 }
 
 
+LAUNCHES = sorted((DATA / "launches").iterdir())
+
+
 def test_every_bundled_run_is_expected_here() -> None:
     assert set(sample_names()) == set(PLANTED)
 
@@ -31,12 +34,18 @@ def test_verdict(name: str, want: tuple) -> None:
     assert (found.state, found.klass, found.ranks) == want
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_captures_are_as_they_were_taken(name: str) -> None:
-    run = kit.sample(name)
+@pytest.mark.parametrize("path", [*map(sample_path, PLANTED), *LAUNCHES], ids=lambda path: path.name)
+def test_captures_are_as_they_were_taken(path) -> None:
+    run = kit.open_run(path)
     changed = [capture.file for capture in run.captures if capture.sha256 and checksum(capture.path) != capture.sha256]
     assert not changed
     assert not [capture.file for capture in run.captures if capture.kind is None and capture.path.stat().st_size]
+
+
+def test_launches_with_and_without_compiling_are_ready_and_recorded_in_turn() -> None:
+    runs = sorted(map(kit.open_run, LAUNCHES), key=lambda run: run.launch_zero_ns)
+    assert "".join(run.name[0] for run in runs) == "ecceecceec"
+    assert {kit.verdict(run).state for run in runs} == {"ready"}
 
 
 def test_first_episode_refutes_the_first_guess_by_two_facts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,14 @@ from kit.run import Run
 if TYPE_CHECKING:
     import pandas
 
-NOT_READY = "not ready"
+READY_OR_NOT, FAST_OR_SLOW = ("ready", "not ready"), ("fast", "slow")
+"""What the launches are told apart by; those that are all ready, by their seconds to ready."""
 LATE = 3.0
 """A launch whose evidence decides nothing counts as not ready once it took so many times as long as the slowest ready one.
 This is a choice: a launch that compiles for the first time takes two to three times as long as the next one."""
+SLOW = 1.25
+"""Launches that are all ready are told apart where one took so many times as long as the next faster one. This is a choice:
+of bundled launches with equal settings, neighbours in time differ by 1.1 at most."""
 OUTCOME_COLUMNS = ("launch", "state", "class", "phase", "ready_s", "until_s", "in_phase_s")
 
 
@@ -34,9 +39,9 @@ class Candidate:
     ----------
     setting : Setting
     outcome : str
-        What is told apart from ready: `not ready`, or one class of it.
+        What is told apart from ready: `not ready`, or one class of it; from fast: `slow`.
     good, bad : dict
-        Number of launches by value, among those that are ready and among those with that outcome.
+        Number of launches by value, among those that are ready (fast) and among those with that outcome.
     chance : float or None
         Probability that outcomes dealt at random would be told apart as well; 1 says nothing. None where they are not told apart.
     follows : list of str
@@ -56,7 +61,7 @@ class Candidate:
         return self.setting.name
 
     def predicts(self, value: str | None) -> bool | None:
-        """Whether a launch with a value would be ready if this setting alone decides; None where it was never tried."""
+        """Whether a launch with a value would do well if this setting alone decides; None where it was never tried."""
         return True if value in self.good else False if value in self.bad else None
 
 
@@ -73,6 +78,7 @@ class Study:
     separating: list[Candidate]
     confounded: list[list[str]]
     pairs: list[tuple[int, int, list[Setting]]]
+    words: tuple[str, str] = READY_OR_NOT
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def group(self, good: bool | None) -> list[int]:
@@ -81,7 +87,7 @@ class Study:
 
     @property
     def alike(self) -> list[tuple[int, int]]:
-        """Pairs of a launch that is ready and one that is not, without a setting known to differ."""
+        """Pairs of launches with another outcome, without a setting known to differ."""
         known = [side.settings.server for side in self.sides]
         return [
             (good, bad)
@@ -104,9 +110,9 @@ class Attempts:
         launch to the end of the evidence), `in_phase_s` (time in the phase in which it stands), then a column for each
         setting that differs and may be a cause (text, null: not given or not known).
     candidates : pandas.DataFrame
-        A row a setting that differs: `setting`, `source`, `outcome` (what is told apart from ready), `ready` and `not_ready`
-        (values with their numbers of launches), `ready_launches`, `not_ready_launches`, `separates`, `chance`, `follows`
-        (what the server printed and that changed with it).
+        A row a setting that differs: `setting`, `source`, `outcome` (what is told apart), `ready` and `not_ready` (values with
+        their numbers of launches; the fast and the slow ones where all are ready), `ready_launches`, `not_ready_launches`,
+        `separates`, `chance`, `follows` (what the server printed and that changed with it).
     confounded : list of list of str
         Settings that always changed together.
     next : list of dict
@@ -114,6 +120,8 @@ class Attempts:
         candidates that are left then).
     findings, missing : list of str
         Plain sentences.
+    outcomes : tuple of (str, str)
+        What the launches are told apart by: `ready` and `not ready`; `fast` and `slow` where all are ready.
     """
 
     launches: pandas.DataFrame
@@ -122,10 +130,12 @@ class Attempts:
     next: list[dict[str, Any]]
     findings: list[str]
     missing: list[str]
+    outcomes: tuple[str, str] = READY_OR_NOT
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python types: each frame as a list of rows, missing values as None."""
         return {
+            "outcomes": list(self.outcomes),
             "launches": records(self.launches),
             "candidates": records(self.candidates),
             "confounded": self.confounded,
@@ -149,6 +159,8 @@ class Attempts:
 
 def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | None] | None = None) -> Attempts:
     """Table launches, the settings in which they differ, and how each ended.
+
+    Launches that are all ready are told apart by their seconds to ready, where these leave a gap.
 
     Parameters
     ----------
@@ -212,6 +224,7 @@ def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | No
         found.steps,
         attempts_text.sentences(found),
         missing + attempts_text.missing(found),
+        found.words,
     )
 
 
@@ -224,9 +237,12 @@ def study(sides: list[Side], names: list[str]) -> Study:
     chosen = [one for one in likely if direct(one.source, one.name)] or likely
     late = _late(sides)
     outcomes = [False if number in late else side.good for number, side in enumerate(sides)]
+    fast = _fast(sides) if False not in outcomes else None
+    words = FAST_OR_SLOW if fast else READY_OR_NOT
+    outcomes = [outcome and fast[number] for number, outcome in enumerate(outcomes)] if fast else outcomes
     good, bad = ([number for number, outcome in enumerate(outcomes) if outcome is wanted] for wanted in (True, False))
-    held = [_hold(one, good, bad, NOT_READY) for one in chosen]
-    if good and bad and not any(one.chance is not None for one in held):
+    held = [_hold(one, good, bad, words[1]) for one in chosen]
+    if good and bad and not fast and not any(one.chance is not None for one in held):
         held = _by_class(sides, chosen, good, bad) or held
     for one in held:
         one.follows = [other.name for other in likely if other not in chosen and _pattern(other) == _pattern(one.setting)]
@@ -246,6 +262,7 @@ def study(sides: list[Side], names: list[str]) -> Study:
         separating,
         [group for group in groups.values() if len(group) > 1],
         sorted(pairs, key=lambda pair: (len(pair[2]), pair[:2])),
+        words,
     )
     found.steps = steps(found)
     return found
@@ -253,11 +270,21 @@ def study(sides: list[Side], names: list[str]) -> Study:
 
 def _late(sides: list[Side]) -> list[int]:
     """Launches that are undecided or still at work, long after the slowest of the others was ready."""
-    ready = [seconds for side in sides if side.good and (seconds := side.seconds(side.begin_of("ready"))) is not None]
+    ready = [side.ready_s for side in sides if side.good and side.ready_s is not None]
     if not ready:
         return []
     until = {number: side.seconds(side.end_ns) for number, side in enumerate(sides) if side.good is None}
     return [number for number, seconds in until.items() if seconds is not None and seconds > LATE * max(ready)]
+
+
+def _fast(sides: list[Side]) -> list[bool] | None:
+    """Which launches were ready before the largest gap between their seconds to ready; None where there is no such gap."""
+    took = [side.ready_s for side in sides]
+    known = sorted(seconds for seconds, side in zip(took, sides, strict=True) if side.good and seconds)
+    if len(known) < sum(side.good is True for side in sides) or len(known) < 2:
+        return None
+    ratio, last = max((after / before, before) for before, after in pairwise(known))
+    return [seconds is not None and seconds <= last for seconds in took] if ratio >= SLOW else None
 
 
 def _hold(setting: Setting, good: list[int], bad: list[int], outcome: str) -> Candidate:
@@ -275,7 +302,7 @@ def _by_class(sides: list[Side], chosen: list[Setting], good: list[int], bad: li
         own = [number for number in bad if sides[number].verdict.klass == klass]
         found += [one for setting in chosen if (one := _hold(setting, good, own, klass)).chance is not None]
     named = {one.name for one in found}
-    return found + [_hold(one, good, bad, NOT_READY) for one in chosen if one.name not in named] if found else []
+    return found + [_hold(one, good, bad, READY_OR_NOT[1]) for one in chosen if one.name not in named] if found else []
 
 
 def chance_of(sizes: list[int], bad: int) -> float:
@@ -345,7 +372,7 @@ def _launches(found: Study) -> pandas.DataFrame:
             "state": side.verdict.state,
             "class": side.verdict.klass,
             "phase": side.verdict.phase,
-            "ready_s": side.seconds(side.begin_of("ready")),
+            "ready_s": side.ready_s,
             "until_s": side.seconds(side.end_ns),
             "in_phase_s": (side.end_ns - last) / NS if None not in (last, side.end_ns) else None,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kit.analyse import blocks as shown_blocks
-from kit.analyse.attempts import LATE, NOT_READY
+from kit.analyse.attempts import FAST_OR_SLOW, LATE
 from kit.analyse.blocks import Block, named
 from kit.clock import show_duration
 
@@ -45,8 +45,9 @@ def sentences(study: Study, unlikely: bool = True) -> list[str]:
     if good and bad:
         said += _alike(study) + _separating(study) + _closest(study)
     elif study.sides:
+        lacking = "known to have stalled or failed, or slower by far than the others" if good else "ready"
         said.append(
-            f"nothing can be told apart: no launch is {'ready' if not good else 'known to have stalled or failed'}; "
+            f"nothing can be told apart: no launch is {lacking}; "
             + ("launch one that works, an older version or fewer options, to hold the others against" if not good else "")
         )
     said += [f"{', '.join(group)} always changed together: they are confounded" for group in study.confounded]
@@ -57,10 +58,19 @@ def sentences(study: Study, unlikely: bool = True) -> list[str]:
 
 
 def _counts(study: Study) -> str:
-    words = {True: "ready", False: "not", None: "undecided or not done"}
-    sizes = [(len(study.group(outcome)), word) for outcome, word in words.items()]
+    good, bad, open_ = (len(study.group(outcome)) for outcome in (True, False, None))
+    by_time = study.words == FAST_OR_SLOW
+    sizes = [(good + bad if by_time else good, "ready"), (0 if by_time else bad, "not"), (open_, "undecided or not done")]
     counted = ", ".join(f"{number} {word}" for number, word in sizes if number)
-    return f"{len(study.sides)} launch{'es' if len(study.sides) != 1 else ''}: {counted}"
+    said = f"{len(study.sides)} launch{'es' if len(study.sides) != 1 else ''}: {counted}"
+    return f"{said}; told apart by their time to ready: {_span(study, True)} and {_span(study, False)}" if by_time else said
+
+
+def _span(study: Study, good: bool) -> str:
+    """How many launches are fast or slow, and the seconds they took."""
+    took = [study.sides[number].ready_s for number in study.group(good)]
+    low, high = show_duration(min(took)), show_duration(max(took))
+    return f"{len(took)} {study.words[not good]} ({low}{f' to {high}' if high != low else ''})"
 
 
 def _alike(study: Study) -> list[str]:
@@ -70,7 +80,8 @@ def _alike(study: Study) -> list[str]:
     good, bad = pairs[0]
     more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
     return [
-        f"{study.names[good]} is ready and {study.names[bad]} is not, though no setting is known to differ between them{more}: "
+        f"{study.names[good]} is {study.words[0]} and {study.names[bad]} is {study.words[1]}, "
+        f"though no setting is known to differ between them{more}: "
         "what was captured of the settings does not decide the outcome alone"
     ]
 
@@ -78,19 +89,21 @@ def _alike(study: Study) -> list[str]:
 def _separating(study: Study) -> list[str]:
     found = study.separating
     if not found:
-        said = ["no single setting separates the launches that are ready from the others"] if not study.alike else []
+        said = [f"no single setting separates the launches that are {study.words[0]} from the others"] if not study.alike else []
         return said + _ruled_out(study)
     said = []
-    several = len({one.outcome for one in found}) > 1 or found[0].outcome != NOT_READY
+    several = len({one.outcome for one in found}) > 1 or found[0].outcome != study.words[1]
     if several:
         said.append("no single setting separates all launches that are ready from the others; single classes it does:")
     for one in found[:MOST_SAID]:
         rivals = [other.name for other in found if other is not one and other.outcome == one.outcome]
-        fits = f"being {one.outcome}" if one.outcome == NOT_READY else one.outcome
+        fits = f"being {one.outcome}" if one.outcome == study.words[1] else one.outcome
+        groups = [
+            f"{values(group)} in the {sum(group.values())} that {'is' if sum(group.values()) == 1 else 'are'} {word}"
+            for group, word in zip((one.good, one.bad), study.words, strict=True)
+        ]
         said.append(
-            f"{fits} is consistent with {one.name}: {values(one.good)} in the {sum(one.good.values())} that "
-            f"{'is' if sum(one.good.values()) == 1 else 'are'} ready, {values(one.bad)} in the {sum(one.bad.values())} that "
-            f"{'is' if sum(one.bad.values()) == 1 else 'are'} not ({_strength(one)})"
+            f"{fits} is consistent with {one.name}: {', '.join(groups)} ({_strength(one)})"
             + (f"; so it is with {named(rivals)}" if rivals and one is found[0] else "")
             + (f"; the server printed {named(one.follows, 3)} accordingly" if one.follows else "")
         )
@@ -117,7 +130,8 @@ def _closest(study: Study) -> list[str]:
         return []
     names = [one.name for one in settings]
     what = f"{names[0]} alone" if len(names) == 1 else f"{len(names)} settings: {named(names)}"
-    return [f"the closest launches with another outcome, {study.names[good]} (ready) and {study.names[bad]}, differ in {what}"]
+    pair = f"{study.names[good]} ({study.words[0]}) and {study.names[bad]}"
+    return [f"the closest launches with another outcome, {pair}, differ in {what}"]
 
 
 def missing(study: Study) -> list[str]:
@@ -151,18 +165,18 @@ def blocks(found: Attempts) -> list[Block]:
     """Headings with their rows: what is known, what to launch next, the tables."""
     every = [
         ("findings", [], [[said] for said in found.findings]),
-        ("next launch", [], [row for step in found.next for row in _step(step)]),
+        ("next launch", [], [row for step in found.next for row in _step(step, found.outcomes)]),
         _table(found),
         (
             "settings that differ",
-            ["setting", "ready", "not ready", "separates", "by chance"],
+            ["setting", *found.outcomes, "separates", "by chance"],
             [
                 [
                     row["setting"],
                     row["ready"] or "–",
                     row["not_ready"] or "–",
                     (f"{row['ready_launches']} from {row['not_ready_launches']}" if row["separates"] else "no")
-                    + (f" ({row['outcome']})" if row["separates"] and row["outcome"] != NOT_READY else ""),
+                    + (f" ({row['outcome']})" if row["separates"] and row["outcome"] != found.outcomes[1] else ""),
                     f"{row['chance']:.0%}" if row["chance"] == row["chance"] else "–",
                 ]
                 for row in found.candidates.to_dict("records")
@@ -187,7 +201,7 @@ def _table(found: Attempts) -> Block:
     return ("launches", ["launch", "state", "class", "phase", "to ready", *columns], rows)
 
 
-def _step(step: dict) -> list[list[str]]:
+def _step(step: dict, words: tuple[str, str]) -> list[list[str]]:
     rows = [[step["what"]]]
     if step["command"]:
         rows.append(["$", step["command"]])
@@ -195,7 +209,7 @@ def _step(step: dict) -> list[list[str]]:
         rows.append([f"no command of {step['base']} was recorded that this can be changed in: change it by hand"])
     if step["if_ready"] or step["if_not"]:
         left = [named(step[key]) or "no candidate" for key in ("if_ready", "if_not")]
-        rows.append([f"ready would leave {left[0]}; not ready would leave {left[1]}"])
+        rows.append([f"{words[0]} would leave {left[0]}; {words[1]} would leave {left[1]}"])
     return rows
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kit.analyse.bench_sides import BASE, CAND, Cell, Sides
+from kit.analyse.blocks import named
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 STATS = ("run", "median", "mean", "process_means", "p90", "p95", "p99", "max")
 """Statistics that are compared; a spread has no better direction, a count is told in words."""
 COUNTS = frozenset(("completed", "failed"))
+WHOLE_SECOND = 1.0
+"""Step of phases, in seconds: the stamps of most servers' logs are whole seconds."""
 LEAST_P99 = 100
 """With fewer requests a p99 is next to the maximum; the median is primary then."""
 MOST_PRIMARY = 6
@@ -72,6 +75,10 @@ class Figure:
         A value a replicate, positive.
     replicate : str
         `run`, `process`, `process start`, `launch` or `repetition`.
+    step : float
+        Smallest difference that its clock tells, in its unit; 0 where that is small beside any value.
+    zeros : list of str
+        Runs whose value is not above zero, so that they have no ratio.
     refused : str or None
         Why no ratio is given.
     notes : list of str
@@ -91,6 +98,8 @@ class Figure:
     primary: bool = False
     definition: str | None = None
     requests: int | None = None
+    step: float = 0.0
+    zeros: list[str] = field(default_factory=list)
     refused: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -165,6 +174,8 @@ def _figure(sides: Sides, cell: Cell, prefix: str, names: tuple, metric: str, st
         _take(found, side, mine.drop_duplicates("run", keep="last"), cell.of(side))
     if stat in ("mean", "process_means"):
         _inner(sides, found, names)
+    if found.replicate == "launch" and all(value.is_integer() for value in (*found.base, *found.cand)):
+        found.step = WHOLE_SECOND
     found.refused = _refusal(sides, found, rows)
     if found.refused and force:
         found.notes.append(f"forced: {found.refused}")
@@ -180,7 +191,7 @@ def _take(found: Figure, side: str, rows: pd.DataFrame, runs: list[str]) -> None
         if value is None or not math.isfinite(value):
             found.notes.append(f"{run} has no value")
         elif value <= 0:
-            found.notes.append(f"{run} has the value {value:g}, of which there is no ratio")
+            found.zeros.append(run)
         else:
             found.of(side).append(float(value))
 
@@ -225,6 +236,8 @@ def _refusal(sides: Sides, found: Figure, rows: dict[str, pd.DataFrame]) -> str 
         return f"defined differently: {', '.join(sorted(text or 'not said' for text in ids))}"
     if len(tools) > 1 and found.metric in ("itl", "tpot"):
         return f"{found.metric} of {' and '.join(sorted(tools))} are not the same measurement"
+    if found.zeros:
+        return f"it is 0 in {named(found.zeros, 2)}: there is no ratio of that, and the other runs alone would be a choice"
     return None
 
 
@@ -261,9 +274,9 @@ def _default(found: list[Figure]) -> list[Figure]:
         for metrics, stats in SERVING:
             options = [one for metric in metrics for stat in stats for one in members if (one.metric, one.stat) == (metric, stat)]
             usable = [one for one in options if one.stat != "p99" or (one.requests or 0) >= LEAST_P99]
-            usable = [one for one in usable if one.base and one.cand] or usable
+            usable = [one for one in usable if one.base and one.cand and not one.zeros] or usable
             here += usable[:1]
-        times = [one for metric in TIMES for one in _usual([m for m in members if m.metric == metric])]
+        times = [one for metric in TIMES for one in _usual([m for m in members if m.metric == metric and not m.zeros])]
         chosen += here or times or _usual([one for one in members if one.metric == members[0].metric])
     return chosen
 

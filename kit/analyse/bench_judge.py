@@ -215,7 +215,10 @@ def _decide(one: Judged, rules: Rules) -> None:
         if one.estimate.within(rules.margin, alpha):
             one.notes.append(f"a change, but of less than the margin of {rules.margin:.0%}")
     elif one.estimate.within(rules.margin, alpha):
-        one.verdict = EQUIVALENT
+        if figure.step > rules.margin * min(*figure.base, *figure.cand):
+            one.notes.append(f"its clock has steps of {figure.step:g} {figure.unit}: more than the margin of {rules.margin:.0%}")
+        else:
+            one.verdict = EQUIVALENT
     elif one.p_adjusted <= alpha:
         one.notes.append(
             f"the exact permutation test does not agree (p = {one.p_permutation:.2g}): the noise is not as Welch's test takes it"

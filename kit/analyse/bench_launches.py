@@ -64,7 +64,12 @@ def _result(run: Run, name: str) -> Result:
         benchmark=f"launch of {settings.server or 'an unknown server'}",
         model=str(settings.options["model"]) if settings.options.get("model") else None,
         started=run.launch_zero_ns,
-        launch={"options": settings.options, "env": settings.of("environment"), "versions": settings.of("versions")},
+        launch={
+            "options": settings.options,
+            "given": sorted(settings.of("command line")),
+            "env": settings.of("environment"),
+            "versions": settings.of("versions"),
+        },
     )
     for phase, seconds in durations.items():
         result.value(name, f"phase_{phase}_s", "run", seconds, n=1, unit="s", direction=LOWER)

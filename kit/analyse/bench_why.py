@@ -23,6 +23,7 @@ NOT_A_SETTING = re.compile(
 )
 """Fields of results that differ from run to run by themselves, or that the gate has looked at."""
 FEW = 6
+OPTION, PRINTED = "server option", "printed by the server"
 
 
 def settings_of(row: dict[str, Any]) -> dict[tuple[str, str], str]:
@@ -41,7 +42,7 @@ def settings_of(row: dict[str, Any]) -> dict[tuple[str, str], str]:
         if path.startswith("server_info."):
             name = canonical(path.removeprefix("server_info."), "sglang")
             if not NOT_A_SETTING.fullmatch(name):
-                found["server option", name] = str(value_of(value))
+                found[OPTION, name] = str(value_of(value))
         elif not NOT_A_SETTING.fullmatch(path):
             found["client", path] = str(value_of(value))
     found |= _launch(row.get("launch"))
@@ -60,21 +61,20 @@ def _launch(text: Any) -> dict[tuple[str, str], str]:
         return {}
     found: dict[tuple[str, str], str] = {}
     for name, value in (launch.get("options") or {}).items():
-        found["server option", name] = str(value)
+        found[OPTION, name] = str(value)
     argv = launch.get("argv") or launch.get("command")
     line = shlex.join(map(str, argv)) if isinstance(argv, list) else argv if isinstance(argv, str) else ""
     read = command_line(line) if line else None
     if read:
-        found |= {("server option", name): str(value) for name, value in read.options.items()}
+        found |= {(OPTION, name): str(value) for name, value in read.options.items()}
         found |= {("environment", name): value for name, value in read.environment.items()}
     elif line:
-        found["server option", "command line"] = line
+        found[OPTION, "command line"] = line
     for key, source in (("env", "environment"), ("environ", "environment"), ("versions", "version")):
         if isinstance(launch.get(key), dict):
             found |= {(source, name): str(value) for name, value in launch[key].items()}
-    rest = {
-        key: value for key, value in launch.items() if key not in ("argv", "command", "env", "environ", "versions", "options")
-    }
+    known = ("argv", "command", "env", "environ", "versions", "options", "given")
+    rest = {key: value for key, value in launch.items() if key not in known}
     return found | {("launch", path): value for path, value in flat(rest).items() if not NOT_A_SETTING.fullmatch(path)}
 
 
@@ -85,13 +85,16 @@ def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         `setting`, `source`, `base`, `cand` (text; several values joined, null: not given), `separates` (the same within each
-        side, another between them), `unlikely` (why it hardly matters). Those that separate come first.
+        side, another between them), `unlikely` (why it hardly matters). Those that separate come first, of
+        them those that somebody chose: what no command line gives, and a server printed, may follow from those.
     """
     import pandas as pd
 
     one_tool = sides.bench.runs["tool"].nunique() == 1  # options of two clients have nothing to do with one another
     compared = [run for cell in cells for run in (*cell.base, *cell.cand)]
-    runs = {row["run"]: settings_of(row) for row in sides.bench.runs.to_dict("records") if row["run"] in compared}
+    given = [row for row in sides.bench.runs.to_dict("records") if row["run"] in compared]
+    runs = {row["run"]: settings_of(row) for row in given}
+    typed = _typed(given)
     rows = []
     for source, name in sorted({key for found in runs.values() for key in found}):
         values = {side: [runs[run].get((source, name)) for run in runs if sides.side[run] == side] for side in (BASE, CAND)}
@@ -101,19 +104,28 @@ def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
         if None in {*sets[BASE], *sets[CAND]} and not _told(runs, source, sides, None in sets[BASE], None in sets[CAND]):
             continue
         separates = len(sets[BASE]) == len(sets[CAND]) == 1
-        kind = {"server option": "option", "environment": "environment"}.get(source)
+        kind = {OPTION: "option", "environment": "environment"}.get(source)
+        printed = source == OPTION and typed is not None and name not in typed
         rows.append(
             (
                 name,
-                source,
+                PRINTED if printed else source,
                 _words(sets[BASE]),
                 _words(sets[CAND]),
                 separates,
                 unlikely(name, kind) if kind else _plumbing(source, name),
             )
         )
-    rows.sort(key=lambda row: (not row[4], row[5] is not None, row[1], row[0]))
+    rows.sort(key=lambda row: (not row[4], row[5] is not None, row[1] == PRINTED, row[1], row[0]))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"separates": bool})
+
+
+def _typed(rows: Sequence[dict[str, Any]]) -> set[str] | None:
+    """Options that some launch was given on its command line; None where that was not recorded of all."""
+    launches = [json.loads(row["launch"]) if isinstance(row.get("launch"), str) else {} for row in rows]
+    if not all(isinstance(launch, dict) and "given" in launch for launch in launches):
+        return None
+    return {name for launch in launches for name in launch["given"]}
 
 
 def _told(runs: dict[str, dict], source: str, sides: Sides, base_lacks: bool, cand_lacks: bool) -> bool:
@@ -138,12 +150,16 @@ def sentences(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> lis
     Examples
     --------
     >>> import pandas as pd
-    >>> rows = [("enforce_eager", "server option", None, "True", True, None)]
+    >>> rows = [("enforce_eager", OPTION, None, "True", True, None)]
     >>> table = pd.DataFrame(rows, columns=list(COLUMNS))
     >>> sentences(table, ["ttft.median worse"], True)
     ['ttft.median worse: consistent with enforce_eager (not given → True), the only setting known to separate the sides']
     """
     apart = table[table["separates"]]
+    chosen = apart[apart["source"] != PRINTED]
+    follows = apart[apart["source"] == PRINTED] if len(chosen) else apart[:0]
+    apart = chosen if len(chosen) else apart
+    beside = [f"the server printed {_joined(list(follows['setting']), 2)} accordingly"] if len(follows) else []
     mixed = [str(name) for name in table[~table["separates"]]["setting"]]
     said = [f"within a side differ too: {', '.join(mixed[:FEW])}{' …' if len(mixed) > FEW else ''}"] if mixed else []
     named = [f"{row.setting} ({_arrow(row.base)} → {_arrow(row.cand)})" for row in apart.itertuples()]
@@ -157,13 +173,14 @@ def sentences(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> lis
         text = "no setting that was recorded separates the sides" if known else "the settings of the server were not recorded"
         return [f"{what}: {text}", *said]
     if len(apart) == 1:
-        return [f"{what}: consistent with {named[0]}, the only setting known to separate the sides", *said]
+        return [f"{what}: consistent with {named[0]}, the only setting known to separate the sides", *beside, *said]
     odd = [str(row.setting) for row in apart.itertuples() if isinstance(row.unlikely, str)]
     hint = f" ({', '.join(odd)} hardly changes speed)" if odd and len(odd) < len(apart) else ""
     more = f" and {len(named) - FEW} more" if len(named) > FEW else ""
     return [
         f"{what}: confounded: {', '.join(named[:FEW])}{more} separate the sides together{hint}; runs that differ in "
         "one of them only would tell them apart",
+        *beside,
         *said,
     ]
 
@@ -172,5 +189,5 @@ def _arrow(value: Any) -> str:
     return value if isinstance(value, str) else "not given"
 
 
-def _joined(words: Sequence[str]) -> str:
-    return ", ".join(words[:FEW]) + (f" and {len(words) - FEW} more" if len(words) > FEW else "")
+def _joined(words: Sequence[str], few: int = FEW) -> str:
+    return ", ".join(words[:few]) + (f" and {len(words) - few} more" if len(words) > few else "")

@@ -28,7 +28,7 @@ PARTS = {
     "warm_startup": ("warm_compilation", "warm_encoder_compilation"),
     "time_to_ready_s": ("phase_",),
 }
-"""Times that are parts of another."""
+"""Times that are parts of another: one that a run lacks took no time in it."""
 
 
 @dataclass
@@ -336,31 +336,29 @@ def _where(found: BenchComparison, no_length: str | None, no_time: str | None) -
         ):
             texts = bench_where.split_sentences(table, unit) or ([lacking] if lacking else [])
             said += [f"{title}: {text}" for text in texts]
-    return [text for text in [*said, *_parts(found.judged)] if text]
+    return [text for text in [*said, *_parts(found)] if text]
 
 
-def _parts(judged: list[Judged]) -> list[str]:
+def _parts(found: BenchComparison) -> list[str]:
     """Say which part of a time holds most of its difference."""
     said = []
+    values = found.sides.bench.values
     for whole, parts in PARTS.items():
-        total = next((one for one in judged if one.figure.metric == whole and one.confirmed), None)
+        total = next((one.figure for one in found.judged if one.figure.metric == whole and one.confirmed), None)
         if total is None:
             continue
-        change = _difference(total.figure)
-        mine = {
-            one.figure.metric: _difference(one.figure)
-            for one in judged
-            if one.figure.metric.startswith(parts) and one.figure.stat == total.figure.stat and one.effect is not None
-        }
-        if mine:
-            name, part = max(mine.items(), key=lambda pair: pair[1] * (1 if change > 0 else -1))
+        rows = values[values["metric"].str.startswith((whole, *parts)) & (values["stat"] == total.stat)]
+        table = rows.pivot_table(index="run", columns="metric", values="value", sort=False)
+        table = table[table[whole].notna()].fillna(0.0)
+        base, cand = (table.loc[table.index.intersection(total.cell.of(side))].mean() for side in (BASE, CAND))
+        change = (cand - base)[whole]
+        mine = ((cand - base) * (1 if change > 0 else -1)).drop(whole)
+        if len(mine):
+            name, part = mine.idxmax(), (cand - base)[mine.idxmax()]
+            only = f" (only {CAND if not base[name] else BASE} has it)" if not base[name] or not cand[name] else ""
             share = f", {part / change:.0%} of it" if part * change > 0 else ""
-            said.append(f"{whole} changed by {change:+.3g} s; the part with most of that is {name}: {part:+.3g} s{share}")
+            said.append(f"{whole} changed by {change:+.3g} s; the part with most of that is {name}{only}: {part:+.3g} s{share}")
     return said
-
-
-def _difference(one: Figure) -> float:
-    return sum(one.cand) / len(one.cand) - sum(one.base) / len(one.base)
 
 
 def _failed(sides: Sides, cell: Cell) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from kit.analyse.attempts import READY_OR_NOT
 from kit.analyse.options import Launch, command_line, with_option_of
 from kit.analyse.settings import ENVIRONMENT, ONLY_SET, SECRET
 from kit.redact import scrub_text
@@ -150,8 +151,9 @@ def _half(study: Study, candidates: list[Candidate], base_name: str) -> dict[str
 def _repeat(study: Study, number: int) -> dict[str, Any]:
     """The same launch once more: its outcome is not decided by what was captured of its settings."""
     launch = study.sides[number].settings.launch
+    often = "fails" if study.words == READY_OR_NOT else "is slow"
     return {
-        "what": f"{study.names[number]} again, unchanged: see how often it fails before you look for a setting",
+        "what": f"{study.names[number]} again, unchanged: see how often it {often} before you look for a setting",
         "setting": None,
         "value": None,
         "base": study.names[number],

@@ -93,6 +93,11 @@ class Side:
         """When its rank furthest behind entered a phase first."""
         return next((step.time for step in self.steps if step.phase == phase and step.time is not None), None)
 
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds to ready on its time axis; None where it is not, or not at a known time."""
+        return self.seconds(self.begin_of("ready"))
+
     def process(self, pid: int | None) -> str:
         """What matches processes of several launches: the rank, else the role."""
         found = self.cast.processes.get(pid) if pid is not None else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from kit.samples import NO_RUNS
+
 _CHOSEN: dict[str, str] = {}
 """What was chosen last, by folder: a cell that runs again keeps it."""
 NOTHING = "no runs here; record one: kit collect local --pid PID -o RUN"
-NO_RUNS = ("runs", "bench")
-"""Folders of data/ that hold no run: the user's own runs, and results of benchmarks."""
 
 
 def runs_in(folder: str | Path) -> list[str]:

@@ -229,7 +229,7 @@ def test_bundled_runs(data):
     assert found.next[0]["setting"] == "load_format" and found.next[0]["if_not"] == ["load_format"]
     assert "--load-format auto" in found.next[0]["command"] and "--load-format dummy" not in found.next[0]["command"]
     assert any(
-        "healthy-tp2 is ready and stopped-rank is not, though no setting is known to differ" in said for said in found.findings
+        "healthy-tp2 is ready and stopped-rank is not ready, though no setting is known" in said for said in found.findings
     )
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -249,6 +249,29 @@ def test_recorded_launches_leave_two_candidates_and_name_the_launch_that_decides
     after = kit.attempts(folder / name for name in (*SIX_RECORDED, "next-1"))
     assert after.candidates[after.candidates["separates"]]["setting"].tolist() == ["load_format"]
     assert "the closest launches with another outcome, next-1 (ready) and auto-1, differ in load_format alone" in after.findings
+
+
+def test_launches_that_are_all_ready_are_told_apart_by_their_time(data):
+    """Five launches that compile and five that do not; what the server printed accordingly is no candidate of its own."""
+    found = kit.attempts(sorted((data / "launches").iterdir()))
+    assert "10 ready; told apart by their time to ready: 5 fast (22 s to 26 s) and 5 slow (40 s to 46 s)" in found.findings[0]
+    assert found.candidates["setting"].tolist() == ["enforce_eager"] and bool(found.candidates["separates"][0])
+    assert found.candidates["chance"][0] == pytest.approx(2 / 252)
+    assert any("being slow is consistent with enforce_eager: True (5 ×) in the 5 that are fast" in one for one in found.findings)
+    assert found.to_dict()["outcomes"] == ["fast", "slow"] and "fast would leave enforce_eager" in str(found)
+
+
+def test_launches_of_about_the_same_time_are_not_told_apart(data):
+    found = kit.attempts(sorted((data / "launches").glob("eager-*")))
+    assert found.findings[0] == "5 launches: 5 ready" and not found.next
+    assert any("slower by far than the others" in said for said in found.findings)
+
+
+def test_a_launch_without_an_outcome_is_neither_fast_nor_slow(data):
+    runs = [data / "launches" / "eager-1", data / "launches" / "compiled-1", data / "compile"]
+    found = kit.attempts(runs)
+    assert found.findings[0].startswith("3 launches: 2 ready, 1 undecided or not done; told apart by their time")
+    assert "not counted, as the evidence does not tell how it ends: compile" in found.findings
 
 
 def test_a_variable_of_the_shell_is_taken_away_in_the_command(data):

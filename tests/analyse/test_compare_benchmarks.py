@@ -154,7 +154,8 @@ def test_values_that_are_no_measurement_are_named(write):
     cand[0].write_text(json.dumps(doc).replace(f'"request_throughput": {doc["request_throughput"]}', '"request_throughput": NaN'))
     found = kit.compare_benchmarks(base, cand)
     assert len(found["output_throughput.run"].figure.cand) == 4
-    assert found["output_throughput.run"].figure.notes == ["cand-1.json has the value 0, of which there is no ratio"]
+    assert found["output_throughput.run"].verdict == "withheld"
+    assert "it is 0 in cand-1.json" in found["output_throughput.run"].notes[0]
     assert found["request_throughput.run"].figure.notes == ["cand-1.json has no value"]
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -268,6 +269,25 @@ def test_launches_go_through_the_same_comparison():
     assert "time_to_ready_s.run" not in {one.figure.key for one in found.judged}
     with pytest.raises(UsageError, match="mixed"):
         kit.compare_benchmarks([kit.sample("healthy-tp2"), "x.json"], kit.sample("log-lost"))
+
+
+def test_recorded_launches_that_compile_take_longer_and_the_part_is_named(data):
+    """Whole seconds of a log give no ratio where they are 0, and no equivalence where they are 1."""
+    found = kit.compare_launches(*(sorted((data / "launches").glob(f"{name}-*")) for name in ("eager", "compiled")))
+    ready = found["time_to_ready_s.run"]
+    assert ready.verdict == "worse" and 0.5 < ready.interval[0] < ready.interval[1] < 1.0 and found.warnings
+    assert found["phase_weights_s.run"].verdict == "withheld" and not found["phase_weights_s.run"].figure.primary
+    assert found["phase_post_load_s.run"].verdict == "inconclusive"
+    assert any("phase_compile_s (only cand has it): +18 s, 98% of it" in text for text in found.where)
+    assert found.why[0].endswith("consistent with enforce_eager (True → False), the only setting known to separate the sides")
+    assert "the server printed" in found.why[1] and "accordingly" in found.why[1]
+
+
+@pytest.mark.parametrize("seconds, verdict", [(2.0, "inconclusive"), (30.0, "equivalent")])
+def test_a_clock_of_whole_seconds_shows_no_equality_of_short_times(seconds, verdict):
+    times = [seconds] * 5
+    figure = Figure("x.run", Cell(None, [], []), None, "x", "run", "s", "lower_is_better", times, times, primary=True, step=1.0)
+    assert judge([figure], Rules())[0].verdict == verdict
 
 
 def test_primary_figures_can_be_chosen_and_unknown_ones_are_listed(write):

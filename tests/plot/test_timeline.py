@@ -8,6 +8,7 @@ import pytest
 
 from kit import plot
 from kit.plot.timeaxis import TimeAxis
+from kit.samples import sample_names
 
 
 def titles(figure) -> list[str]:
@@ -108,8 +109,6 @@ def test_unknown_row_is_refused(frames):
 def test_all_bundled_runs(data):
     import kit
 
-    for path in sorted(
-        path for path in data.iterdir() if path.is_dir() and path.name not in ("runs", "bench") and any(path.iterdir())
-    ):
+    for path in sorted(data / name for name in sample_names()):
         alt = plot.figure_alt(plot.plot_timeline(kit.open_run(path), verdict=kit.verdict(path)))
         assert alt.startswith(f"Timeline of {path.name}"), alt
