@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from kit.capture import tools
 from kit.capture.find import find_target
-from kit.capture.host import LocalHost
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
-from kit.errors import EvidenceError, UsageError
+from kit.capture.targets import open_host
 
 
 def collect(
@@ -70,19 +68,9 @@ def collect(
     Traceback (most recent call last):
     kit.errors.UsageError: cannot collect from ssh://host: this version records on this machine only. Copy the files ...
     """
-    if target != "local":
-        raise UsageError(
-            f"cannot collect from {target}",
-            "this version records on this machine only",
-            "copy the files and use: kit verdict FOLDER",
-        )
-    if not sys.platform.startswith("linux"):
-        raise EvidenceError(
-            "cannot record here", "local recording reads /proc, which only Linux has", "run it on the host of the server"
-        )
-    options = Options(duration_s, interval_s, strace_s, py_spy, probe_generate)
-    with LocalHost() as host:
-        launch = find_target(pid, Path(log).absolute() if log is not None else None, port)
+    options = Options(duration_s, interval_s, strace_s, py_spy=py_spy, probe_generate=probe_generate)
+    with open_host(target) as host:
+        launch = find_target(host, pid, str(log) if log is not None else None, port)
         for said in [*launch.said, *_prices(options, launch.pid is not None)]:
             progress(said)
         folder = Path(out)

@@ -205,6 +205,25 @@ class Host(ABC):
                 Host.close(self)
                 raise
 
+    def ask_python(self, script: str, timeout_s: float) -> bytes:
+        """Output of a Python script; only where `abilities.python`. HostLost where it does not end in time."""
+        stream = self.start_python(script)
+        deadline, data = time.monotonic() + timeout_s, b""
+        try:
+            while piece := stream.read(max(deadline - time.monotonic(), 0.01)):
+                data += piece
+        except TimeoutError:
+            raise HostLost(
+                f"{self.name} does not answer", f"a script did not end within {timeout_s:g} s", "look whether it is up: ping, ssh"
+            ) from None
+        finally:
+            stream.stop()
+        return data
+
+    def now_ns(self) -> int:
+        """The present on its wall clock, UTC nanoseconds."""
+        return time.time_ns() + self.abilities.offset_ns
+
     @abstractmethod
     def open_file(self, path: str) -> HostFile:
         """Hold a file open. OSError as open() raises it (FileNotFoundError, PermissionError, IsADirectoryError)."""
@@ -311,7 +330,7 @@ def utc_offset_s() -> int:
     return int(offset.total_seconds()) if offset else 0
 
 
-def run_boxed(command: list[str], timeout_s: float) -> Ran:
+def run_boxed(command: list[str], timeout_s: float, first: int = signal.SIGKILL) -> Ran:
     """Run a program in a process group of its own and end the whole group after a time.
 
     Examples
@@ -329,7 +348,7 @@ def run_boxed(command: list[str], timeout_s: float) -> Ran:
     try:
         out, errors = process.communicate(timeout=timeout_s)
     except BaseException as error:  # Ctrl-C too: nothing may stay behind
-        end_group(process)
+        end_group(process, first)
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         timed_out = True
@@ -484,7 +503,9 @@ class LocalHost(Host):
 
     def connect(self) -> None:
         uname = os.uname()
-        programs = {name: path for name in PROGRAMS if (path := shutil.which(name))}
+        beside = os.path.dirname(sys.executable)  # py-spy of the extra `stallkit[stacks]` lies there
+        found = {name: shutil.which(name) or name == "py-spy" and shutil.which(name, path=beside) for name in PROGRAMS}
+        programs = {name: path for name, path in found.items() if path}
         boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
         self.abilities = Abilities(
             sys.executable, programs, os.getuid(), uname.release, uname.machine, boot, utc_offset_s=utc_offset_s()
@@ -510,4 +531,4 @@ class LocalHost(Host):
         return data
 
     def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
-        return run_boxed(list(command), timeout_s)
+        return run_boxed(list(command), timeout_s, first)

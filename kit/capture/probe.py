@@ -1,17 +1,18 @@
-"""HTTP requests to the server, written the way curl prints them, so that one parser reads both."""
+"""HTTP requests to the server, made on its own host and written the way curl prints them, so that one parser reads both."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
-import time
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
+from kit.capture import probe_script
+from kit.capture.host import Host
 from kit.redact import scrub_text
 
 PROBE_S, GENERATE_S = 3.0, 30.0
-MOST_BYTES = 65_536
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass
@@ -33,11 +34,18 @@ class Answer:
     text: str
 
 
-def request(port: int, path: str, payload: dict | None = None, limit_s: float = PROBE_S, host: str = "127.0.0.1") -> Answer:
+def can_ask(host: Host) -> bool:
+    """Whether a host has what a request needs: Python or curl."""
+    return bool(host.abilities.python) or host.has("curl")
+
+
+def request(host: Host, port: int, path: str, payload: dict | None = None, limit_s: float = PROBE_S) -> Answer:
     """Ask the server once, within a time limit for the whole exchange.
 
     Parameters
     ----------
+    host : Host
+        Where the server runs; one that `can_ask`.
     port : int
         Port on the loopback interface.
     path : str
@@ -53,57 +61,40 @@ def request(port: int, path: str, payload: dict | None = None, limit_s: float = 
 
     Examples
     --------
-    >>> print(request(1, "/health").text.splitlines()[0])
+    >>> from kit.capture.host import LocalHost
+    >>> with LocalHost() as host:
+    ...     print(request(host, 1, "/health").text.splitlines()[0])
     $ curl -sS -i -m 3 http://127.0.0.1:1/health
     """
-    began = time.monotonic()
-    data = f" -H 'Content-Type: application/json' -d '{json.dumps(payload)}'" if payload is not None else ""
-    command = f"$ curl -sS -i -m {limit_s:g} http://{host}:{port}{path}{data}"
+    data = ["-H", "Content-Type: application/json", "-d", json.dumps(payload)] if payload is not None else []
+    command = ["curl", "-sS", "-i", "-m", f"{limit_s:g}", f"http://{LOOPBACK}:{port}{path}", *data]
+    if host.name == "local":
+        status, shown, body = probe_script.exchange(LOOPBACK, port, path, payload, limit_s)
+    elif host.abilities.python:
+        status, shown, body = _by_python(host, port, path, payload, limit_s)
+    else:
+        status, shown, body = _by_curl(host, command, limit_s)
+    said = " ".join(word if re.fullmatch(r"[\w./:-]+", word) else f"'{word}'" for word in command)
+    return Answer(status, body, scrub_text(f"$ {said}\n{shown.rstrip()}\n"))
+
+
+def _by_python(host: Host, port: int, path: str, payload: dict | None, limit_s: float) -> tuple[int | None, str, str]:
+    folder = Path(__file__).resolve().parent
+    texts = [file.read_text(encoding="utf-8") for file in (folder.parent / "redact.py", folder / "probe_script.py")]
+    call = f"import signal\nsignal.alarm({int(limit_s) + 5})\nmain({LOOPBACK!r}, {port}, {path!r}, {payload!r}, {limit_s})\n"
+    out = host.ask_python("\n\n".join([*texts, call]), limit_s + 10)
     try:
-        status, shown, body = _exchange(host, port, path, payload, began + limit_s)
-    except (OSError, http.client.HTTPException) as error:
-        status, shown, body = None, _curl_error(error, host, port, time.monotonic() - began), ""
-    return Answer(status, body, scrub_text(f"{command}\n{shown.rstrip()}\n"))
+        status, shown, body = json.loads(out)
+    except ValueError:
+        return None, "curl: (28) the request did not end", ""
+    return status, shown, body
 
 
-def _exchange(host: str, port: int, path: str, payload: dict | None, deadline: float) -> tuple[int, str, str]:
-    connection = http.client.HTTPConnection(host, port, timeout=max(0.1, deadline - time.monotonic()))
-    try:
-        if payload is None:
-            connection.request("GET", path)
-        else:
-            connection.request("POST", path, json.dumps(payload), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        parts, size = [], 0
-        while size < MOST_BYTES:
-            if connection.sock is not None:  # gone once the server has announced the end
-                connection.sock.settimeout(max(0.01, deadline - time.monotonic()))
-            part = answer.read1(MOST_BYTES - size)
-            if not part:
-                break
-            parts.append(part)
-            size += len(part)
-        body = b"".join(parts).decode("utf-8", "replace")
-        headers = "".join(f"{name}: {value}\n" for name, value in answer.getheaders())
-        return answer.status, f"HTTP/1.1 {answer.status} {answer.reason}\n{headers}\n{body}", body
-    finally:
-        connection.close()
-
-
-def _curl_error(error: Exception, host: str, port: int, took_s: float) -> str:
-    """The line that curl prints for this failure."""
-    took = f"{took_s * 1000:.0f}"
-    if isinstance(error, ConnectionRefusedError):
-        return f"curl: (7) Failed to connect to {host} port {port} after {took} ms: Connection refused"
-    if isinstance(error, (TimeoutError, socket.timeout)):
-        return f"curl: (28) Operation timed out after {took} milliseconds with 0 bytes received"
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "curl: (52) Empty reply from server"
-    if isinstance(error, ConnectionResetError):
-        return "curl: (56) Recv failure: Connection reset by peer"
-    if isinstance(error, http.client.BadStatusLine):
-        return "curl: (1) Received HTTP/0.9 when not allowed"
-    return f"curl: (7) Failed to connect to {host} port {port} after {took} ms: {error}"
+def _by_curl(host: Host, command: list[str], limit_s: float) -> tuple[int | None, str, str]:
+    ran = host.run(command, limit_s + 2)
+    shown = ran.text.replace("\r\n", "\n")[: probe_script.MOST_BYTES]
+    status = re.match(r"HTTP/\S+ (\d+)", shown)
+    return int(status[1]) if status else None, shown or ran.errors, shown.partition("\n\n")[2] if status else ""
 
 
 def first_model(answer: Answer) -> str | None:
@@ -114,6 +105,6 @@ def first_model(answer: Answer) -> str | None:
         return None
 
 
-def generate(port: int, model: str) -> Answer:
+def generate(host: Host, port: int, model: str, limit_s: float = GENERATE_S) -> Answer:
     """Ask for one token: the only proof that the engine behind the port works."""
-    return request(port, "/v1/completions", {"model": model, "prompt": "hi", "max_tokens": 1}, GENERATE_S)
+    return request(host, port, "/v1/completions", {"model": model, "prompt": "hi", "max_tokens": 1}, limit_s)

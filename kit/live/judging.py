@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
 from kit.analyse.board import Board, Voices, board_of
 from kit.analyse.evidence import gather
 from kit.analyse.ledger import signs_of
 from kit.analyse.signs import scene_of
 from kit.analyse.verdict import Verdict, weigh
-from kit.capture.find import listener_of, tree_of
+from kit.capture.host import HostLost
 from kit.capture.manifest import utc_text
+from kit.capture.processes import listener_of, tree_of
 from kit.capture.recording import Recording
 from kit.clock import NS
 from kit.run import open_run
@@ -88,8 +89,8 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     """
     began = time.monotonic()
     if began - recording.began > window_s:
-        recording.manifest.update(judged_from=utc_text(time.time_ns() - int(window_s * NS)))
-    run = open_run(recording.folder, datetime.now().astimezone().isoformat())
+        recording.manifest.update(judged_from=utc_text(recording.manifest.now_ns() - int(window_s * NS)))
+    run = open_run(recording.folder, _now_there(recording))
     for capture in run.captures:
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
             capture.whole, capture.captured_ns = True, run.captured_ns
@@ -101,9 +102,18 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     return Judged(verdict, board, voices.signs, moves, time.monotonic() - began)
 
 
+def _now_there(recording: Recording) -> str:
+    """The present in the host's local time, with its zone."""
+    zone = timezone(timedelta(seconds=recording.manifest.data["utc_offset_s"]))
+    return datetime.fromtimestamp(recording.manifest.now_ns() / NS, zone).isoformat()
+
+
 def listens_itself(recording: Recording) -> bool:
     """Whether the launch itself listens on its port by now."""
     target = recording.target
     if target.pid is None or target.port is None:
         return False
-    return listener_of(target.port) in tree_of(target.pid)
+    try:
+        return listener_of(recording.host, target.port, target.pid) in tree_of(recording.host, target.pid)
+    except HostLost:
+        return False

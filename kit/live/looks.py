@@ -1,4 +1,4 @@
-"""Tests that can be run on a live launch of this machine, under the names that `kit/knowledge/captures.toml` gives them.
+"""Tests that can be run on a live launch, under the names that `kit/knowledge/captures.toml` gives them.
 
 Each looks, appends what it saw to the recording, and says whether there is anything new to judge. None changes the launch;
 those that slow it (py-spy, gdb, strace) run only where they were allowed. One that needs a second look is asked again.
@@ -6,15 +6,14 @@ those that slow it (py-spy, gdb, strace) run only where they were allowed. One t
 
 from __future__ import annotations
 
-import os
-import shutil
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 from kit.capture import probe, tools
-from kit.capture.find import listener_of, tree_of
+from kit.capture.host import HostLost
+from kit.capture.processes import descendants, listener_of, process_table, tree_of
 from kit.capture.recording import Recording
 
 SECOND_LOOK_S = 10.0
@@ -24,7 +23,6 @@ FOLDER_S = 5.0
 """Time limit for measuring folders: a cache on a network file system may hold a million files."""
 REQUEST_S = (5.0, 30.0)
 """Shortest and longest time that the one real request is given."""
-GDB_S = 15.0
 CONSENT = {"python_stacks": ("py-spy",), "native_stacks": ("gdb", "py-spy"), "system_calls": ("strace",)}
 """Programs that a test may use, one of which must be allowed."""
 FOLDERS = {
@@ -52,7 +50,7 @@ class Looks:
 
     def __init__(self, recording: Recording, allow=()):
         self.recording, self.allow = recording, frozenset(allow)
-        self.target, self.manifest = recording.target, recording.manifest
+        self.host, self.target, self.manifest = recording.host, recording.target, recording.manifest
         self.times: Counter[str] = Counter()
         self.last: dict[str, float] = {}
         self._twice: dict[str, Callable[[int], bool]] = {"metrics": self.metrics, "folder_sizes": self.folder_sizes}
@@ -81,44 +79,50 @@ class Looks:
         return self.times[name or ""] == 1 and (name in self._twice or name == "python_stacks")
 
     def run(self, name: str) -> bool:
-        """Run a test; False where it had nothing to look at."""
+        """Run a test; False where it had nothing to look at, or where the host was lost meanwhile."""
         number = self.times[name]
         self.times[name] += 1
         self.last[name] = time.monotonic()
         if name == "python_stacks":
             self.recording.dump_stacks(number)
             return True
-        return (self._twice.get(name) or self._once[name])(number)
+        try:
+            return (self._twice.get(name) or self._once[name])(number)
+        except HostLost:
+            return False
+
+    def _tree(self) -> list[int]:
+        return tree_of(self.host, self.target.pid)
 
     # what costs nothing to speak of
 
     def sockets(self, number: int) -> bool:
         """Listeners and connections of the launch, and who holds its port."""
-        pids = set(tree_of(self.target.pid)) if self.target.pid else set()
-        return self._tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(pids, self.target.port), self._number("ss"))
+        pids = set(self._tree())
+        return self._tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(self.host, pids, self.target.port), self._number("ss"))
 
     def process_table(self, number: int) -> bool:
         """States and command lines by ps."""
-        pids = tree_of(self.target.pid) if self.target.pid else []
+        pids = self._tree()
         command = tools.ps_command(pids)
-        return bool(pids) and self._tool("ps", command, lambda: tools.run_boxed(command, tools.SHORT_S), self._number("ps"))
+        return bool(pids) and self._tool("ps", command, lambda: self.host.run(command, tools.SHORT_S), self._number("ps"))
 
     def gpu_state(self, number: int) -> bool:
         """Use, memory and power of the GPUs."""
-        return tools.has_nvidia() and self._tool(
-            "nvidia_smi", ["nvidia-smi", "--query-gpu"], tools.nvidia_smi, self._number("nvidia_smi"), "csv"
+        return tools.has_nvidia(self.host) and self._tool(
+            "nvidia_smi", ["nvidia-smi", "--query-gpu"], lambda: tools.nvidia_smi(self.host), self._number("nvidia_smi"), "csv"
         )
 
     def kernel_log(self, number: int) -> bool:
         """The last lines of the kernel log."""
-        return self._tool("kernel", ["dmesg"], tools.dmesg_tail, None)
+        return self._tool("kernel", ["dmesg"], lambda: tools.dmesg_tail(self.host), None)
 
     def lock_files(self, number: int) -> bool:
         """File locks that processes of the launch hold or wait for."""
-        pids = set(map(str, tree_of(self.target.pid))) if self.target.pid else set()
+        pids = set(map(str, self._tree()))
 
         def own_locks() -> tools.Ran:
-            ran = tools.run_boxed(["lslocks", "-u", "-o", "COMMAND,PID,TYPE,SIZE,MODE,M,START,END,PATH,BLOCKER"], tools.SHORT_S)
+            ran = self.host.run(["lslocks", "-u", "-o", "COMMAND,PID,TYPE,SIZE,MODE,M,START,END,PATH,BLOCKER"], tools.SHORT_S)
             lines = ran.text.splitlines()
             kept = lines[:1] + [line for line in lines[1:] if pids & set(line.split()[1:2])]
             ran.text = "".join(line + "\n" for line in kept) if len(kept) > 1 else ""
@@ -129,7 +133,7 @@ class Looks:
     def metrics(self, number: int) -> bool:
         """Counters of the server, twice."""
         port = self.target.port
-        answer = probe.request(port, "/metrics") if port else None
+        answer = probe.request(self.host, port, "/metrics") if port and probe.can_ask(self.host) else None
         if answer is None or answer.status != 200:
             return False
         source = f"the kit's request to 127.0.0.1:{port}/metrics"
@@ -138,22 +142,23 @@ class Looks:
 
     def folder_sizes(self, number: int) -> bool:
         """Sizes of the folders that downloads and compilers write to, twice."""
-        folders = [folder for folder in self._folders() if folder.is_dir()]
+        tests = "\n".join(f"[ -d {shlex.quote(name)} ] && echo {shlex.quote(name)}" for name in self._folders())
+        folders = self.host.ask(tests)[1].decode("utf-8", "surrogateescape").splitlines()
         if not folders:
             return False
-        command = ["du", "-sk", *map(str, folders)]
-        return self._tool("du", command, lambda: tools.run_boxed(command, FOLDER_S), number)
+        command = ["du", "-sk", *folders]
+        return self._tool("du", command, lambda: self.host.run(command, FOLDER_S), number)
 
-    def _folders(self) -> list[Path]:
+    def _folders(self) -> list[str]:
         """Folders as the environment of the launch names them, else where they are by default."""
-        try:
-            words = Path(f"/proc/{self.target.pid}/environ").read_bytes().decode("utf-8", "replace").split("\0")
-        except OSError:
-            words = []
-        given = dict(word.split("=", 1) for word in words if "=" in word)
-        home, user = given.get("HOME", "~"), given.get("USER") or given.get("LOGNAME") or "root"
-        names = [given.get(name) or place.replace("~", home, 1).replace("{user}", user) for name, place in FOLDERS.items()]
-        return list(dict.fromkeys(Path(os.path.expanduser(name)) for name in names))
+        wanted = "|".join([*FOLDERS, "HOME", "USER", "LOGNAME"])  # these alone: the rest of an environment holds secrets
+        _, out = self.host.ask(
+            f"tr '\\000' '\\n' < /proc/{self.target.pid}/environ | grep -E '^({wanted})='; echo \"MINE=$HOME\""
+        )
+        given = dict(line.split("=", 1) for line in out.decode("utf-8", "surrogateescape").splitlines() if "=" in line)
+        home, user = given.get("HOME") or given["MINE"], given.get("USER") or given.get("LOGNAME") or "root"
+        names = [given.get(name) or place.replace("{user}", user) for name, place in FOLDERS.items()]
+        return list(dict.fromkeys(home + name[1:] if name.startswith("~/") else name for name in names))
 
     # the one real request
 
@@ -162,62 +167,60 @@ class Looks:
         port, pid = self.target.port, self.target.pid
         if port is None or self.times["one_request"]:
             return False
-        owner = listener_of(port)
-        return owner is not None and pid is not None and owner in tree_of(pid) or "request" in self.allow
+        if not probe.can_ask(self.host):
+            return False
+        owner = listener_of(self.host, port, pid)
+        return owner is not None and owner in self._tree() or "request" in self.allow
 
     def health(self) -> bool:
         """Health and models; True where the server named a model."""
         port, number = self.target.port, self._number("curl")
-        answers = [probe.request(port, "/health"), probe.request(port, "/v1/models")]
-        self._save_answers(answers, number)
+        answers = [probe.request(self.host, port, "/health"), probe.request(self.host, port, "/v1/models")]
+        self.recording.looker.save_answers(answers, number)
         return probe.first_model(answers[-1]) is not None
 
     def one_request(self, number: int, limit_s: float = REQUEST_S[1]) -> bool:
         """One token, where the server names a model; else the request is kept for later."""
         port = self.target.port
-        models = probe.request(port, "/v1/models")
+        models = probe.request(self.host, port, "/v1/models")
         model = probe.first_model(models)
         if model is None:
             self.times["one_request"] -= 1
-            self._save_answers([models], self._number("curl"))
+            self.recording.looker.save_answers([models], self._number("curl"))
             return True
         limit = min(max(limit_s, REQUEST_S[0]), REQUEST_S[1])
         payload = {"model": model, "prompt": "hi", "max_tokens": 1}
-        health = probe.request(port, "/health")
-        self._save_answers([models, health, probe.request(port, "/v1/completions", payload, limit)], self._number("curl"))
+        health = probe.request(self.host, port, "/health")
+        self.recording.looker.save_answers(
+            [models, health, probe.request(self.host, port, "/v1/completions", payload, limit)], self._number("curl")
+        )
         return True
-
-    def _save_answers(self, answers: list[probe.Answer], number: int) -> None:
-        source = f"requests of the kit to 127.0.0.1:{self.target.port}, written as curl prints them"
-        text = "".join(answer.text for answer in answers)
-        self.manifest.save(f"curl.t{number}.txt", "curl", source, text, moment=number)
 
     # what slows the launch
 
     def native_stacks(self, number: int) -> bool:
         """C frames of the process that holds most threads: by py-spy, else by gdb."""
-        pids = tree_of(self.target.pid) if self.target.pid else []
+        table = process_table(self.host) if self.target.pid is not None else {}
+        pids = descendants(table, self.target.pid)
         if not pids:
             return False
-        pid = max(pids, key=lambda one: len(os.listdir(f"/proc/{one}/task")) if os.path.isdir(f"/proc/{one}/task") else 0)
-        program = tools.find_py_spy() if "py-spy" in self.allow else None
-        if program:
-            command, kind = [program, "dump", "--native", "--pid", str(pid)], "pyspy"
+        pid = max(pids, key=lambda one: table[one].threads)
+        if "py-spy" in self.allow and self.host.has("py-spy"):
+            command, kind = [self.host.abilities.programs["py-spy"], "dump", "--native", "--pid", str(pid)], "pyspy"
         else:
-            command, kind = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"], "gdb"
-        return self._tool(kind, command, lambda: tools.run_boxed(command, GDB_S), 9)
+            command, kind = tools.gdb_command(pid), "gdb"
+        return self._tool(kind, command, lambda: self.host.run(command, tools.GDB_S), 9)
 
     def system_calls(self, number: int) -> bool:
         """A short strace of all processes."""
         self.recording.start_strace(STRACE_S)
-        if self.recording.strace is not None:
-            self.recording.end_strace(STRACE_S)
+        self.recording.end_strace(STRACE_S)
         return True
 
     # helpers
 
     def _tool(self, kind: str, command: list[str], run, moment: int | None, ending: str = "txt") -> bool:
-        if shutil.which(command[0]) is None:
+        if not self.host.has(command[0].rsplit("/", 1)[-1]):
             return False
         before = len(self.manifest.data["captures"])
         self.recording.run_tool(kind, command, run, moment, ending)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -12,10 +11,12 @@ from kit.analyse.evidence import gather
 from kit.analyse.hypotheses import captures
 from kit.analyse.ledger import entry, signs_of
 from kit.analyse.verdict import Verdict, weigh
-from kit.capture.find import Target, find_target, writer_of
-from kit.capture.host import Host, LocalHost
+from kit.capture.find import Target, find_target, look_up
+from kit.capture.host import Host
 from kit.capture.manifest import make_folder, utc_text
+from kit.capture.processes import process_table, writer_of
 from kit.capture.recording import Options, Recording
+from kit.capture.targets import open_host
 from kit.errors import EvidenceError, UsageError
 from kit.live.judging import PAUSE_S, judge_so_far, listens_itself
 from kit.live.looks import CONSENT, Looks
@@ -72,7 +73,7 @@ def triage(
     Parameters
     ----------
     target : str
-        Where it runs: `local`, this machine (Linux).
+        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`.
     pid, log, port : int, path, int, optional
         The launched process, its log, its port; one of them suffices, the others are found where they can be.
     out : str or path, optional
@@ -101,16 +102,10 @@ def triage(
 
     Examples
     --------
-    >>> triage("ssh://host")  # doctest: +ELLIPSIS
+    >>> triage(pid=1, allow=["rm"])
     Traceback (most recent call last):
-    kit.errors.UsageError: cannot look at ssh://host: this version looks at this machine only. Record there ...
+    kit.errors.UsageError: rm cannot be allowed: no test uses it. Choose from: --allow gdb,py-spy,request,strace
     """
-    if target != "local":
-        raise UsageError(
-            f"cannot look at {target}",
-            "this version looks at this machine only",
-            "record there and judge here: kit collect …, kit verdict RUN",
-        )
     if unknown := sorted(set(allow) - ALLOWED):
         raise UsageError(
             f"{', '.join(unknown)} cannot be allowed",
@@ -120,27 +115,27 @@ def triage(
     if not 5 <= limit_s <= 3600:
         raise UsageError(f"a time limit of {limit_s:g} s makes no sense", "it must be 5 s to an hour", "for example: --for 60s")
     began = time.monotonic()
-    launch, ended = _target(pid, Path(log).absolute() if log is not None else None, port)
-    for said in launch.said:
-        progress(said)
-    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, LocalHost() as host:
+    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, open_host(target) as host:
+        launch, ended = _target(host, pid, str(log) if log is not None else None, port)
+        for said in launch.said:
+            progress(said)
         folder = Path(out) if out is not None else Path(scratch) / "triage"
         make_folder(folder)
         return _Triage(host, folder, launch, ended, limit_s, sure, allow, progress, began).run()
 
 
-def _target(pid: int | None, log: Path | None, port: int | None) -> tuple[Target, bool]:
+def _target(host: Host, pid: int | None, log: str | None, port: int | None) -> tuple[Target, bool]:
     """The launch, and whether its process has ended already: then its log is what is left of it."""
-    gone = pid is not None and not os.path.isdir(f"/proc/{pid}")
-    if not gone:
-        return find_target(pid, log, port), False
-    if log is None or not log.exists():
+    if pid is None or pid in process_table(host):
+        return find_target(host, pid, log, port), False
+    path, exists = look_up(host, log) if log is not None else (None, False)
+    if not exists:
         raise EvidenceError(
             f"process {pid} is not there",
             "it has ended, or the number is of another host or container",
             "name its log, which may say why: --log FILE",
         )
-    return Target(None, port, log, [f"process {pid} has ended: its log is judged"]), writer_of(log) is None
+    return Target(None, port, path, [f"process {pid} has ended: its log is judged"]), writer_of(host, path) is None
 
 
 class _Triage:
@@ -245,7 +240,7 @@ class _Triage:
     def _launch_is_over(self) -> None:
         self.ended_at = time.monotonic()
         manifest = self.recording.manifest
-        manifest.update(launch={**manifest.data["launch"], "ended_at": utc_text(time.time_ns())})
+        manifest.update(launch={**manifest.data["launch"], "ended_at": utc_text(manifest.now_ns())})
         manifest.lacks("samples of the processes", "the launch had ended before", "look at the next launch while it runs")
 
     # judging

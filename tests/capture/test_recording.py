@@ -21,7 +21,8 @@ import pytest
 from kit.capture import sampler_program, tools
 from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect
-from kit.capture.find import tree_of
+from kit.capture.host import LocalHost
+from kit.capture.processes import tree_of
 from kit.errors import EvidenceError, UsageError
 from kit.run import open_run
 
@@ -272,6 +273,8 @@ def test_py_spy_on_request(tmp_path):
 def test_without_strace_and_py_spy_the_rest_is_recorded(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python3").symlink_to(sys.executable)
+    for name in ("cat", "getconf", "grep", "head", "ls", "readlink", "sleep", "tr"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
     with launched(tmp_path) as (process, log, port):
         monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -329,7 +332,8 @@ def test_killed_collector_leaves_a_run_that_opens_and_nothing_running(tmp_path):
     with launched(tmp_path) as (process, log, _):
         recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "30s", "--interval", "0.2")
         wait_for(lambda: sampled(tmp_path))
-        sampler = tree_of(recording.pid)[-1]
+        with LocalHost() as host:
+            sampler = tree_of(host, recording.pid)[-1]
         recording.kill()
         recording.communicate()
         wait_for(lambda: not Path(f"/proc/{sampler}").exists())
