@@ -53,9 +53,6 @@ class Logs:
                     "add what its reader kept: docker logs, journalctl -u, kubectl logs, the terminal's scroll-back",
                 )
 
-    def _open(self, opened: str, path: str, name: str, pid: int | None, note: str | None) -> LogFollower:
-        return LogFollower(self.manifest, opened, path, name, pid, note)
-
     def _follow(self, opened: str, path: str, name: str, pid: int | None) -> bool:
         """Follow a file; False where it cannot be read or is followed already."""
         note = f"followed through descriptor {opened.rsplit('/', 1)[-1]} of process {pid}" if pid is not None else None
@@ -66,7 +63,7 @@ class Logs:
                 identity = file.stat().identity
             if identity in self._seen:
                 return False
-            follower = self._open(opened, path, name, pid, note)
+            follower = LogFollower(self.manifest, self.host, opened, path, name, pid, note)
         except OSError as error:
             self.manifest.lacks(f"the log {path}", f"it cannot be read: {error.strerror}", f"look at it: ls -l {path}")
             return False
@@ -80,22 +77,4 @@ class Logs:
     def end(self) -> None:
         """Take the last lines."""
         for follower in self.followers:
-            had_path = follower.raw.entry["at_path"]
             follower.finish()
-            left_path = had_path and not follower.raw.entry["at_path"] or follower.moved
-            if left_path and not self.manifest.full.is_set():
-                self._copy_of_path(follower.path)
-
-    def _copy_of_path(self, path: str) -> None:
-        """What people read at the path of a log that was deleted or rotated away."""
-        name = f"{PurePosixPath(path).name}.path.log"
-        note = "the file that stands at this path at the end of the recording; the file that was followed had this path before"
-        try:
-            copy = self._open(path, path, name, None, note)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self.manifest.lacks(f"the new file at {path}", f"it cannot be read: {error.strerror}", f"look at it: ls -l {path}")
-            return
-        copy.start()
-        copy.finish()
