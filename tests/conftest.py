@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from kit.doctor import find_program
+from tests.sshd import Sshd
 
 ROOT = Path(__file__).resolve().parent.parent
 LET_GO_S = 3.0
@@ -42,6 +43,28 @@ def _demand(name: str) -> str:
 def tool() -> Callable[[str], str]:
     """`tool("strace")` gives the program's path, skips the test without it, fails it in CI."""
     return _demand
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A private sshd on the loopback that all tests share: `open_host(sshd.target, **sshd.options())`."""
+    server = Sshd(_demand("sshd"), tmp_path_factory.mktemp("sshd") / "server").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def make_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
+    """`make_sshd(options="Banner /etc/issue")` starts a private sshd with options of its own (`tests.sshd.Sshd`)."""
+    servers: list[Sshd] = []
+
+    def make(**about: object) -> Sshd:
+        servers.append(Sshd(_demand("sshd"), tmp_path / f"sshd{len(servers)}", **about))
+        return servers[-1].start()
+
+    yield make
+    for server in servers:
+        server.stop()
 
 
 @pytest.fixture(scope="session")

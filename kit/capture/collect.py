@@ -64,9 +64,9 @@ def collect(
 
     Examples
     --------
-    >>> collect("ssh://host", out="run")  # doctest: +ELLIPSIS
+    >>> collect("gpu7", out="run")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    kit.errors.UsageError: cannot collect from ssh://host: this version records on this machine only. Copy the files ...
+    kit.errors.UsageError: no target 'gpu7': a target is this machine or a host over SSH. Write local or ...
     """
     options = Options(duration_s, interval_s, strace_s, py_spy=py_spy, probe_generate=probe_generate)
     with open_host(target) as host:

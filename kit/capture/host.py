@@ -153,7 +153,11 @@ class HostFile(ABC):
 
     @abstractmethod
     def read(self, offset: int, most: int) -> bytes:
-        """At most so many bytes from there; b"" at the end."""
+        """Some bytes from there, at most so many, for small requests; b"" at the end."""
+
+    @abstractmethod
+    def stream(self, offset: int, most: int) -> Iterator[bytes]:
+        """All bytes from there to the end, at most so many, in pieces, as fast as the connection can; HostLost where it ends."""
 
     def stream(self, offset: int, most: int) -> Iterator[bytes]:
         """The same in pieces, for much at once: without a way there and back for each piece where the host is far."""
@@ -492,6 +496,11 @@ class LocalFile(HostFile):
 
     def read(self, offset: int, most: int) -> bytes:
         return os.pread(self._file.fileno(), most, offset)
+
+    def stream(self, offset: int, most: int) -> Iterator[bytes]:
+        while most > 0 and (piece := self.read(offset, min(most, 1 << 20))):
+            yield piece
+            offset, most = offset + len(piece), most - len(piece)
 
     def close(self) -> None:
         self._file.close()

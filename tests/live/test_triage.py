@@ -175,7 +175,7 @@ def test_command_line_gives_one_object(tmp_path: Path, capsys: pytest.CaptureFix
     ("arguments", "error"),
     [
         ({}, UsageError),
-        ({"target": "ssh://host", "pid": 1}, UsageError),
+        ({"target": "host", "pid": 1}, UsageError),
         ({"pid": 1, "allow": ["rm"]}, UsageError),
         ({"pid": 1, "limit_s": 0.5}, UsageError),
         ({"pid": 2**30}, EvidenceError),
