@@ -13,8 +13,7 @@ from kit.capture.targets import open_host
 
 
 def collect(
-    target: str = "local",
-    *,
+    *targets: str,
     out: str | Path,
     pid: int | None = None,
     log: str | Path | None = None,
@@ -22,8 +21,14 @@ def collect(
     duration_s: float = 30.0,
     interval_s: float = 1.0,
     strace_s: float | None = None,
+    strace_pid: int | None = None,
     py_spy: bool = False,
+    gdb: bool = False,
+    smaps_rollup: bool = False,
     probe_generate: bool = False,
+    transport: str = "paramiko",
+    accept_new: bool = False,
+    sudo: bool = False,
     progress: Callable[[str], None] = print,
     until: Callable[[], bool] | None = None,
 ) -> Path:
@@ -31,20 +36,31 @@ def collect(
 
     Parameters
     ----------
-    target : str
-        Where it runs: `local`, this machine (Linux).
+    *targets : str
+        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`; this machine where none is named. Of several
+        hosts each is recorded into a folder of its own; together they open as one run.
     out : str or path
         Folder to make.
     pid, log, port : int, path, int, optional
-        The launched process, its log, its port; one of them suffices, the others are found where they can be.
+        The launched process, its log, its port on that host; one of them suffices, the others are found where they can be.
     duration_s, interval_s : float
         How long to record, and the time between samples, in seconds.
     strace_s : float, optional
         Trace system calls for so many seconds: slows the launch while it lasts. Off by default.
-    py_spy : bool
-        Dump Python stacks at the beginning and at the end. Off by default.
+    strace_pid : int, optional
+        Trace this process only.
+    py_spy, gdb : bool
+        Dump Python stacks, C stacks at the beginning and at the end. Off by default.
+    smaps_rollup : bool
+        Read whose the memory is at the beginning. Off by default, for it takes long where memory is large.
     probe_generate : bool
         Ask the server for one token at the end. Off by default.
+    transport : str
+        `paramiko`, or `openssh` for what only the `ssh` program does.
+    accept_new : bool
+        Take the key of a host that is not known yet; its fingerprint is shown.
+    sudo : bool
+        Run everything there as root.
     progress : callable
         Is told in sentences what goes on.
     until : callable, optional
@@ -53,23 +69,23 @@ def collect(
     Returns
     -------
     pathlib.Path
-        The run; `kit.open_run` opens it.
+        The run; `kit.open_run` opens it. What could not be recorded stands in its manifest under `missing`.
 
     Raises
     ------
     UsageError
-        Where the target is another, or nothing names the launch.
+        Where the target cannot be read, nothing names the launch, or a number makes no sense.
     EvidenceError
-        Where there is no such process, or the folder cannot be made.
+        Where the host cannot be reached, there is no such process, or the folder cannot be made.
 
     Examples
     --------
-    >>> collect("gpu7", out="run")  # doctest: +ELLIPSIS
+    >>> collect("local", out="run")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    kit.errors.UsageError: no target 'gpu7': a target is this machine or a host over SSH. Write local or ...
+    kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: kit collect local ...
     """
-    options = Options(duration_s, interval_s, strace_s, py_spy=py_spy, probe_generate=probe_generate)
-    with open_host(target) as host:
+    options = Options(duration_s, interval_s, strace_s, strace_pid, py_spy, gdb, smaps_rollup, probe_generate)
+    with open_host(targets[0] if targets else "local", transport=transport, accept_new=accept_new, sudo=sudo) as host:
         launch = find_target(host, pid, str(log) if log is not None else None, port)
         for said in [*launch.said, *_prices(options, launch.pid is not None)]:
             progress(said)
@@ -83,4 +99,4 @@ def _prices(options: Options, sampled: bool) -> list[str]:
     prices = [tools.SAMPLER_PRICE] if sampled else []
     if options.strace_s:
         prices.append(f"{tools.STRACE_PRICE}; for {options.strace_s:g} s")
-    return prices + [tools.PYSPY_PRICE] * options.py_spy
+    return prices + [tools.PYSPY_PRICE] * options.py_spy + [tools.GDB_PRICE] * options.gdb

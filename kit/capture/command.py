@@ -38,18 +38,40 @@ def duration(text: str) -> float:
     return float(found.group(1)) * _UNITS_S[found.group(2)]
 
 
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add what names a host, and how it is reached."""
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="where the launch runs: local (this machine), ssh://[user@]host[:port]"
+    )
+    add_connection(parser)
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Add how a host is reached."""
+    parser.add_argument(
+        "--transport", choices=["paramiko", "openssh"], default="paramiko", help="openssh: by the ssh program, with all its means"
+    )
+    parser.add_argument("--accept-new", action="store_true", help="take the key of an unknown host, and show its fingerprint")
+    parser.add_argument("--sudo", action="store_true", help="run everything there as root, by sudo")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kit collect`."""
-    parser.add_argument("target", choices=["local"], help="where the launch runs: this machine")
+    add_target(parser)
+    parser.add_argument("--target", action="append", default=[], dest="more", metavar="TARGET", help="one more host")
     parser.add_argument("--pid", type=int, help="process that was launched; its children are recorded with it")
-    parser.add_argument("--log", type=Path, help="its log; without it, the file behind its standard output")
+    parser.add_argument("--log", help="its log on that host; without it, the file behind its standard output")
     parser.add_argument("--port", type=int, help="port of its server; without it, the one of its command line")
     parser.add_argument("--for", dest="duration", default="30s", metavar="TIME", help="how long to record (30s, 2m; default 30s)")
     parser.add_argument("--interval", default="1s", metavar="TIME", help="time between samples (default 1s)")
     parser.add_argument("--strace", metavar="TIME", help="trace system calls for so long; slows the launch while it lasts")
+    parser.add_argument("--strace-pid", type=int, metavar="PID", help="trace this process only")
     parser.add_argument("--py-spy", action="store_true", help="dump the Python stacks at the beginning and at the end")
+    parser.add_argument("--gdb", action="store_true", help="dump the C stacks at the beginning and at the end; stops the launch")
+    parser.add_argument("--smaps-rollup", action="store_true", help="read whose the memory is; slow where it is large")
     parser.add_argument("--probe-generate", action="store_true", help="ask the server for one token at the end")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="folder to make")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be run there, connect to nothing")
+    parser.add_argument("-o", "--out", type=Path, metavar="RUN", help="folder to make")
 
 
 def say(text: str) -> None:
@@ -70,19 +92,36 @@ def heed_signals() -> None:
 def main(args: argparse.Namespace) -> int:
     """Record, and return the exit code."""
     from kit.capture.collect import collect
+    from kit.capture.plan import as_text, plan
+    from kit.capture.recording import Options
 
+    wishes = {
+        "duration_s": duration(args.duration),
+        "interval_s": duration(args.interval),
+        "strace_s": duration(args.strace) if args.strace else None,
+        "strace_pid": args.strace_pid,
+        "py_spy": args.py_spy,
+        "gdb": args.gdb,
+        "smaps_rollup": args.smaps_rollup,
+        "probe_generate": args.probe_generate,
+    }
+    targets = [*args.targets, *args.more] or ["local"]
+    if args.dry_run:
+        print(f"on {', '.join(targets)}{' as root, by sudo' if args.sudo else ''}:\n{as_text(plan(Options(**wishes)))}")
+        return DONE
+    if args.out is None:
+        raise UsageError("no folder is named", "a recording needs one", "name it: kit collect … -o RUN")
     heed_signals()
     folder = collect(
-        args.target,
+        *targets,
         out=args.out,
         pid=args.pid,
         log=args.log,
         port=args.port,
-        duration_s=duration(args.duration),
-        interval_s=duration(args.interval),
-        strace_s=duration(args.strace) if args.strace else None,
-        py_spy=args.py_spy,
-        probe_generate=args.probe_generate,
+        **wishes,
+        transport=args.transport,
+        accept_new=args.accept_new,
+        sudo=args.sudo,
         progress=say,
     )
     print(f"recorded {folder}; look at it: kit verdict {folder}")

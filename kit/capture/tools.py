@@ -37,7 +37,7 @@ NVIDIA_QUERY = (
 )
 
 
-def ps_command(pids: Iterable[int]) -> list[str]:
+def ps_command(pids: Iterable[int | str]) -> list[str]:
     """The ps call for some processes."""
     return ["ps", "-ww", "-o", "pid,ppid,user,stat,pcpu,rss,vsz,nlwp,etime,time,wchan:32,args", "-p", ",".join(map(str, pids))]
 
@@ -69,7 +69,12 @@ def has_nvidia(host: Host) -> bool:
 
 def nvidia_smi(host: Host) -> Ran:
     """Utilisation, memory, power and clocks of each GPU."""
-    return host.run(["nvidia-smi", f"--query-gpu={NVIDIA_QUERY}", "--format=csv"], NVIDIA_SMI_S)
+    return host.run(nvidia_smi_command(), NVIDIA_SMI_S)
+
+
+def nvidia_smi_command() -> list[str]:
+    """The nvidia-smi call."""
+    return ["nvidia-smi", f"--query-gpu={NVIDIA_QUERY}", "--format=csv"]
 
 
 def python_pids(host: Host, pids: Iterable[int]) -> list[int]:
@@ -141,7 +146,7 @@ def py_spy_dumps(host: Host, pids: Iterable[int]) -> dict[int, Ran]:
     return found | (run_all(host, again, PY_SPY_S) if again else {})
 
 
-def gdb_command(pid: int) -> list[str]:
+def gdb_command(pid: int | str) -> list[str]:
     """The gdb call for the C frames of all threads of a process."""
     return ["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt"]
 
@@ -221,7 +226,7 @@ class Strace:
         return failure
 
 
-def strace_command(pids: Iterable[int], seconds: float) -> list[str]:
+def strace_command(pids: Iterable[int | str], seconds: float) -> list[str]:
     """The strace call. `-o` to a pipe gives the pid and time on each line and lets the text be scrubbed before it is written."""
     attach = [word for pid in pids for word in ("-p", str(pid))]
     return [
