@@ -15,6 +15,8 @@ TIME = (
     C("t_s", "float", "time since launch zero", "s"),
 )
 WHERE = (
+    C("host_name", "text", "host it was taken from, in a run with several; each after the first has 10,000,000 added to its "
+      "process and thread ids and 1,000 to its GPU numbers, so that no two hosts' are taken for one"),
     C("capture", "text", "raw file the row came from", nullable=False),
     C("line", "int", "line in that file, from 1"),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit import knowledge_paths, parse
+from kit import hosts, knowledge_paths, parse
 from kit.clock import NS, parse_time, show_time
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES, TABLES
@@ -66,6 +66,8 @@ class Capture:
         Number of the sample, process and node it is about.
     whole : bool
         False where the capture was cut.
+    host : str or None
+        Host it was taken from, in a run with several.
     deleted : bool
         True for a log that has no path any more: the process writes to it, and nobody can read it there.
     source, note, sha256 : str or None
@@ -85,6 +87,7 @@ class Capture:
     source: str | None = None
     note: str | None = None
     sha256: str | None = None
+    host: str | None = None
 
 
 class Run:
@@ -128,6 +131,7 @@ class Run:
         self.recorded = manifest is not None
         self.missing: list[dict] = list(self.manifest.get("missing") or [])
         self.reports: dict[str, Report] = {}
+        self._places = hosts.places(self.manifest)
         self.offset_s = int(self.manifest.get("utc_offset_s") or 0)
         self.offset_known = "utc_offset_s" in self.manifest
         self.captured_ns, self.captured_by = self._captured(captured_at)
@@ -146,7 +150,9 @@ class Run:
     def source(self, capture: Capture) -> Source:
         """What the parser of a capture is told."""
         captured = capture.captured_ns if self.recorded else self.captured_ns
-        return Source(capture.file, captured, self.offset_s, capture.moment, capture.pid, capture.node)
+        place = self._places.get(capture.host or "")
+        offset_s, node = (place.utc_offset_s, place.number) if place else (self.offset_s, capture.node)
+        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node)
 
     def scan(self, consumers: dict[str, Callable[[Row], None]]) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.
@@ -167,7 +173,7 @@ class Run:
     def _rows(self, capture: Capture, skim: bool = False) -> Iterator[tuple[str, Row]]:
         if capture.kind is None:
             return
-        source = self.source(capture)
+        source, place = self.source(capture), self._places.get(capture.host or "")
         skimmed = parse.skim_file(capture.path, source, self.knowledge) if skim and capture.kind == "log" else None
         report, rows = skimmed or parse.parse_file(capture.path, capture.kind, source, self.knowledge)
         self.reports[capture.file] = report
@@ -179,6 +185,8 @@ class Run:
                     row["time"] = capture.captured_ns
                 if "moment" in row and "moment" not in FRAMES[frame].by_name:
                     del row["moment"]
+                if place is not None:
+                    place.put(frame if frame in FRAMES else "log", row)
                 yield frame, row
         except OSError as error:
             report.odd(f"could not be read to its end: {error.strerror}", "")
@@ -227,6 +235,7 @@ class Run:
             return built if columns is None else built[columns]
         folder = store.cache_folder(self.path, self.recorded)
         settings = f"{self.captured_ns} {self.offset_s} {knowledge_paths.version(self.knowledge)}".rstrip()
+        settings += str(self._places) if self._places else ""
         key = store.cache_key([capture.path for capture in self.captures if capture.kind], settings)
         cached = store.load(folder, declared, key, columns)
         if cached is None:
@@ -373,7 +382,9 @@ def _manifest(path: Path) -> dict | None:
         manifest = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError):
         return None
-    return manifest if isinstance(manifest, dict) and manifest.get("format") == MANIFEST_FORMAT else None
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
+        return None
+    return hosts.join(path, manifest) if manifest.get("hosts") else manifest
 
 
 def _recorded(path: Path, manifest: dict) -> list[Capture]:
@@ -401,10 +412,14 @@ def _recorded(path: Path, manifest: dict) -> list[Capture]:
                 entry.get("source"),
                 entry.get("note"),
                 entry.get("sha256"),
+                entry.get("host"),
             )
         )
-    extra = [file for file in sorted((path / "raw").glob("**/*")) if file.is_file() and str(file.relative_to(path)) not in listed]
-    return captures + [_loose_capture(path, file) for file in extra]
+    for host in [entry["name"] for entry in manifest.get("hosts") or ()] or [None]:
+        files = sorted((path / (host or "") / "raw").glob("**/*"))
+        extra = [file for file in files if file.is_file() and str(file.relative_to(path)) not in listed]
+        captures += [replace(_loose_capture(path, file), host=host) for file in extra]
+    return captures
 
 
 def _loose(path: Path) -> list[Capture]:
