@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kit.capture import tools
 from kit.capture.find import find_target
+from kit.capture.host import Host
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
 from kit.capture.targets import open_host
@@ -85,13 +86,27 @@ def collect(
     kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: kit collect local ...
     """
     options = Options(duration_s, interval_s, strace_s, strace_pid, py_spy, gdb, smaps_rollup, probe_generate)
-    with open_host(targets[0] if targets else "local", transport=transport, accept_new=accept_new, sudo=sudo) as host:
-        launch = find_target(host, pid, str(log) if log is not None else None, port)
+    hosts = [open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) for target in targets or ("local",)]
+    return collect_from(hosts, Path(out), options, pid, str(log) if log is not None else None, port, progress, until)
+
+
+def collect_from(
+    hosts: Sequence[Host],
+    out: Path,
+    options: Options,
+    pid: int | None = None,
+    log: str | None = None,
+    port: int | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+    until: Callable[[], bool] | None = None,
+) -> Path:
+    """The same from hosts that are not yet connected; see `collect`."""
+    with hosts[0] as host:
+        launch = find_target(host, pid, log, port)
         for said in [*launch.said, *_prices(options, launch.pid is not None)]:
             progress(said)
-        folder = Path(out)
-        make_folder(folder)
-        return Recording(host, folder, launch, options, progress, until).record()
+        make_folder(out)
+        return Recording(host, out, launch, options, progress, until).record()
 
 
 def _prices(options: Options, sampled: bool) -> list[str]:

@@ -159,12 +159,6 @@ class HostFile(ABC):
     def stream(self, offset: int, most: int) -> Iterator[bytes]:
         """All bytes from there to the end, at most so many, in pieces, as fast as the connection can; HostLost where it ends."""
 
-    def stream(self, offset: int, most: int) -> Iterator[bytes]:
-        """The same in pieces, for much at once: without a way there and back for each piece where the host is far."""
-        while most > 0 and (piece := self.read(offset, min(most, 1 << 20))):
-            yield piece
-            offset, most = offset + len(piece), most - len(piece)
-
     @abstractmethod
     def close(self) -> None: ...
 

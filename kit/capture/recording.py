@@ -19,7 +19,7 @@ from kit.capture.host import Host, HostLost, Ran
 from kit.capture.logs import Logs
 from kit.capture.looker import Looker
 from kit.capture.manifest import Manifest, utc_text
-from kit.capture.sampling import SamplerProcess
+from kit.capture.sampling import Sampling
 from kit.errors import UsageError
 
 WAIT_S = 0.2
@@ -120,7 +120,7 @@ class Recording:
         self.logs = Logs(host, self.manifest, target)
         self.looker = Looker(host, self.manifest, target, options.probe_generate)
         self.costly = Costly(host, self.manifest, target.pid, progress)
-        self.sampler: SamplerProcess | None = None
+        self.sampler: Sampling | None = None
         self.began = time.monotonic()
         self._lost_ns: int | None = None
 
@@ -161,7 +161,7 @@ class Recording:
             "samples": int(self.duration_s / self.interval_s + 1e-9) + 1,
             "exclude": [os.getpid()] if self.host.name == "local" else [],
         }
-        self.sampler = SamplerProcess(self.manifest, parameters)
+        self.sampler = Sampling(self.manifest, parameters, self.host)
 
     def _wait(self) -> None:
         """Until the time is over, the launch is gone, the disk is full or somebody says so."""
@@ -199,7 +199,7 @@ class Recording:
         self.logs.end()
         self.manifest.finish(ended_ns)
 
-    def launch_ended(self, sampler: SamplerProcess) -> None:
+    def launch_ended(self, sampler: Sampling) -> None:
         """Enter the end of the launched process."""
         status = sampler.exit_status
         ended = {"ended_at": utc_text(sampler.root_gone_ns), "exit_code": None, "exit_signal": None}

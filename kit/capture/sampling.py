@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 import threading
 import time
 
 from kit.capture import sampler_program
+from kit.capture.host import Host, HostLost
 from kit.capture.manifest import Manifest
 
 LATE = 2.5
 """A gap is noted where samples lie further apart than this many intervals."""
 
 
-class SamplerProcess:
+class Sampling:
     """Feeds the sampler to an interpreter, writes its lines to `raw/sampler.jsonl` as they come, and watches them.
 
     Attributes
@@ -30,53 +30,43 @@ class SamplerProcess:
         Files of /proc that the sampler was refused.
     """
 
-    def __init__(self, manifest: Manifest, parameters: dict, interpreter: str = sys.executable):
+    def __init__(self, manifest: Manifest, parameters: dict, host: Host):
         self._manifest, self._parameters = manifest, parameters
         self.ended, self.root_gone_ns, self.exit_status, self.denied = threading.Event(), None, None, []
+        self.lost = False
         self._last: tuple[int, int] | None = None
-        self._complete = self._stopped = False
+        self._complete = False
         self._raw = manifest.open(
             "sampler.jsonl", "sampler", f"sampler, every {parameters['interval_s']:g} s", pid=parameters["roots"][0]
         )
-        self._process = subprocess.Popen(
-            [interpreter, "-S", "-I", "-", json.dumps(parameters)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._errors: list[bytes] = []
-        self._threads = [
-            threading.Thread(target=self._feed, daemon=True),
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=lambda: self._errors.extend(self._process.stderr), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        given = f"import os\nos.environ['STALLKIT_SAMPLER'] = {json.dumps(parameters)!r}\n"
+        self._stream = host.start_python(given + sampler_program())
+        self._thread = threading.Thread(target=self._read, daemon=True, name="sampler")
+        self._thread.start()
 
     @property
     def root_gone(self) -> bool:
         """The launched process is gone."""
         return self.root_gone_ns is not None
 
-    def _feed(self) -> None:
-        try:
-            with self._process.stdin as stdin:
-                stdin.write(sampler_program().encode())
-        except BrokenPipeError:
-            pass
-
     def _read(self) -> None:
-        for line in self._process.stdout:
-            if not self._raw.write(line):
-                break
-            if (
-                line.startswith((b'{"k":"sample"', b'{"k":"gone"', b'{"k":"end"'))
-                or b'"denied":' in line
-                or b'"state":"Z"' in line
-            ):
-                self._watch(json.loads(line))
+        pending = b""
+        try:
+            while piece := self._stream.read(3 * self._parameters["interval_s"] + 10):
+                *lines, pending = (pending + piece).split(b"\n")
+                for line in lines:
+                    self._take(line + b"\n")
+        except (HostLost, OSError, ValueError):
+            self.lost = not self._complete
+        self._raw.write(pending)
         self.ended.set()
+
+    def _take(self, line: bytes) -> None:
+        self._raw.write(line)
+        if (
+            line.startswith((b'{"k":"sample"', b'{"k":"gone"', b'{"k":"end"')) or b'"denied":' in line or b'"state":"Z"' in line
+        ):
+            self._watch(json.loads(line))
 
     def _watch(self, entry: dict) -> None:
         if entry["k"] == "sample":
@@ -100,25 +90,16 @@ class SamplerProcess:
 
     def finish(self) -> None:
         """Ask it to end, take its last lines, end the capture."""
-        self._stopped = self._process.poll() is None
-        if self._stopped:
-            self._process.terminate()
-        try:
-            self._process.wait(3)
-        except subprocess.TimeoutExpired:
-            pass
+        if hasattr(self._stream, "signal"):
+            self._stream.signal(signal.SIGTERM)
+        self._thread.join(3)
+        message = self._stream.errors.strip().split("\n")[-1]
         self.kill()
-        for thread in self._threads:
-            thread.join(3)
+        self._thread.join(3)
         if not self._complete and not self._manifest.full.is_set():
-            message = b"".join(self._errors).decode("utf-8", "replace").strip().split("\n")[-1]
             self._manifest.lacks("the last samples", message or "the sampler did not end by itself", "record again")
-        for stream in (self._process.stdout, self._process.stderr):
-            stream.close()
         self._raw.close(whole=self._complete)
 
     def kill(self) -> None:
         """End it at once, where it still runs."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(3)
+        self._stream.stop()
