@@ -82,6 +82,7 @@ _ALL = (
         C("wchan", "text", "kernel function it sleeps in"),
         C("tracer_pid", "int", "pid that traces it, 0 for none"),
         C("cgroup", "text", "control group path"),
+        C("container_pid", "int", "its pid inside its container, where it has one of its own (innermost NSpid)"),
         C("tool", "text", "status, stat, ps, top, pgrep, sampler"),
     ),
     _frame(
@@ -259,7 +260,7 @@ _ALL = (
     ),
     _frame(
         "counters", "Named numbers: cgroup files, memory.events, Prometheus metrics, pressure, ray resources.",
-        C("source", "text", "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu", nullable=False),
+        C("source", "text", "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process", nullable=False),
         C("name", "text", "name as printed", nullable=False),
         C("labels", "text", "labels as printed"),
         C("value", "float", "value"),
@@ -296,6 +297,13 @@ _ALL = (
         C("pid", "int", "process that the line is about (environ)"),
         C("key", "text", "what the line is about"),
         C("value", "text", "the line", nullable=False),
+        moment=False,
+    ),
+    _frame(
+        "gaps", "Stretches of time without samples, as the manifest notes them: a row a gap, never silence.",
+        C("end", "time", "end of the gap", nullable=False),
+        C("duration_s", "float", "how long", "s"),
+        C("why", "text", "why", nullable=False),
         moment=False,
     ),
     _frame(

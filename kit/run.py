@@ -169,6 +169,19 @@ class Run:
                 consume = consumers.get(frame)
                 if consume is not None:
                     consume(row)
+        if "gaps" in consumers:
+            for row in self._gaps():
+                consumers["gaps"](row)
+
+    def _gaps(self) -> Iterator[Row]:
+        """Stretches without samples, as the manifest notes them."""
+        for gap in self.manifest.get("gaps") or ():
+            begin, end = (parse_time(gap[key])[0] for key in ("from", "to"))
+            row = {"time": begin, "end": end, "duration_s": (end - begin) / NS, "why": gap["why"], "capture": "run.json"}
+            if gap.get("host") in self._places:
+                row["capture"] = f"{gap['host']}/run.json"
+                self._places[gap["host"]].put("gaps", row)
+            yield row
 
     def _rows(self, capture: Capture, skim: bool = False) -> Iterator[tuple[str, Row]]:
         if capture.kind is None:
@@ -230,7 +243,7 @@ class Run:
 
         declared = _known(name)
         size = sum(capture.path.stat().st_size for capture in self.captures if capture.kind)
-        if size < store.CACHE_FROM_BYTES:
+        if size < store.CACHE_FROM_BYTES or name == "gaps":
             built = declared.build(self._timed(name))
             return built if columns is None else built[columns]
         folder = store.cache_folder(self.path, self.recorded)
@@ -249,12 +262,11 @@ class Run:
     def _timed(self, name: str) -> Iterator[Row]:
         zero = self.launch_zero_ns
         timed = "t_s" in FRAMES[name].by_name
-        for capture in self.captures:
-            for frame, row in self._rows(capture):
-                if frame == name:
-                    if timed and zero is not None and row.get("time") is not None:
-                        row["t_s"] = (row["time"] - zero) / NS
-                    yield row
+        found = (row for capture in self.captures for frame, row in self._rows(capture) if frame == name)
+        for row in self._gaps() if name == "gaps" else found:
+            if timed and zero is not None and row.get("time") is not None:
+                row["t_s"] = (row["time"] - zero) / NS
+            yield row
 
     @property
     def judged_from_ns(self) -> int | None:

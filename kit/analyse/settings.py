@@ -9,7 +9,7 @@ from typing import Any
 
 from kit.analyse.evidence import Evidence
 from kit.analyse.options import Launch, canonical, command_line, exported, printed_arguments, unlikely
-from kit.parse.sampler import NOT_RECORDED
+from kit.parse.sampler_rows import NOT_RECORDED
 from kit.redact import scrub_text, secret_name
 
 COMMAND, PRINTED, ENVIRONMENT, VERSIONS = "command line", "printed arguments", "environment", "versions"

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
+
+SAMPLER_MODULES = ("reading", "tree", "threads", "process", "machine", "files", "programs", "script")
+"""Modules of kit/capture/sampler in the order in which they need one another."""
+_OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import [^(\n]+\n", re.MULTILINE)
 
 
-def sampler_program() -> str:
-    """Text of the sampler as it is sent to an interpreter's standard input: the scrubbing functions, then the script.
+def sampler_program(parameters: dict[str, Any] | None = None) -> str:
+    """Text of the sampler as it is sent to an interpreter's standard input: the scrubbing functions, then its modules.
+
+    Parameters
+    ----------
+    parameters : dict, optional
+        As kit/capture/sampler/script.py explains them; without them it takes its first argument.
 
     Examples
     --------
-    >>> "def scrub_argv" in sampler_program() and sampler_program().rstrip().endswith("main()")
+    >>> text = sampler_program({"roots": [7]})
+    >>> "def scrub_argv" in text and "from kit" not in text and text.rstrip().endswith("main()")
     True
     """
     here = Path(__file__).resolve().parent
-    return (
-        (here.parent / "redact.py").read_text(encoding="utf-8")
-        + "\n\n"
-        + (here / "sampler_script.py").read_text(encoding="utf-8")
-    )
+    paths = [here.parent / "redact.py", *(here / "sampler" / f"{name}.py" for name in SAMPLER_MODULES)]
+    texts = [f"PARAMETERS = {json.dumps(parameters)!r}"] if parameters is not None else []
+    texts += [_OWN_IMPORT.sub("", path.read_text(encoding="utf-8")) for path in paths]
+    return "\n\n".join(texts)

@@ -1,8 +1,8 @@
-"""The sampler's JSON lines (kit/capture/sampler_script.py): processes, threads, descriptors, sockets and host, once an interval.
+"""The sampler's JSON lines (kit/capture/sampler/script.py): processes, threads, descriptors, sockets and host, once an interval.
 
-Threads that did not change since the sample before are not printed again; they are carried forward here, so that every
-sample has a row for each thread. A sample whose `done` line is missing was cut: its processes are given, its threads are
-not, for they may be stale.
+What did not change since the sample before is not printed again; it is carried forward here, so that every sample has a row
+for each process and thread. A sample whose `done` line is missing was cut: the lines that came are given, its threads are
+not, for they may be stale, and nothing is carried over it. A file may hold several heads: a sampler was started anew.
 """
 
 from __future__ import annotations
@@ -11,18 +11,29 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from kit.parse import sampler_rows
 from kit.parse.base import Format, Report, Source
-from kit.parse.procfs import MEMINFO
 from kit.parse.syscall_names import syscall_name
 from kit.schema import Row
 
+Line = dict[str, Any]
+
+ALONE: dict[str, Callable[[Line, Row], Iterator[tuple[str, Row]]]] = {
+    "sockets": sampler_rows.sockets,
+    "counters": sampler_rows.counters,
+    "env": sampler_rows.environment,
+    "limits": sampler_rows.limits,
+    "locks": sampler_rows.locks,
+    "sizes": sampler_rows.sizes,
+    "disks": sampler_rows.disks,
+    "hung": sampler_rows.hung,
+    "left_out": sampler_rows.left_out,
+}
+"""Lines that stand for themselves."""
 HEAD_MARK = '"format":"stallkit-sampler"'
 STATES = frozenset("RSDTtZXxIKWP")
-MEMORY_NAMES = MEMINFO | {"AnonPages": "anon", "Dirty": "dirty", "Writeback": "writeback"}
-LOAD_NAMES = ("load1", "load5", "load15", "running", "tasks")
-NOT_RECORDED = "[not recorded]"
-
-Line = dict[str, Any]
+CARRIED_FROM = 2
+"""Version of the lines in which processes and the host name only what changed."""
 
 
 class _Reader:
@@ -40,6 +51,9 @@ class _Reader:
         self.started: set[int] = set()
         self.refused: set[tuple[int, str]] = set()
         self.open = False
+        self.version = 1
+        self.last: dict[int | None, Line] = {}
+        self.links: dict[int, list] = {}
         self.kinds: dict[str, Callable[[Line, int], Iterator[tuple[str, Row]]]] = {
             "head": self.head,
             "sample": self.sample,
@@ -47,18 +61,21 @@ class _Reader:
             "threads": self.thread_rows,
             "fds": self.descriptors,
             "gone": self.gone,
-            "sockets": self.sockets,
             "host": self.host,
-            "env": self.environment,
+            "tool": self.program,
+            "stack": self.stack,
             "done": self.done,
             "end": self.end,
         }
+        for kind, rows in ALONE.items():
+            self.kinds[kind] = lambda entry, line, rows=rows: rows(entry, self.base(line))
 
     def base(self, line: int) -> Row:
         return {"time": self.time, "moment": self.moment, "line": line}
 
     def head(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        self.hz = int(entry.get("hz") or 100)
+        self.forget_all()
+        self.hz, self.version = int(entry.get("hz") or 100), int(entry.get("version") or 1)
         self.machine = entry.get("machine") or "x86_64"
         self.roots = set(entry.get("roots") or ())
         self.report.facts.update({key: entry.get(key) for key in ("interval_s", "samples", "roots", "uid", "cpus")})
@@ -69,18 +86,38 @@ class _Reader:
                     {"source": "uname", "key": key, "value": str(entry[key]), "line": line, "time": entry.get("wall_ns")},
                 )
 
-    def sample(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+    def forget_all(self) -> None:
+        """Carry nothing over a cut: lines may be missing."""
         if self.open:
             self.report.odd("sample without its end", f"sample {self.moment}")
+        self.open = False
+        self.threads, self.last, self.links = {}, {}, {}
+
+    def carried(self, key: int | None, entry: Line) -> Line:
+        """A line with what it left out since it did not change; `key` is the pid, None for the host."""
+        whole = self.version < CARRIED_FROM or entry.get("all")
+        now = entry if whole else _merged(self.last.get(key) or {}, entry)
+        self.last[key] = now
+        return now
+
+    def sample(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        if self.open and self.version < CARRIED_FROM:
+            self.report.odd("sample without its end", f"sample {self.moment}")
+        elif self.open:
+            self.forget_all()
         self.moment, self.time, self.present, self.open = int(entry["n"]), entry.get("wall_ns"), [], True
         yield from ()
 
     def process(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        pid, status = int(entry["pid"]), entry.get("status") or {}
+        pid, command = int(entry["pid"]), entry.get("cmd")
         self.present.append(pid)
-        command = entry.get("cmd")
         if command:
             self.commands[pid] = " ".join(command)
+        entry = self.carried(pid, entry)
+        if "utime" not in entry:
+            self.report.odd("changes of a process whose first line is missing", f"process {pid}")
+            return
+        status = entry.get("status") or {}
         utime, stime = entry["utime"] / self.hz, entry["stime"] / self.hz
         yield (
             "processes",
@@ -109,6 +146,7 @@ class _Reader:
                 "wchan": entry.get("wchan"),
                 "tracer_pid": status.get("TracerPid"),
                 "cgroup": entry.get("cgroup"),
+                "container_pid": _container_pid(status.get("NSpid")),
                 "tool": "sampler",
             },
         )
@@ -150,7 +188,8 @@ class _Reader:
             kept.pop(tid, None)
         for row in entry["rows"]:
             kept[row[0]] = (line, row)
-        yield from ()
+        if entry.get("left_out"):
+            yield from sampler_rows.left_out(entry, self.base(line))
 
     def _thread(self, pid: int, line: int, row: list) -> Row:
         tid, state, utime, stime, processor, wchan, call, arguments, comm, run, wait, slices = row
@@ -175,23 +214,19 @@ class _Reader:
         }
 
     def descriptors(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        for fd, mode, target in entry["rows"]:
-            deleted = target.endswith(" (deleted)")
-            yield (
-                "fds",
-                {
-                    **self.base(line),
-                    "pid": entry["pid"],
-                    "fd": fd,
-                    "mode": mode,
-                    "deleted": deleted,
-                    "target": target[: -len(" (deleted)")] if deleted else target,
-                },
-            )
+        pid = int(entry["pid"])
+        if entry.get("all"):
+            self.links[pid] = []
+        if entry.get("same"):
+            entry = {**entry, "rows": self.links.get(pid) or ()}
+        elif self.version >= CARRIED_FROM:
+            self.links.setdefault(pid, []).extend(entry["rows"])
+        yield from sampler_rows.descriptors(entry, self.base(line))
 
     def gone(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         pid = int(entry["pid"])
-        self.threads.pop(pid, None)
+        for kept in (self.threads, self.last, self.links):
+            kept.pop(pid, None)
         yield (
             "processes",
             {
@@ -204,62 +239,14 @@ class _Reader:
             },
         )
 
-    def sockets(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        for protocol, state, receive, send, here, port, there, peer, pid, fd, comm in entry["rows"]:
-            yield (
-                "sockets",
-                {
-                    **self.base(line),
-                    "protocol": protocol,
-                    "state": state,
-                    "recv_q": receive,
-                    "send_q": send,
-                    "local_address": here,
-                    "local_port": port,
-                    "peer_address": there,
-                    "peer_port": peer,
-                    "pid": pid,
-                    "process": comm,
-                    "fd": fd,
-                },
-            )
-
     def host(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        memory = entry.get("memory") or {}
-        for key, value in memory.items():
-            if key in MEMORY_NAMES:
-                yield "host_memory", {**self.base(line), "name": MEMORY_NAMES[key], "value_bytes": value}
-        if "MemTotal" in memory and "MemAvailable" in memory:
-            yield "host_memory", {**self.base(line), "name": "used", "value_bytes": memory["MemTotal"] - memory["MemAvailable"]}
-        if "SwapTotal" in memory and "SwapFree" in memory:
-            yield "host_memory", {**self.base(line), "name": "swap_used", "value_bytes": memory["SwapTotal"] - memory["SwapFree"]}
-        for name, value in zip(LOAD_NAMES, entry.get("load") or (), strict=False):
-            yield "counters", {**self.base(line), "source": "loadavg", "name": name, "value": value}
-        for name, numbers in (entry.get("pressure") or {}).items():
-            resource, _, share = name.partition(" ")
-            for key, value in numbers.items():
-                yield (
-                    "counters",
-                    {**self.base(line), "source": "pressure", "name": f"{share}_{key}", "labels": resource, "value": value},
-                )
-        for file, value in (entry.get("cgroup") or {}).items():
-            numbers = value if isinstance(value, dict) else {file: value}
-            for name, number in numbers.items():
-                yield "counters", {**self.base(line), "source": "cgroup", "name": name, "labels": file, "value": _number(number)}
+        yield from sampler_rows.host(self.carried(None, entry), self.base(line))
 
-    def environment(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        for name, value in entry["vars"].items():
-            yield (
-                "host",
-                {
-                    "time": self.time,
-                    "source": "environ",
-                    "pid": entry["pid"],
-                    "key": name,
-                    "line": line,
-                    "value": NOT_RECORDED if value is None else value,
-                },
-            )
+    def program(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        yield from sampler_rows.program(entry, self.base(line), self.source, self.report)
+
+    def stack(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        yield from sampler_rows.stack(entry, self.base(line), self.source, self.report)
 
     def done(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         self.open = False
@@ -283,12 +270,19 @@ def _owner(uids: object) -> str | None:
     return words[0] if words else None
 
 
-def _number(value: object) -> float | None:
-    """A cgroup value; infinity for `max`, which means no limit."""
-    try:
-        return float("inf") if value == "max" else float(str(value))
-    except ValueError:
-        return None
+def _container_pid(numbers: object) -> int | None:
+    """Innermost of the pids that a process has; None where it has one only."""
+    words = str(numbers).split() if numbers is not None else []
+    return int(words[-1]) if len(words) > 1 else None
+
+
+def _merged(before: Line, changed: Line) -> Line:
+    """Entries of a line over those of the line before, dicts in it alike."""
+    now = dict(before)
+    for name, value in changed.items():
+        old = now.get(name)
+        now[name] = _merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return now
 
 
 def _program(argv: list[str]) -> str | None:
@@ -310,8 +304,9 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
     Yields
     ------
     tuple of (str, dict)
-        Rows of processes, threads, io, fds, sockets, host_memory, counters, host and commands; `moment` is the number of
-        the sample, `time` its wall clock. A process that vanished has one row in state X.
+        Rows of processes, threads, io, fds, sockets, host_memory, counters, host, commands, locks, sizes, filesystems, gpus,
+        gpu_processes, kernel_log, stacks and tool_errors; `moment` is the number of the sample, `time` its wall clock. A
+        process that vanished has one row in state X.
 
     Examples
     --------
