@@ -1,7 +1,7 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
 The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `compare_benchmarks`, `report`, `learn`,
-`similar`, `sample`, `triage`. Nothing heavy is imported until it is called for.
+`similar`, `sample`, `triage`, `watch`. Nothing heavy is imported until it is called for.
 """
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _WHERE = {
     "compare_launches": "kit.analyse.compare_benchmarks",
     "collect": "kit.capture.collect",
     "triage": "kit.live.triage",
+    "watch": "kit.live.watch",
     "report": "kit.render.report",
     "learn": "kit.analyse.learn",
     "similar": "kit.analyse.similar",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from kit.capture.collect import collect
     from kit.errors import KitError
     from kit.live.triage import triage
+    from kit.live.watch import watch
     from kit.render.report import report
     from kit.run import Run, open_run
     from kit.samples import sample, sample_path
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempts", "Comparison", "KitError", "Run", "Verdict", "attempts", "benchmarks", "collect", "compare", "compare_benchmarks",
     "compare_launches", "facts", "learn", "open_run", "report", "sample", "sample_path", "similar", "triage", "verdict",
+    "watch",
 ]
 
 

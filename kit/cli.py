@@ -45,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     for add in (
         _add_verdict,
         _add_triage,
+        _add_watch,
+        _add_guard,
         _add_compare,
         _add_bench,
         _add_ledger,
@@ -112,6 +114,22 @@ def _add_triage(verbs) -> None:
     verb = verbs.add_parser("triage", help="look at a running launch, test one hypothesis after the other, say what holds")
     command.add_arguments(verb)
     verb.set_defaults(run=command.main)
+
+
+def _add_watch(verbs) -> None:
+    from kit.live import watch_command
+
+    verb = verbs.add_parser("watch", help="show what a launch is doing, rank by rank, while it does it")
+    watch_command.add_arguments(verb)
+    verb.set_defaults(run=watch_command.main)
+
+
+def _add_guard(verbs) -> None:
+    from kit.live import guard_command
+
+    verb = verbs.add_parser("guard", help="start a launch, and capture its stall by itself when it goes quiet")
+    guard_command.add_arguments(verb)
+    verb.set_defaults(run=guard_command.main)
 
 
 def _add_report(verbs) -> None:

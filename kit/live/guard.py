@@ -1,0 +1,379 @@
+"""`kit guard`: start a launch, and be there when it goes quiet.
+
+The guard starts the command, records it from the first moment, and passes its output on. When nothing advances for a
+while it takes by itself what an engineer would: two snapshots, the Python stacks of all ranks, a short strace. It then
+says what holds, and goes on or ends the launch. A launch that became ready or that ended is recorded to that point.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.analyse.verdict import Verdict, verdict
+from kit.analyse.verdict_text import headline
+from kit.capture import probe, tools
+from kit.capture.find import find_target
+from kit.capture.host import LocalHost
+from kit.capture.manifest import make_folder, utc_text
+from kit.capture.recording import Options, Recording
+from kit.clock import show_duration
+from kit.errors import TROUBLE, KitError, UsageError
+from kit.live.judging import WINDOW_S, Judged, judge_so_far, listens_itself
+from kit.live.launch import Launch, LogKeeper
+from kit.live.looks import SECOND_LOOK_S, STRACE_S, Looks
+
+WAIT_S = 0.2
+FIRST_S = 3.0
+"""The first judgement has two samples."""
+QUIET_S = {None: 60.0, "post_load": 120.0, "compile": 180.0, "graph_capture": 120.0, "warmup": 120.0}
+"""Seconds without any sign of progress after which a phase counts as quiet. Compilation is silent for 95 s on two cores."""
+WINDOW_GUARD_S = 15.0
+"""Rates are taken over less than in a triage: what moved so long ago delays the capture by as much."""
+MOST_CAPTURES = 3
+AGAIN = 2.0
+"""Where a capture did not decide, the next follows after this many times the quiet time."""
+DRAIN_S = 3.0
+GRACE_S = 15.0
+"""Between SIGTERM and SIGKILL."""
+PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+"""Signals that end a launch: the recording ends first, so that the way out of a launch is no evidence of its trouble."""
+ONLY_PASSED_ON = ("SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
+KILL_AT = 3
+"""The third request to end is a SIGKILL."""
+
+
+class Told(BaseException):
+    """A signal that asks for the end of the launch."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a guard does.
+
+    Attributes
+    ----------
+    quiet_s : float, optional
+        Seconds without a sign of progress that count as quiet; by phase (`QUIET_S`) without it.
+    end : bool
+        End a launch that is found stalled; else go on.
+    limit_s : float
+        Longest time to record; the output is passed on for as long as the launch lives.
+    stacks, strace : bool
+        Whether a capture takes Python stacks, and a short strace.
+    gdb : bool
+        Whether gdb may take C stacks where py-spy is not there: it stops the process for some seconds.
+    """
+
+    quiet_s: float | None = None
+    end: bool = False
+    limit_s: float = 86400.0
+    stacks: bool = True
+    strace: bool = True
+    gdb: bool = False
+
+    def patience_s(self, phase: str | None) -> float:
+        """Seconds of quiet to wait for in a phase.
+
+        Examples
+        --------
+        >>> Orders().patience_s("compile"), Orders().patience_s("weights"), Orders(quiet_s=5).patience_s("compile")
+        (180.0, 60.0, 5)
+        """
+        return self.quiet_s if self.quiet_s is not None else QUIET_S.get(phase, QUIET_S[None])
+
+
+class _GuardedRecording(Recording):
+    """A recording of a launch whose output comes to us: there is no log to follow."""
+
+    def _follow_logs(self) -> None:
+        pass
+
+
+class Guard:
+    """One launch under guard; `run` returns its exit code.
+
+    Parameters
+    ----------
+    command : sequence of str
+    folder : pathlib.Path
+        Folder to make.
+    orders : Orders
+    say : callable
+        Is told in sentences what goes on.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path, orders: Orders, say: Callable[[str], None]):
+        self.command, self.folder, self.orders, self.say = command, folder, orders, say
+        self.story: dict = {"ready_s": None, "captures": [], "ended_by": None, "left_behind": []}
+        self.verdict: Verdict | None = None
+        self.requests = 0
+        self.recorded = False
+        self._watching = False
+
+    def run(self) -> int:
+        if shutil.which(self.command[0]) is None:
+            raise UsageError(f"cannot start {self.command[0]}", "there is no such program", "give it as a shell would find it")
+        make_folder(self.folder)
+        self._heed()
+        self.began = self.moved_at = time.monotonic()
+        with LocalHost() as self.host:
+            self.launch = Launch(self.command)
+            try:
+                self._attach()
+            except BaseException:
+                self.launch.signal(signal.SIGKILL)
+                raise
+            try:
+                return self._guard()
+            finally:
+                self.recording.leave_nothing_behind()
+                self.keeper.close()
+
+    def _attach(self) -> None:
+        target = find_target(self.launch.pid, None, None)
+        self.recording = _GuardedRecording(self.host, self.folder, target, Options(self.orders.limit_s))
+        raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.launch.pid)
+        self.keeper = LogKeeper(raw)
+        self.launch.pass_on(self.keeper.take)
+        self.looks = Looks(self.recording, ("gdb",) if self.orders.gdb else ())
+
+    @property
+    def passed_s(self) -> float:
+        return time.monotonic() - self.began
+
+    def _guard(self) -> int:
+        code = None
+        try:
+            self._watching = True
+            try:
+                self.recording.begin()
+                code = self._watch()
+                while code is None:
+                    code = self.launch.poll()
+                    time.sleep(WAIT_S)
+            finally:
+                self._watching = False
+        except Told as told:
+            try:
+                self._end_recording(signal.Signals(told.number).name)
+            finally:
+                self.launch.signal(told.number)
+            code = self._wait_for_end()
+        except Exception as error:  # whatever goes wrong here, the launch is not to suffer from it
+            if isinstance(error, KitError):
+                self.say(f"{error}; no more is recorded, the launch goes on")
+            else:
+                self.say(f"no more is recorded, the launch goes on:\n{traceback.format_exc()}")
+            code = self._wait_for_end()
+        return self._finish(code)
+
+    # signals
+
+    def _heed(self) -> None:
+        """Take the signals that are not ignored: under nohup a hang-up is nobody's concern."""
+        for name in (*PASSED_ON, *ONLY_PASSED_ON):
+            number = getattr(signal, name)
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._pass_on if name in ONLY_PASSED_ON else self._told)
+
+    def _pass_on(self, number: int, frame: object) -> None:
+        if number == signal.SIGWINCH:
+            self.launch.resize()
+        self.launch.signal(number)
+
+    def _told(self, number: int, frame: object) -> None:
+        self.requests += 1
+        if self._watching:
+            self._watching = False
+            raise Told(number)
+        self.launch.signal(signal.SIGKILL if self.requests >= KILL_AT else number)
+
+    def _wait_for_end(self) -> int:
+        while (code := self.launch.wait(WAIT_S)) is None:
+            pass
+        return code
+
+    # watching
+
+    def _watch(self) -> int | None:
+        """Until the launch ends (its exit code), is ready, was ended, or the time is over (None)."""
+        next_at, life, quiet = self.began + FIRST_S, -1, None
+        while (code := self.launch.poll()) is None:
+            now = time.monotonic()
+            if self.passed_s > self.orders.limit_s or self.recording.manifest.full.is_set():
+                self.say("the disk is full" if self.recording.manifest.full.is_set() else "the time for recording is over")
+                self._end_recording(None)
+                return None
+            if now >= next_at:
+                judged = judge_so_far(self.recording, self._window_s)
+                next_at = time.monotonic() + min(judged.pause_s, max(1.0, self.orders.quiet_s or judged.pause_s))
+                if self._is_ready(judged.verdict):
+                    return self._say_ready()
+                if judged.life != life or judged.moves:
+                    life, quiet, self.moved_at = judged.life, None, now
+                elif now - self.moved_at >= self._patience_s(judged, quiet):
+                    quiet = self._capture(now - self.moved_at, judged)
+                    if self.orders.end and _may_end(quiet, self.story["captures"]):
+                        return self._end_launch(quiet)
+                    if quiet.state != "progressing" and len(self.story["captures"]) < MOST_CAPTURES:
+                        self.say("still guarding")
+            time.sleep(WAIT_S)
+        return code
+
+    @property
+    def _window_s(self) -> float:
+        return min(WINDOW_GUARD_S, max(5.0, self.orders.quiet_s or WINDOW_S))
+
+    def _patience_s(self, judged: Judged, quiet: Verdict | None) -> float:
+        """Seconds of quiet after which to capture: never again where a capture of this silence has decided."""
+        patience = self.orders.patience_s(judged.verdict.phase)
+        if len(self.story["captures"]) >= MOST_CAPTURES or quiet is not None and quiet.state in ("stalled", "failed"):
+            return float("inf")
+        return patience if quiet is None else self.story["captures"][-1]["quiet_s"] + AGAIN * patience
+
+    def _is_ready(self, found: Verdict) -> bool:
+        """Whether its own port names a model or says health, or its log says ready and nothing speaks against it."""
+        target = self.recording.target
+        port = found.facts.value("port")
+        if target.port is None and port is not None:
+            target.port = port
+        if listens_itself(self.recording):
+            answers = [probe.request(target.port, path) for path in ("/v1/models", "/health")]
+            return found.state == "ready" or probe.first_model(answers[0]) is not None and answers[1].status in (200, 404)
+        return found.state == "ready" and target.port is None
+
+    def _say_ready(self) -> None:
+        self.story["ready_s"] = round(self.passed_s, 1)
+        self._end_recording(None, last_look=True)
+        port = f" on port {self.recording.target.port}" if self.recording.target.port else ""
+        self.say(f"ready after {self.story['ready_s']:.0f} s{port}: {headline(self.verdict)}")
+        self.say(f"recorded {self.folder}; from now on only the log is kept")
+
+    # capturing
+
+    def _capture(self, quiet_s: float, judged: Judged) -> Verdict:
+        """Take what tells a stall from slow work, and judge it over the whole silence."""
+        began, number, stacks = time.monotonic(), len(self.story["captures"]), self._stacks()
+        more = [*([f"stacks by {stacks}"] if stacks else []), *(["a short strace"] if self.orders.strace else [])]
+        quiet = f"quiet for {show_duration(quiet_s)} in phase {judged.verdict.phase}"
+        self.say(f"{quiet}: taking {', '.join(['two snapshots', *more])}")
+        if number == 0:
+            self.looks.run("kernel_log")
+        for moment in (2 + 2 * number, 3 + 2 * number):
+            self.recording.look(moment)
+            if stacks == "py-spy":
+                self.recording.dump_stacks(moment)
+            if moment % 2 == 0:
+                if stacks == "gdb" and number == 0:
+                    self.looks.run("native_stacks")
+                self._strace(number)
+                time.sleep(max(0.0, began + SECOND_LOOK_S - time.monotonic()))
+        found = judge_so_far(self.recording, quiet_s + time.monotonic() - began).verdict
+        self.verdict = found
+        self.story["captures"].append(
+            {
+                "after_s": round(self.passed_s, 1),
+                "quiet_s": round(quiet_s, 1),
+                "state": found.state,
+                "class": found.klass,
+                "ranks": found.ranks,
+                "phase": found.phase,
+                "confidence": round(found.confidence, 3),
+            }
+        )
+        self.recording.manifest.update(guard=self.story)
+        self.say(headline(found))
+        for claim in list(dict.fromkeys(entry["claim"] for entry in found.evidence))[:4]:
+            self.say(f"  • {claim}")
+        return found
+
+    def _stacks(self) -> str | None:
+        """Program that takes the stacks."""
+        if not self.orders.stacks:
+            return None
+        return "py-spy" if tools.find_py_spy() else "gdb" if self.orders.gdb and self.host.has("gdb") else None
+
+    def _strace(self, number: int) -> None:
+        if self.orders.strace:
+            self.recording.start_strace(STRACE_S, f"strace.t{number}.txt" if number else "strace.txt")
+            if self.recording.strace is not None:
+                self.recording.end_strace(STRACE_S)
+
+    # ends
+
+    def _end_launch(self, found: Verdict) -> int | None:
+        self.say(f"ending the launch as told: SIGTERM, and SIGKILL after {GRACE_S:g} s")
+        self._end_recording("kit guard")
+        return self.launch.end(GRACE_S)
+
+    def _end_recording(self, by: str | None, last_look: bool = False) -> None:
+        """End the recording while the launch still stands as it stood; a log that ends by itself is kept to its end."""
+        if by is not None:
+            self.story["ended_by"] = by
+            self.keeper.divert(self.folder / "after.log")
+        if not self.recorded:
+            self.recorded = True
+            self.recording.end(last_look)
+            if not (self.story["captures"] and by):  # a capture of a silence that lasts is the better judgement
+                self.verdict = verdict(self.folder)
+
+    def _finish(self, code: int | None) -> int:
+        if code is None:
+            self.say("the launch does not end: it sits in the kernel")
+            code = -signal.SIGKILL
+        left = self.launch.drain(DRAIN_S)
+        self.keeper.close()
+        self._enter_end(code, left)
+        if left:
+            self.say(f"{len(left)} processes of the launch are still there: {', '.join(map(str, left))}")
+        self.say(self._epitaph(code))
+        if self.verdict is not None:
+            self.say(f"\n{self.verdict}\n")
+            told = {**self.verdict.to_dict(), "guard": self.story}
+            (self.folder / "verdict.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        self.say(f"run kept in {self.folder}; look at it: kit verdict {self.folder}")
+        shown = 128 - code if code < 0 else code
+        return shown or (TROUBLE if self.story["ended_by"] == "kit guard" else 0)
+
+    def _enter_end(self, code: int, left: list[int]) -> None:
+        """Enter how the launch ended, and judge what it did last where it ended by itself."""
+        self.story["left_behind"] = left
+        manifest, own = self.recording.manifest, self.story["ended_by"] is None
+        if own and not self.recorded and code != 0:
+            self.looks.run("kernel_log")
+        if not self.recorded:
+            self.recorded = True
+            self.recording.end(last_look=False)
+        ended = {"exit_code": code if code >= 0 else None, "exit_signal": -code if code < 0 else None}
+        self.story.update(ended)
+        now = utc_text(manifest.now_ns())
+        if own:
+            manifest.update(launch={**manifest.data["launch"], "ended_at": now, **ended}, ended_at=now)
+        manifest.update(guard=self.story)
+        if own:
+            self.verdict = verdict(self.folder)
+
+    def _epitaph(self, code: int) -> str:
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        ready = f", ready after {self.story['ready_s']:.0f} s" if self.story["ready_s"] is not None else ""
+        by = f", ended by {self.story['ended_by']}" if self.story["ended_by"] else ""
+        return f"the launch ended after {show_duration(self.passed_s)} with {how}{by}{ready}"
+
+
+def _may_end(found: Verdict, captures: list[dict]) -> bool:
+    """Whether a launch may be ended on a verdict: on a stall at once, on doubt after two captures, never while it advances."""
+    if found.state in ("stalled", "failed"):
+        return True
+    return found.state == "unknown" and len(captures) >= 2
+
+

@@ -1,0 +1,232 @@
+"""`kit.watch`, `kit watch`: see what a launch is doing, rank by rank, while it does it.
+
+Only what costs nothing to speak of is looked at: the sampler, the log, and the server's health once it listens.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kit.analyse.board import Board, Voices, board_of
+from kit.analyse.evidence import gather
+from kit.analyse.signs import scene_of
+from kit.analyse.verdict import weigh
+from kit.capture.find import find_target
+from kit.capture.host import LocalHost
+from kit.capture.manifest import make_folder
+from kit.capture.recording import Options, Recording
+from kit.errors import KitError, UsageError
+from kit.live.judging import judge_so_far, listens_itself
+from kit.live.looks import Looks
+from kit.run import Run, open_run
+
+FIRST_S = 2.3
+"""The first board has two samples."""
+STEP_S = 0.2
+AFTER_END_S = 3.0
+"""After the end of the launched process its log may still be written."""
+LIMIT_S = 86400.0
+WINDOW_S = 10.0
+"""Rates are those of the last seconds: a person looks at them now."""
+
+
+def watch_frame(run: Run | str | Path) -> Board:
+    """The board of a recorded run: what a live view would have shown at its end.
+
+    Examples
+    --------
+    >>> import kit
+    >>> watch_frame(kit.sample_path("stopped-rank")).klass
+    'rank_straggler'
+    """
+    run = run if isinstance(run, Run) else open_run(run)
+    voices = Voices(run.captured_ns)
+    evidence = gather(run, also={"log": voices.add})
+    return board_of(scene_of(evidence), weigh(evidence), voices)
+
+
+class Watch:
+    """A launch that is watched: `boards` gives one board after the other until it ends, the time is over, or `stop`.
+
+    Parameters
+    ----------
+    target : str
+        Where it runs: `local`.
+    pid, log, port : int, path, int, optional
+        The launched process, its log, its port; one of them suffices.
+    out : str or path, optional
+        Folder to keep the evidence in, as a run; without it nothing is kept.
+    limit_s : float, optional
+        Longest time to watch.
+    say : callable
+        Is told in sentences how the launch was found.
+    """
+
+    def __init__(
+        self,
+        target: str = "local",
+        *,
+        pid: int | None = None,
+        log: str | Path | None = None,
+        port: int | None = None,
+        out: str | Path | None = None,
+        limit_s: float | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        if target != "local":
+            raise UsageError(
+                f"cannot watch {target}", "this version watches this machine only", "run it there: kit watch local --pid PID"
+            )
+        self.target, self.out = find_target(pid, Path(log).absolute() if log is not None else None, port), out
+        self.name, self.limit_s = target, limit_s if limit_s is not None else LIMIT_S
+        self._stop = threading.Event()
+        for said in self.target.said:
+            say(said)
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._stop.set()
+
+    def boards(self) -> Iterator[Board]:
+        """Record, judge, and give a board every few seconds; the last one when all has been recorded."""
+        with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, LocalHost() as host:
+            folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
+            make_folder(folder)
+            recording = Recording(host, folder, self.target, Options(self.limit_s))
+            try:
+                recording.begin()
+                yield from self._judge(recording)
+                recording.end(last_look=False)
+            except GeneratorExit:
+                recording.end(last_look=False)
+                raise
+            finally:
+                recording.leave_nothing_behind()
+            yield watch_frame(folder)
+
+    def _judge(self, recording: Recording) -> Iterator[Board]:
+        looks, asked = Looks(recording), listens_itself(recording)
+        began, ended_at, pause_s = time.monotonic(), None, FIRST_S
+        while not self._wait(pause_s) and time.monotonic() - began < self.limit_s and not recording.manifest.full.is_set():
+            sampler = recording.sampler
+            if sampler is not None and sampler.root_gone and ended_at is None:
+                ended_at = time.monotonic()
+                recording.launch_ended(sampler)
+            if not asked and listens_itself(recording):
+                asked = looks.health()
+            judged = judge_so_far(recording, WINDOW_S)
+            yield judged.board
+            pause_s = min(judged.pause_s, max(0.0, began + self.limit_s - time.monotonic()))
+            if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:
+                return
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait; whether the end was asked for meanwhile."""
+        return self._stop.wait(seconds)
+
+
+class LiveView:
+    """A watch that goes on in a thread, shown in a notebook. Make it with `kit.watch`.
+
+    Attributes
+    ----------
+    board : Board or None
+        What was seen last.
+    error : Exception or None
+        What ended the watch, where something did.
+    """
+
+    def __init__(self, watch: Watch):
+        from kit.show.watch import BoardView
+
+        self._watch, self.board, self.error = watch, None, None
+        self.view = BoardView(f"{watch.name}, process {watch.target.pid}", self.stop)
+        self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for board in self._watch.boards():
+                self.board = board
+                self.view.update(board)
+        except KitError as error:
+            self._failed(error)
+        except Exception as error:  # a thread's traceback is seen by nobody
+            self._failed(error)
+        self.view.ended(f"kept in {self._watch.out}" if self._watch.out is not None else "nothing was kept")
+
+    def _failed(self, error: Exception) -> None:
+        self.error = error
+        self.view.failed(error)
+
+    @property
+    def running(self) -> bool:
+        """Whether it still watches."""
+        return self._thread.is_alive()
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Ask for the end; with a time, wait for it."""
+        self._watch.stop()
+        if timeout_s is not None:
+            self._thread.join(timeout_s)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for its end; whether it has ended."""
+        self._thread.join(timeout_s)
+        return not self.running
+
+    def __repr__(self) -> str:
+        return repr(self.view)
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        return self.view._repr_mimebundle_(include, exclude)
+
+    def _ipython_display_(self) -> None:
+        self.view._ipython_display_()
+
+
+def watch(
+    target: str = "local",
+    *,
+    pid: int | None = None,
+    log: str | Path | None = None,
+    port: int | None = None,
+    out: str | Path | None = None,
+    limit_s: float | None = None,
+) -> LiveView:
+    """Watch a launch in a notebook: a table of its ranks that is drawn anew every few seconds, with a button to stop.
+
+    Parameters
+    ----------
+    target : str
+        Where it runs: `local`, this machine (Linux).
+    pid, log, port : int, path, int, optional
+        The launched process, its log, its port; one of them suffices, the others are found where they can be.
+    out : str or path, optional
+        Folder to keep the evidence in, as a run; without it nothing is kept.
+    limit_s : float, optional
+        Longest time to watch, in seconds; until the launch ends or `stop` without it, a day at most.
+
+    Returns
+    -------
+    LiveView
+        Last value of a cell. `board` holds what was seen last, `stop()` ends it.
+
+    Raises
+    ------
+    UsageError
+        Where the target is another, or nothing names the launch.
+    EvidenceError
+        Where there is neither process nor log.
+
+    Examples
+    --------
+    >>> watch("ssh://host")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    kit.errors.UsageError: cannot watch ssh://host: this version watches this machine only. Run it there: kit watch ...
+    """
+    return LiveView(Watch(target, pid=pid, log=log, port=port, out=out, limit_s=limit_s))
