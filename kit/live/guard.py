@@ -137,7 +137,6 @@ class Guard:
                 return self._guard()
             finally:
                 self.recording.leave_nothing_behind()
-                self.keeper.close()
 
     def _attach(self) -> None:
         target = find_target(self.launch.pid, None, None)
@@ -256,8 +255,7 @@ class Guard:
         self.story["ready_s"] = round(self.passed_s, 1)
         self._end_recording(None, last_look=True)
         port = f" on port {self.recording.target.port}" if self.recording.target.port else ""
-        self.say(f"ready after {self.story['ready_s']:.0f} s{port}: {headline(self.verdict)}")
-        self.say(f"recorded {self.folder}; from now on only the log is kept")
+        self.say(f"ready after {self.story['ready_s']:.0f} s{port}; recorded in {self.folder}, from now on only its log is kept")
 
     # capturing
 
@@ -325,43 +323,44 @@ class Guard:
             self.recorded = True
             self.recording.end(last_look)
             if not (self.story["captures"] and by):  # a capture of a silence that lasts is the better judgement
-                self.verdict = verdict(self.folder)
+                self.verdict = judge_so_far(self.recording, self._window_s).verdict
 
     def _finish(self, code: int | None) -> int:
         if code is None:
             self.say("the launch does not end: it sits in the kernel")
             code = -signal.SIGKILL
         left = self.launch.drain(DRAIN_S)
-        self.keeper.close()
-        self._enter_end(code, left)
+        self.story.update(left_behind=left, exit_code=code if code >= 0 else None, exit_signal=-code if code < 0 else None)
+        try:
+            self.keeper.close()
+            self._enter_end(code)
+        except (OSError, KitError) as error:
+            self.say(f"the recording is not whole: {error}")
         if left:
             self.say(f"{len(left)} processes of the launch are still there: {', '.join(map(str, left))}")
         self.say(self._epitaph(code))
         if self.verdict is not None:
             self.say(f"\n{self.verdict}\n")
-            told = {**self.verdict.to_dict(), "guard": self.story}
-            (self.folder / "verdict.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         self.say(f"run kept in {self.folder}; look at it: kit verdict {self.folder}")
         shown = 128 - code if code < 0 else code
         return shown or (TROUBLE if self.story["ended_by"] == "kit guard" else 0)
 
-    def _enter_end(self, code: int, left: list[int]) -> None:
+    def _enter_end(self, code: int) -> None:
         """Enter how the launch ended, and judge what it did last where it ended by itself."""
-        self.story["left_behind"] = left
         manifest, own = self.recording.manifest, self.story["ended_by"] is None
-        if own and not self.recorded and code != 0:
-            self.looks.run("kernel_log")
         if not self.recorded:
             self.recorded = True
+            if code != 0:
+                self.looks.run("kernel_log")
             self.recording.end(last_look=False)
-        ended = {"exit_code": code if code >= 0 else None, "exit_signal": -code if code < 0 else None}
-        self.story.update(ended)
-        now = utc_text(manifest.now_ns())
         if own:
+            now, ended = utc_text(manifest.now_ns()), {key: self.story[key] for key in ("exit_code", "exit_signal")}
             manifest.update(launch={**manifest.data["launch"], "ended_at": now, **ended}, ended_at=now)
         manifest.update(guard=self.story)
         if own:
             self.verdict = verdict(self.folder)
+        told = {**self.verdict.to_dict(), "guard": self.story}
+        (self.folder / "verdict.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def _epitaph(self, code: int) -> str:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
