@@ -114,6 +114,8 @@ class Board:
         `what`, `command`.
     gone : bool
         The launch has ended.
+    early : bool
+        A stall is believed in, and nothing has stood still for long enough to call it one: the state is `unknown` then.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Board:
     evidence: list[str] = field(default_factory=list)
     next: list[dict] = field(default_factory=list)
     gone: bool = False
+    early: bool = False
 
     def to_dict(self) -> dict:
         """Plain Python types under the names of the attributes."""

@@ -109,7 +109,9 @@ class Costly:
         if not pids:
             return
         self.progress(f"strace on {len(pids)} processes for {seconds:g} s")
-        raw = self.manifest.open("strace.txt", "strace", " ".join(tools.strace_command(pids, seconds)))
+        earlier = sum(entry["kind"] == "strace" for entry in self.manifest.data["captures"])
+        file = f"strace.{earlier + 1}.txt" if earlier else "strace.txt"
+        raw = self.manifest.open(file, "strace", " ".join(tools.strace_command(pids, seconds)))
         self.strace = tools.Strace(self.host, pids, seconds, raw)
 
     def end_strace(self, patience_s: float) -> None:

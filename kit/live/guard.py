@@ -18,9 +18,10 @@ from pathlib import Path
 
 from kit.analyse.verdict import Verdict, verdict
 from kit.analyse.verdict_text import headline
-from kit.capture import probe, tools
+from kit.capture import probe
 from kit.capture.find import find_target
 from kit.capture.host import LocalHost
+from kit.capture.logs import Logs
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.recording import Options, Recording
 from kit.clock import show_duration
@@ -92,10 +93,10 @@ class Orders:
         return self.quiet_s if self.quiet_s is not None else QUIET_S.get(phase, QUIET_S[None])
 
 
-class _GuardedRecording(Recording):
-    """A recording of a launch whose output comes to us: there is no log to follow."""
+class _OwnOutput(Logs):
+    """No log to follow: what the launch prints comes to us."""
 
-    def _follow_logs(self) -> None:
+    def begin(self) -> None:
         pass
 
 
@@ -139,12 +140,13 @@ class Guard:
                 self.recording.leave_nothing_behind()
 
     def _attach(self) -> None:
-        target = find_target(self.launch.pid, None, None)
-        self.recording = _GuardedRecording(self.host, self.folder, target, Options(self.orders.limit_s))
+        target = find_target(self.host, self.launch.pid, None, None)
+        self.recording = Recording(self.host, self.folder, target, Options(self.orders.limit_s))
+        self.recording.logs = _OwnOutput(self.host, self.recording.manifest, target)
         raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.launch.pid)
         self.keeper = LogKeeper(raw)
         self.launch.pass_on(self.keeper.take)
-        self.looks = Looks(self.recording, ("gdb",) if self.orders.gdb else ())
+        self.looks = Looks(self.recording)
 
     @property
     def passed_s(self) -> float:
@@ -247,7 +249,7 @@ class Guard:
         if target.port is None and port is not None:
             target.port = port
         if listens_itself(self.recording):
-            answers = [probe.request(target.port, path) for path in ("/v1/models", "/health")]
+            answers = [probe.request(self.host, target.port, path) for path in ("/v1/models", "/health")]
             return found.state == "ready" or probe.first_model(answers[0]) is not None and answers[1].status in (200, 404)
         return found.state == "ready" and target.port is None
 
@@ -271,10 +273,10 @@ class Guard:
             self.recording.look(moment)
             if stacks == "py-spy":
                 self.recording.dump_stacks(moment)
+            elif stacks == "gdb":
+                self.recording.costly.dump_native(moment)
             if moment % 2 == 0:
-                if stacks == "gdb" and number == 0:
-                    self.looks.run("native_stacks")
-                self._strace(number)
+                self._strace()
                 time.sleep(max(0.0, began + SECOND_LOOK_S - time.monotonic()))
         found = judge_so_far(self.recording, quiet_s + time.monotonic() - began).verdict
         self.verdict = found
@@ -299,13 +301,12 @@ class Guard:
         """Program that takes the stacks."""
         if not self.orders.stacks:
             return None
-        return "py-spy" if tools.find_py_spy() else "gdb" if self.orders.gdb and self.host.has("gdb") else None
+        return "py-spy" if self.host.has("py-spy") else "gdb" if self.orders.gdb and self.host.has("gdb") else None
 
-    def _strace(self, number: int) -> None:
+    def _strace(self) -> None:
         if self.orders.strace:
-            self.recording.start_strace(STRACE_S, f"strace.t{number}.txt" if number else "strace.txt")
-            if self.recording.strace is not None:
-                self.recording.end_strace(STRACE_S)
+            self.recording.start_strace(STRACE_S)
+            self.recording.end_strace(STRACE_S)
 
     # ends
 

@@ -24,6 +24,9 @@ PAUSE_S = 2.5
 """Least time between two judgements."""
 DUTY = 4.0
 """A judgement reads the run from its start: the pause after it is this many times as long as it took."""
+FLAT_S = 20.0
+"""Evidence must have been flat for so long before a launch is called stalled for good."""
+SURE = 0.9
 MOVING = frozenset(
     (
         "compilers_run",
@@ -69,6 +72,29 @@ class Judged:
     def pause_s(self) -> float:
         """Time until the next judgement, so that judging takes a fifth of one processor at most."""
         return max(PAUSE_S, DUTY * self.took_s)
+
+
+class Stillness:
+    """How long nothing has moved, over the judgements of one recording."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def take(self, judged: Judged) -> None:
+        """Take the next judgement."""
+        if judged.moves:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since something moved, as far as it was watched."""
+        return time.monotonic() - self._since if self._since is not None else 0.0
+
+    def too_early(self, found: Verdict, sure: float = SURE) -> bool:
+        """Whether a stall is believed in without enough flat evidence."""
+        return found.state == "stalled" and found.confidence < sure and self.seconds < FLAT_S
 
 
 def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Judged:

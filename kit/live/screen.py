@@ -23,6 +23,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 LEAST_ROWS = 3
 WIDTHS = dict(zip(HEADS, (5, 12, 8, 9, 5, 7, 10, 12, 7, 14, 20), strict=True))
 """Least widths of the columns; a longer cell widens its column."""
+SPARED = ("threads", "reads", "role", "host")
+"""Columns that a narrow terminal does without, in this order."""
 
 
 def render_text(board: Board, width: int = 100, height: int = 40, colours: bool = False, note: str = "") -> str:
@@ -52,7 +54,7 @@ def render_text(board: Board, width: int = 100, height: int = 40, colours: bool 
     """
     lines = [_sides(f"{board.name}  {board.at}", note, width), headline(board), "   ".join(progress(board))]
     lines += ["   ".join(rates(board))] if rates(board) else []
-    table = ["", *_table(board)] if board.rows else []
+    table = ["", *_table(board, width)] if board.rows else []
     tail = [*_section("evidence", [f"• {claim}" for claim in board.evidence])]
     tail += _section("next", [f"{step['what']}: {step['command']}" for step in board.next])
     room = max(LEAST_ROWS, height - len(lines) - len(tail))
@@ -83,9 +85,13 @@ def one_line(board: Board) -> str:
     return _clean(f"{board.at}  {', '.join(words)}")
 
 
-def _table(board: Board) -> list[str]:
+def _table(board: Board, width: int) -> list[str]:
     lines = [HEADS, *(cells(row) for row in board.rows)]
     sizes = {number: max(WIDTHS[HEADS[number]], *(len(line[number]) for line in lines)) for number in columns(board)}
+    sizes[len(HEADS) - 1] = WIDTHS[HEADS[-1]]  # the last one takes what is left
+    for head in SPARED:
+        if sum(sizes.values()) + len(sizes) > width:
+            sizes.pop(HEADS.index(head), None)
     return [
         " ".join(line[n].rjust(size) if HEADS[n] in NUMERIC else line[n].ljust(size) for n, size in sizes.items())
         for line in lines
@@ -144,7 +150,7 @@ class Screen:
         """Draw a board."""
         self.last = board
         if self.live:
-            size = shutil.get_terminal_size()
+            size = self._size()
             text = render_text(board, size.columns, size.lines - 1, self.colours, note)
             self._write(HOME + "".join(f"{line}{TO_LINE_END}\r\n" for line in text.split("\n")) + TO_END)
             return
@@ -159,8 +165,14 @@ class Screen:
             return
         self._write(LEAVE)
         if self.last is not None:
-            size = shutil.get_terminal_size()
-            self._write(render_text(self.last, size.columns, 1000, self.colours) + "\n")
+            self._write(render_text(self.last, self._size().columns, 1000, self.colours) + "\n")
+
+    def _size(self) -> os.terminal_size:
+        """Size of the terminal itself: variables of the environment may be another's."""
+        try:
+            return os.get_terminal_size(self.stream.fileno())
+        except OSError:
+            return shutil.get_terminal_size()
 
     def _write(self, text: str) -> None:
         self.stream.write(text)

@@ -18,7 +18,7 @@ from kit.capture.processes import process_table, writer_of
 from kit.capture.recording import Options, Recording
 from kit.capture.targets import open_host
 from kit.errors import EvidenceError, UsageError
-from kit.live.judging import PAUSE_S, judge_so_far, listens_itself
+from kit.live.judging import FLAT_S, PAUSE_S, SURE, Stillness, judge_so_far, listens_itself
 from kit.live.looks import CONSENT, Looks
 from kit.run import open_run
 
@@ -27,8 +27,6 @@ FIRST_S = 2.3
 """The first answer waits for two samples of the sampler, which needs some tenths of a second to start."""
 LOG_S = 0.6
 """The same without a process: the log is read within two of its polls."""
-FLAT_S = 20.0
-"""Evidence must have been flat for so long before a launch is called stalled for good."""
 AFTER_END_S = 3.0
 """After the end of the launched process its log may still be written."""
 IDLE_S = 30.0
@@ -61,7 +59,7 @@ def triage(
     port: int | None = None,
     out: str | Path | None = None,
     limit_s: float = 60.0,
-    sure: float = 0.9,
+    sure: float = SURE,
     allow: Collection[str] = (),
     progress: Callable[[str], None] = print,
 ) -> tuple[Verdict, list[dict]]:
@@ -160,7 +158,7 @@ class _Triage:
         self.ledger: list[dict] = []
         self.verdict: Verdict | None = None
         self.agreed = 0
-        self.flat_since: float | None = None
+        self.stillness = Stillness()
         self.asked_health = False
         self.ended_at: float | None = None
         if ended:
@@ -253,10 +251,7 @@ class _Triage:
         self.agreed = self.agreed + 1 if before and before.klass == found.klass and found.confidence >= self.sure else 0
         if found.confidence >= self.sure and self.agreed == 0:
             self.agreed = 1
-        if judged.moves:
-            self.flat_since = None
-        elif self.flat_since is None:
-            self.flat_since = time.monotonic()
+        self.stillness.take(judged)
 
     def _enter(self, step: dict, found: Verdict, always: bool) -> None:
         """Write a line of the ledger, where there is something to say."""
@@ -265,34 +260,25 @@ class _Triage:
         if not always and not moved:
             return
         line = entry(before, found, step, self.passed_s)
-        if self._too_early(found):
+        if self.stillness.too_early(found, self.sure):
             line["state"] = "unknown"
         self.ledger.append(line)
         self.recording.manifest.update(ledger=self.ledger)
         self.progress(f"{line['t_s']:5.1f} s  {line['test']}: {'; '.join(line['outcome'][:3])}")
-        early = " (too early to call it stalled)" if self._too_early(found) else ""
+        early = " (too early to call it stalled)" if self.stillness.too_early(found, self.sure) else ""
         self.progress(f"         → {line['state']}: {found.klass}, {found.confidence:.0%}{early}")
         if line["because"]:
             self.progress(f"           {line['because']}")
-
-    def _too_early(self, found: Verdict) -> bool:
-        """Whether a stall is believed in without enough flat evidence."""
-        return found.state == "stalled" and found.confidence < self.sure and self.flat_s < FLAT_S
-
-    @property
-    def flat_s(self) -> float:
-        """How long nothing has moved."""
-        return time.monotonic() - self.flat_since if self.flat_since is not None else 0.0
 
     def _final(self) -> bool:
         """Whether more tests or seconds would change nothing."""
         if self.recording.manifest.full.is_set():
             return True
         state = self.verdict.state
-        if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.flat_s >= FLAT_S):
+        if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.stillness.seconds >= FLAT_S):
             return True
         waiting = any(self.looks.waits(name) for name in self.probes.values())
         if self._next_test() is not None or waiting:
             return False
         over = self.recording.target.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
-        return over or self.flat_s >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)
+        return over or self.stillness.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from kit.analyse.board import Board, Voices, board_of
@@ -16,17 +17,15 @@ from kit.analyse.evidence import gather
 from kit.analyse.signs import scene_of
 from kit.analyse.verdict import weigh
 from kit.capture.find import find_target
-from kit.capture.host import LocalHost
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
-from kit.errors import KitError, UsageError
-from kit.live.judging import judge_so_far, listens_itself
+from kit.capture.targets import open_host
+from kit.live.judging import Stillness, judge_so_far, listens_itself
 from kit.live.looks import Looks
 from kit.run import Run, open_run
 
 FIRST_S = 2.3
 """The first board has two samples."""
-STEP_S = 0.2
 AFTER_END_S = 3.0
 """After the end of the launched process its log may still be written."""
 LIMIT_S = 86400.0
@@ -77,13 +76,14 @@ class Watch:
         limit_s: float | None = None,
         say: Callable[[str], None] = lambda text: None,
     ):
-        if target != "local":
-            raise UsageError(
-                f"cannot watch {target}", "this version watches this machine only", "run it there: kit watch local --pid PID"
-            )
-        self.target, self.out = find_target(pid, Path(log).absolute() if log is not None else None, port), out
-        self.name, self.limit_s = target, limit_s if limit_s is not None else LIMIT_S
-        self._stop = threading.Event()
+        self.out, self.limit_s, self._stop = out, limit_s if limit_s is not None else LIMIT_S, threading.Event()
+        self.host = open_host(target)
+        self.host.connect()
+        try:
+            self.target = find_target(self.host, pid, str(log) if log is not None else None, port)
+        except BaseException:
+            self.host.close()
+            raise
         for said in self.target.said:
             say(said)
 
@@ -93,15 +93,15 @@ class Watch:
 
     def boards(self) -> Iterator[Board]:
         """Record, judge, and give a board every few seconds; the last one when all has been recorded."""
-        with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, LocalHost() as host:
+        with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
             make_folder(folder)
-            recording = Recording(host, folder, self.target, Options(self.limit_s))
+            recording = Recording(self.host, folder, self.target, Options(self.limit_s))
             try:
                 recording.begin()
                 yield from self._judge(recording)
                 recording.end(last_look=False)
-            except GeneratorExit:
+            except (GeneratorExit, KeyboardInterrupt):
                 recording.end(last_look=False)
                 raise
             finally:
@@ -109,9 +109,9 @@ class Watch:
             yield watch_frame(folder)
 
     def _judge(self, recording: Recording) -> Iterator[Board]:
-        looks, asked = Looks(recording), listens_itself(recording)
+        looks, stillness, asked = Looks(recording), Stillness(), listens_itself(recording)
         began, ended_at, pause_s = time.monotonic(), None, FIRST_S
-        while not self._wait(pause_s) and time.monotonic() - began < self.limit_s and not recording.manifest.full.is_set():
+        while not self._stop.wait(pause_s) and time.monotonic() - began < self.limit_s and not recording.manifest.full.is_set():
             sampler = recording.sampler
             if sampler is not None and sampler.root_gone and ended_at is None:
                 ended_at = time.monotonic()
@@ -119,14 +119,13 @@ class Watch:
             if not asked and listens_itself(recording):
                 asked = looks.health()
             judged = judge_so_far(recording, WINDOW_S)
+            stillness.take(judged)
+            if stillness.too_early(judged.verdict):
+                judged.board.state, judged.board.early = "unknown", True
             yield judged.board
             pause_s = min(judged.pause_s, max(0.0, began + self.limit_s - time.monotonic()))
             if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:
                 return
-
-    def _wait(self, seconds: float) -> bool:
-        """Wait; whether the end was asked for meanwhile."""
-        return self._stop.wait(seconds)
 
 
 class LiveView:
@@ -144,7 +143,7 @@ class LiveView:
         from kit.show.watch import BoardView
 
         self._watch, self.board, self.error = watch, None, None
-        self.view = BoardView(f"{watch.name}, process {watch.target.pid}", self.stop)
+        self.view = BoardView(f"{watch.host.name}, process {watch.target.pid}", self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
 
@@ -153,15 +152,10 @@ class LiveView:
             for board in self._watch.boards():
                 self.board = board
                 self.view.update(board)
-        except KitError as error:
-            self._failed(error)
-        except Exception as error:  # a thread's traceback is seen by nobody
-            self._failed(error)
+        except Exception as error:  # what a thread raises is seen by nobody
+            self.error = error
+            self.view.failed(error)
         self.view.ended(f"kept in {self._watch.out}" if self._watch.out is not None else "nothing was kept")
-
-    def _failed(self, error: Exception) -> None:
-        self.error = error
-        self.view.failed(error)
 
     @property
     def running(self) -> bool:
@@ -225,8 +219,8 @@ def watch(
 
     Examples
     --------
-    >>> watch("ssh://host")  # doctest: +ELLIPSIS
+    >>> watch()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    kit.errors.UsageError: cannot watch ssh://host: this version watches this machine only. Run it there: kit watch ...
+    kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: ...
     """
     return LiveView(Watch(target, pid=pid, log=log, port=port, out=out, limit_s=limit_s))

@@ -25,7 +25,8 @@ def headline(board: Board) -> str:
     if board.klass == "undetermined":
         return "UNDETERMINED: the evidence does not decide yet"
     ranks = f", rank {', '.join(map(str, board.ranks))}" if board.ranks else ""
-    return f"{board.state.upper()}: {board.klass}{ranks} ({sureness(board.confidence)}, {board.confidence:.0%})"
+    state = "TOO EARLY TO SAY" if board.early else board.state.upper()
+    return f"{state}: {board.klass}{ranks} ({sureness(board.confidence)}, {board.confidence:.0%})"
 
 
 def progress(board: Board) -> list[str]:

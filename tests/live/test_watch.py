@@ -1,0 +1,193 @@
+"""The board of a launch: as text of any size, in a real terminal, and in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kit import sample_path
+from kit.analyse.board import Board
+from kit.errors import EvidenceError, UsageError
+from kit.live.screen import Screen, one_line, render_text
+from kit.live.watch import Watch, watch_frame
+from kit.run import open_run
+from kit.show.watch import BoardView, board_html
+from tests.live.launches import stalling
+from tests.live.test_guard import until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
+HOSTILE = "\x1b[2Jgone\r\n<script>alert(1)</script>"
+ROW = {
+    "rank": 0,
+    "host": None,
+    "pid": 7,
+    "role": HOSTILE,
+    "state": "S",
+    "cpu_percent": 0.1,
+    "rss_bytes": 2**30,
+    "rss_bytes_per_s": 0.0,
+    "read_bytes_per_s": 0.0,
+    "threads": 50,
+    "waits_in": "futex in futex_do_wait",
+    "progress_s": 61.0,
+    "record_s": 61.0,
+    "odd": True,
+}
+
+
+def board(**more) -> Board:
+    given = {"name": "run", "at": "12:00:00", "state": "stalled", "klass": "rank_straggler", "phase": "weights"}
+    return Board(**{**given, "confidence": 0.9, "ranks": [0], "rows": [ROW], "evidence": [HOSTILE], **more})
+
+
+@contextlib.contextmanager
+def launched(command: list[str], log: Path):
+    """A launch with a log, ended with all its children."""
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        until(lambda: log.read_bytes().count(b"Starting to load") == 2, "both ranks began")
+        yield process
+    finally:
+        for child in [*psutil.Process(process.pid).children(recursive=True), process]:
+            child.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["pipe-ticker", "compile", "sg01-capture-hang", "no-weights"])
+@pytest.mark.parametrize(("width", "height"), [(200, 60), (80, 24), (40, 10)])
+def test_text_stays_within_its_size(name: str, width: int, height: int) -> None:
+    lines = render_text(watch_frame(sample_path(name)), width, height, note="watched for 3 s").split("\n")
+    assert len(lines) <= height and max(map(len, lines)) <= width
+
+
+def test_the_board_of_a_recorded_stall() -> None:
+    found = watch_frame(open_run(sample_path("pipe-ticker")))
+    assert (found.state, found.klass, found.ranks, found.phase) == ("stalled", "rank_straggler", [0], "weights")
+    ranks = {row["rank"]: row for row in found.rows if row["rank"] is not None}
+    assert ranks[0]["odd"] and not ranks[1]["odd"]
+    assert ranks[0]["waits_in"].startswith("clock_nanosleep") and ranks[1]["waits_in"].startswith("futex")
+    assert found.phase_s > 60 and found.log_silence_s > 60 and found.records_per_min == 0
+    assert re.search(r"▶ 0 +\d+ worker", render_text(found)) and "STALLED: rank_straggler, rank 0" in one_line(found)
+
+
+def test_text_of_the_launch_steers_neither_terminal_nor_page() -> None:
+    drawn = render_text(board(), 120, 30)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", drawn)
+    assert "<script>" not in board_html(board(), HOSTILE, HOSTILE)
+
+
+def test_many_ranks_are_counted_not_dropped() -> None:
+    drawn = render_text(board(rows=[{**ROW, "rank": rank, "odd": False} for rank in range(64)]), 120, 30)
+    shown = len(re.findall(r"^ +\d+ +7 ", drawn, re.MULTILINE))
+    assert f"{64 - shown} more processes" in drawn
+
+
+def test_without_a_terminal_each_change_is_one_line(capsys: pytest.CaptureFixture) -> None:
+    stream = io.StringIO()
+    with Screen(stream) as screen:
+        for found in (board(), board(at="12:00:03"), board(klass="device_hang", ranks=[])):
+            screen.show(found)
+    lines = stream.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["12:00:00", "12:00:00"]
+    assert "device_hang" in lines[1] and "\x1b" not in stream.getvalue()
+
+
+def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with launched(stalling(tmp_path / "launch"), log) as process:
+        watch = Watch(pid=process.pid, out=tmp_path / "run")
+        seen = []
+        for found in watch.boards():
+            seen.append(found)
+            if len(seen) == 2:
+                watch.stop()
+    assert len(seen) == 3 and {row["rank"] for row in seen[1].rows} >= {0, 1}
+    assert seen[1].rows[0]["cpu_percent"] is not None
+    run = open_run(tmp_path / "run")
+    assert run.manifest["ended_at"] and all(entry["whole"] for entry in run.manifest["captures"])
+
+
+def test_what_cannot_be_watched_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to record"):
+        Watch()
+    with pytest.raises(EvidenceError):
+        Watch(pid=2**22 + 1)
+
+
+@pytest.mark.needs_tool("tmux")
+def test_in_a_terminal_the_board_is_redrawn_in_place(tmp_path: Path) -> None:
+    socket, out = f"kit-{os.getpid()}", tmp_path / "run"
+    tmux = ["tmux", "-L", socket, "-f", "/dev/null"]
+
+    def shown() -> str:
+        return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
+
+    with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
+        command = f"{sys.executable} -m kit watch local --pid {process.pid} -o {out}; echo code $?; cat"
+        try:
+            subprocess.run([*tmux, "new-session", "-d", "-x", "120", "-y", "40", command], check=True)
+            until(lambda: "waits in" in shown(), "the table is there")
+            first = shown()
+            until(lambda: shown().split("\n")[0] != first.split("\n")[0], "it is drawn again")
+            drawn = shown()
+            subprocess.run([*tmux, "send-keys", "C-c"], check=True)
+            until(lambda: "code 0" in shown(), "it ended")
+            after = shown()
+        finally:
+            subprocess.run([*tmux, "kill-server"], check=False)
+    assert drawn.count("waits in") == 1 and "Ctrl-C ends" in drawn.split("\n")[0]
+    assert re.search(r"^ +(?:▶ )?0 +\d+ worker +S", drawn, re.MULTILINE)
+    assert "phase weights" in drawn
+    assert "kept in" in after and "waits in" in after, "the last board stays"
+    assert open_run(out).manifest["ended_at"]
+
+
+def test_without_ipywidgets_the_view_is_a_static_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    view = BoardView("local, process 7", lambda: None)
+    view.update(board())
+    assert view.widget is None
+    assert "rank_straggler" in view._repr_mimebundle_()["text/html"] and "stalled" in repr(view)
+
+
+def test_in_a_notebook_it_goes_on_beside_the_cells_and_an_export_shows_it(tmp_path: Path) -> None:
+    from nbclient import NotebookClient
+    from nbconvert import HTMLExporter
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
+        cells = [
+            f"import kit, asyncio\nview = kit.watch(pid={process.pid})\nview",
+            "while view.board is None:\n    await asyncio.sleep(0.1)\nassert view.running",
+            "view.view._button.click()\nwhile view.running:\n    await asyncio.sleep(0.1)\nprint(view.error)",
+        ]
+        book = new_notebook(cells=[new_code_cell(text) for text in cells])
+        book.metadata.kernelspec = {"name": "python3", "display_name": "", "language": "python"}
+        NotebookClient(book, timeout=90, resources={"metadata": {"path": str(Path.cwd())}}).execute()
+    (output,) = book.cells[0].outputs
+    assert "application/vnd.jupyter.widget-view+json" in output.data
+    assert "waits in" in output.data["text/html"] and "ended, nothing was kept" in output.data["text/html"]
+    assert book.cells[2].outputs[0].text == "None\n"
+    widgets = book.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
+    assert any("waits in" in widget["state"].get("value", "") for widget in widgets)
+    del book.metadata["widgets"]
+    assert "waits in" in HTMLExporter(mathjax_url="", require_js_url="").from_notebook_node(book)[0]
+
+
+def test_a_watch_of_a_launch_that_ends_ends_too(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", "import time; print('hi', flush=True); time.sleep(4)"], stdout=out)
+    began = time.monotonic()
+    boards = list(Watch(pid=process.pid, log=tmp_path / "log", limit_s=60).boards())
+    process.wait()
+    assert boards and boards[-1].gone and time.monotonic() - began < 50
