@@ -10,6 +10,7 @@ from kit.analyse.rates import Delta, bytes_read, cpu_s, deltas
 from kit.analyse.signs import Scene
 from kit.analyse.verdict import Verdict
 from kit.clock import NS
+from kit.hosts import APART
 from kit.parse.records import global_rank
 from kit.schema import Row
 
@@ -213,8 +214,8 @@ def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, De
         shown.append(
             {
                 "rank": process.rank,
-                "host": newest.get("host"),
-                "pid": pid,
+                "host": newest.get("host_name"),
+                "pid": pid % APART["pid"] if newest.get("host_name") else pid,
                 "role": process.role,
                 "state": newest.get("state"),
                 "cpu_percent": round(100 * cpu[pid].per_s, 1) if pid in cpu else None,

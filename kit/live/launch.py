@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import select
 import signal
 import subprocess
@@ -20,13 +19,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kit.capture.follow import LONGEST_LINE, scrub_bytes
 from kit.capture.manifest import FULL, RawFile
+from kit.capture.scrub import Scrubber
 from kit.errors import UsageError
 
 READ_BYTES = 1 << 16
 POLL_MS = 200
-_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)")
 
 
 class LogKeeper:
@@ -40,18 +38,12 @@ class LogKeeper:
 
     def __init__(self, raw: RawFile):
         self._raw, self._aside, self._lock = raw, None, threading.Lock()
-        self._pending: dict[int, bytes] = {}
+        self._scrubbers: dict[int, Scrubber] = {}
 
     def take(self, channel: int, chunk: bytes) -> None:
         """Take what came on a channel."""
         with self._lock:
-            data = self._pending.get(channel, b"") + chunk
-            lines = _LINES.findall(data)
-            rest = data[sum(map(len, lines)) :]
-            if len(rest) > LONGEST_LINE:
-                lines, rest = [*lines, rest], b""
-            self._pending[channel] = rest
-            self._write(b"".join(map(scrub_bytes, lines)))
+            self._write(self._scrubbers.setdefault(channel, Scrubber()).take(chunk))
 
     def divert(self, path: Path) -> None:
         """End the capture. What is printed from now on is the launch's way out, and is kept beside the evidence."""
@@ -78,8 +70,7 @@ class LogKeeper:
                 self._aside = None
 
     def _flush(self) -> None:
-        rest, self._pending = b"".join(map(scrub_bytes, self._pending.values())), {}
-        self._write(rest)
+        self._write(b"".join(scrubber.rest() for scrubber in self._scrubbers.values()))
 
     def _write(self, data: bytes) -> None:
         if not data:

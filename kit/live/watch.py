@@ -54,15 +54,17 @@ class Watch:
     Parameters
     ----------
     target : str
-        Where it runs: `local`.
+        Where it runs: `local`, or `ssh://[user@]host[:port]`.
     pid, log, port : int, path, int, optional
-        The launched process, its log, its port; one of them suffices.
+        The launched process, its log there, its port; one of them suffices.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
     limit_s : float, optional
         Longest time to watch.
     say : callable
         Is told in sentences how the launch was found.
+    **connection
+        As `kit.capture.targets.open_host` takes them: `transport`, `accept_new`, `sudo`.
     """
 
     def __init__(
@@ -75,9 +77,10 @@ class Watch:
         out: str | Path | None = None,
         limit_s: float | None = None,
         say: Callable[[str], None] = lambda text: None,
+        **connection,
     ):
         self.out, self.limit_s, self._stop = out, limit_s if limit_s is not None else LIMIT_S, threading.Event()
-        self.host = open_host(target)
+        self.host = open_host(target, **connection)
         self.host.connect()
         try:
             self.target = find_target(self.host, pid, str(log) if log is not None else None, port)
@@ -191,19 +194,25 @@ def watch(
     port: int | None = None,
     out: str | Path | None = None,
     limit_s: float | None = None,
+    transport: str = "paramiko",
+    accept_new: bool = False,
+    sudo: bool = False,
 ) -> LiveView:
     """Watch a launch in a notebook: a table of its ranks that is drawn anew every few seconds, with a button to stop.
 
     Parameters
     ----------
     target : str
-        Where it runs: `local`, this machine (Linux).
+        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`.
     pid, log, port : int, path, int, optional
-        The launched process, its log, its port; one of them suffices, the others are found where they can be.
+        The launched process, its log there, its port; one of them suffices, the others are found where they can be.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
     limit_s : float, optional
         Longest time to watch, in seconds; until the launch ends or `stop` without it, a day at most.
+
+    transport, accept_new, sudo
+        How the host is reached, as for `kit.collect`.
 
     Returns
     -------
@@ -223,4 +232,5 @@ def watch(
     Traceback (most recent call last):
     kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: ...
     """
-    return LiveView(Watch(target, pid=pid, log=log, port=port, out=out, limit_s=limit_s))
+    how = {"transport": transport, "accept_new": accept_new, "sudo": sudo}
+    return LiveView(Watch(target, pid=pid, log=log, port=port, out=out, limit_s=limit_s, **how))
