@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from html import escape
 
@@ -134,8 +135,7 @@ class BoardView:
         return bundle
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
+        display = sys.modules["IPython.display"].display  # it is IPython that calls
         self._handle = display(self._repr_mimebundle_(), raw=True, display_id=True)
 
 
