@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kit.capture.host import Host
 from kit.capture.manifest import utc_text
 from kit.capture.processes import ancestors, commands_of, launch_root, listener_of, process_table, started_ns, writer_of
+from kit.capture.sources import parse_source
 from kit.errors import EvidenceError, UsageError
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
@@ -70,7 +71,10 @@ def find_target(host: Host, pid: int | None, log: str | None, port: int | None) 
             "neither a process nor a log nor a port is given",
             f"say which: kit collect {host.name} --pid PID --log FILE --port PORT -o RUN",
         )
-    path, exists = look_up(host, log) if log is not None else (None, False)
+    if log is not None and parse_source(log) is not None:
+        path, exists = log, True
+    else:
+        path, exists = look_up(host, log) if log is not None else (None, False)
     target = Target(pid, port, path)
     if pid is None:
         _find_process(host, target)
@@ -111,7 +115,7 @@ def look_up(host: Host, log: str) -> tuple[str, bool]:
 
 
 def _find_process(host: Host, target: Target) -> None:
-    if target.log is not None:
+    if target.log is not None and parse_source(target.log) is None:
         writer = writer_of(host, target.log)
         if writer is not None:
             target.pid = launch_root(host, writer)

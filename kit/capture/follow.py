@@ -16,6 +16,8 @@ POLL_S = 0.2
 REMOTE_POLL_S = 1.0
 """And of another host, where each look costs a way there and back."""
 CHUNK_BYTES = 1 << 20
+STREAM_FROM_BYTES = 1 << 18
+"""So much is worth a channel of its own: a small request brings 128 KiB, and takes a way there and back."""
 MOST_BYTES = 512 << 20
 """Of a larger log the first `HEAD_BYTES` and the end are copied, and the manifest says what was left out."""
 HEAD_BYTES = 16 << 20
@@ -74,7 +76,7 @@ def let_go(file: HostFile) -> None:
 
 def blocks(file: HostFile, offset: int, size: int) -> Iterator[bytes]:
     """A file's bytes from an offset to its end; its size tells whether a stream is worth its start."""
-    if size - offset > 4 * CHUNK_BYTES:
+    if size - offset > STREAM_FROM_BYTES:
         for block in file.stream(offset, size - offset):
             offset += len(block)
             yield block

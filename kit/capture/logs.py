@@ -5,11 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import PurePosixPath
 
+from kit.capture.destination import Destination, destination
 from kit.capture.find import Target
 from kit.capture.follow import LogFollower
 from kit.capture.host import Host
 from kit.capture.manifest import Manifest
-from kit.capture.processes import descriptors
+from kit.capture.processes import process_table, started_ns
+from kit.capture.sources import SourceFollower, TextSource, parse_source
+from kit.clock import NS
+
+BEFORE_NS = 60 * NS
+"""What a container or unit printed so long before the launched process began belongs to the launch: its start script."""
 
 
 class Logs:
@@ -27,31 +33,50 @@ class Logs:
 
     def __init__(self, host: Host, manifest: Manifest, target: Target):
         self.host, self.manifest, self.target = host, manifest, target
-        self.followers: list[LogFollower] = []
+        self.followers: list[LogFollower | SourceFollower] = []
         self._seen: set[tuple[int, int]] = set()
 
     def begin(self) -> None:
         """Open and follow what there is; say what is no file."""
         pid, log = self.target.pid, self.target.log
-        if log is not None:
+        source = parse_source(log) if log is not None else None
+        if source is not None:
+            self._print(source)
+        elif log is not None:
             self._follow(log, log, PurePosixPath(log).name, None)
-        opened = {one.fd: one.target for one in descriptors(self.host, pid)} if pid is not None else {}
-        for fd in (1, 2):
-            path = opened.get(fd)
-            if path is None:
-                continue
-            plain = path.removesuffix(" (deleted)")
-            if self.host.ask(f"[ -f /proc/{pid}/fd/{fd} ]")[0] == 0:
-                name = PurePosixPath(plain).name
-                name = f"{name}.fd{fd}.log" if log else name
-                if self._follow(f"/proc/{pid}/fd/{fd}", plain, name, pid) and plain == log:
-                    self.followers[0].raw.note(f"process {pid} does not write to this file: its descriptor {fd} goes to {path}")
-            elif log is None and path != "/dev/null":
-                self.manifest.lacks(
-                    f"what process {pid} writes to descriptor {fd}",
-                    f"it goes to {path}, not to a file",
-                    "add what its reader kept: docker logs, journalctl -u, kubectl logs, the terminal's scroll-back",
+        for found in [destination(self.host, pid, fd) for fd in (1, 2)] if pid is not None else []:
+            if found is not None:
+                self._follow_destination(found, log)
+
+    def _follow_destination(self, found: Destination, log: str | None) -> None:
+        for opened, path in found.files:
+            name = PurePosixPath(path).name
+            name = f"{name}.fd{found.fd}.log" if log else name
+            if self._follow(opened, path, name, found.pid) and path == log:
+                self.followers[0].raw.note(
+                    f"process {found.pid} does not write to this file: its descriptor {found.fd} goes to {found.target}"
                 )
+        if found.files or log is not None or found.kind == "null":
+            return
+        if found.source is not None and self.host.has(found.source.program):
+            self._print(found.source)
+        else:
+            self.manifest.lacks(f"what process {found.pid} writes to descriptor {found.fd}", f"it goes {found.said}", found.do)
+
+    def _print(self, source: TextSource) -> None:
+        """Follow what a command prints, from a minute before the launch began."""
+        if source.file in {follower.name_of_copy for follower in self.followers}:
+            return
+        if not self.host.has(source.program):
+            self.manifest.lacks(
+                f"the log of {source.name}", f"{self.host.name} has no {source.program}", f"record where {source.program} is"
+            )
+            return
+        process = process_table(self.host).get(self.target.pid) if self.target.pid is not None else None
+        began_ns = started_ns(self.host, process.start_ticks) if process is not None else None
+        follower = SourceFollower(self.manifest, self.host, source, began_ns - BEFORE_NS if began_ns is not None else None)
+        self.followers.append(follower)
+        follower.start()
 
     def _follow(self, opened: str, path: str, name: str, pid: int | None) -> bool:
         """Follow a file; False where it cannot be read or is followed already."""

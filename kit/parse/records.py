@@ -185,6 +185,7 @@ _PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
     "(": [("process", re.compile(r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
                                  r"(?:, ip=[\w.:]+)?\) ?"))],
     "0": [(style, re.compile(pattern)) for style, pattern in (
+        ("journald", _DATE + _CLOCK + r"(?P<z>[+-]\d\d:?\d\d) \S+ [^\[\]:\s]+\[(?P<pid>\d+)\]: ?"),
         ("iso", _DATE + _CLOCK + _ZONE + r"(?: std(?:out|err) [FP](?= ))?"
                 r"(?:\s+-\s+|\s*\|\s*|:\s|\s|$)"),
         ("llamacpp", r"(?P<up>\d+\.\d\d\.\d{3}\.\d{3}) (?P<l>[IWEDT]) "),
