@@ -13,7 +13,9 @@ from kit.analyse.ranks import Cast, argument_fields
 from kit.clock import NS
 from kit.run import Capture
 
-ENDINGS = ("shutdown", "terminated", "sigterm", "worker_exit", "sigquit", "elastic_failed", "closing_workers", "killed")
+ENDINGS = frozenset(
+    "shutdown terminated sigterm worker_exit sigquit elastic_failed closing_workers killed unit_exited".split()
+)
 """Milestones that end a launch."""
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
@@ -229,7 +231,7 @@ def training(evidence: Evidence, cast: Cast, found: Progression) -> dict:
 
 
 CONSEQUENCES = frozenset(
-    ("sigquit", "shutdown", "worker_exit", "elastic_failed", "closing_workers", "scheduler_exception", "exit_code", "failed_rank")
+    "sigquit shutdown worker_exit elastic_failed closing_workers scheduler_exception exit_code failed_rank unit_exited".split()
 )
 """Lines that only report that something else went wrong."""
 

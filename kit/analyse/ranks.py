@@ -119,7 +119,7 @@ def sizes_of(evidence: Evidence) -> dict[str, int]:
             for key in keys:
                 if str(fields.get(key, "")).isdigit():
                     found[name] = int(fields[key])
-        for key in ("nnodes", "node_rank", "world_size"):
+        for key in ("nnodes", "node_rank", "world_size", "nproc_per_node"):
             if str(fields.get(key, "")).isdigit():
                 found[key] = int(fields[key])
         if fields.get("specs"):
@@ -333,6 +333,8 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
         # SGLang's and vLLM's DP attention shares the TP ranks; plain DP multiplies them. Seen ranks decide below.
         shared = sizes.get("dp_attention") or evidence.log.server == "trtllm"
         asked.append(sizes.get("tp", 1) * sizes.get("pp", 1) * (1 if shared else sizes.get("dp", 1)))
+    if "nproc_per_node" in sizes:
+        asked.append(sizes["nproc_per_node"] * sizes.get("nnodes", 1))
     for mark in evidence.log.marks:
         for key in ("nranks", "world_size"):
             if str(mark.fields.get(key, "")).isdigit():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import statistics
 
 from kit.analyse.eta import eta
 from kit.analyse.evidence import ref
@@ -10,6 +12,7 @@ from kit.analyse.logdigest import Bar
 from kit.analyse.rates import bytes_read, cpu_s, deltas, span_s
 from kit.analyse.signs import Scene, Sign, Signs
 from kit.analyse.signs_motion import is_compile_cache
+from kit.analyse.templates import template
 from kit.clock import NS, show_duration
 
 RECENT_S = 60.0
@@ -29,6 +32,9 @@ RSS_MOVED_BYTES = 32 << 20
 """Resident memory has moved where it changed by more than 32 MiB, or by 0.05 % of a small process but at least 1 MiB: page
 reclaim and malloc trimming move less (the idle servers of the bundled runs: below 4 MiB in 30 s)."""
 READ_PER_S = 1 << 20
+LEAST_STEPS = 4
+"""A milestone that came with so many different texts is a series of steps, whose pace is known."""
+STEP_KINDS = {"weights": "weights", "graph_capture": "graph", "compile": "jit", "post_load": "jit", "warmup": "jit"}
 DONE = re.compile(r"print_timing|\brelease|stop processing|eval time")
 """Words of llama.cpp at the end of a request."""
 
@@ -80,6 +86,29 @@ def bars(scene: Scene) -> Signs:
             yield Sign(
                 f"{kind}_bar_moves", f"the {kind} bar was at {count} {show_duration(still)} before the capture{left}", [bar.ref]
             )
+
+
+def steps(scene: Scene) -> Signs:
+    """A milestone that comes again and again with another number is a bar without a drawing: it moves, or it stands."""
+    e, last = scene.evidence, scene.evidence.log.last_progress
+    kind = STEP_KINDS.get(scene.progression.phase or "")
+    if kind is None or scene.silence_s is None or last is None or last.get("bar_kind") or not last.get("milestone"):
+        return
+    marks = [
+        mark
+        for mark in e.log.of(last["milestone"])
+        if mark.time is not None and mark.label == last.get("rank_label") and mark.phase == scene.progression.phase
+    ]
+    if len({mark.text for mark in marks}) < LEAST_STEPS:
+        return
+    times = [mark.time for mark in marks]
+    pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))
+    words = f"{len(marks)} steps “{template(marks[-1].text)[:60]}”, one in {show_duration(pace)}"
+    quiet, where = show_duration(scene.silence_s), [marks[-1].ref]
+    if scene.silence_s <= max(RECENT_S, CADENCE * pace):
+        yield Sign(f"{kind}_bar_moves", f"{words}; the last came {quiet} before the capture", where)
+    else:
+        yield Sign(f"{kind}_bar_stands", f"{words}; none for {quiet}", where)
 
 
 def _left(bar: Bar) -> str:
@@ -316,4 +345,4 @@ def requests(scene: Scene) -> Signs:
             )
 
 
-MAKERS = (bars, silence, cpu_and_memory, sizes, compiling, metrics, phase, requests)
+MAKERS = (bars, steps, silence, cpu_and_memory, sizes, compiling, metrics, phase, requests)

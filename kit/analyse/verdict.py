@@ -20,6 +20,8 @@ GUESS_SHARE = 0.05
 """Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
 LEAST_SHARE = 0.25
 """Trouble with less of the belief than this is not named: among two dozen classes it leads by chance."""
+LEAST_GOOD_SHARE = 0.2
+"""The same for what needs no hand: waiting on longer costs less than a wrong alarm."""
 FIRST_GUESSES = ("log_lost_server_ready", "ready")
 RANKED_CLASSES = frozenset(
     ("rank_straggler", "collective_desync", "zombie_server", "masked_crash", "worker_crashed", "host_oom_kill")
@@ -208,9 +210,10 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
 
 
 def _named(hypotheses: list[Hypothesis]) -> Hypothesis:
-    """The likeliest class; `undetermined` where it claims trouble on too little."""
+    """The likeliest class; `undetermined` where it claims too much on too little."""
     best = hypotheses[0]
-    if best.share >= LEAST_SHARE or state_of(best.name, False) in ("ready", "progressing"):
+    least = LEAST_GOOD_SHARE if state_of(best.name, False) in ("ready", "progressing") else LEAST_SHARE
+    if best.share >= least:
         return best
     return next(found for found in hypotheses if found.name == "undetermined")
 

@@ -31,6 +31,7 @@ PURPOSES = (
 )
 """Purpose of a path. /health_generate runs a token through the model, so it is `generate`; its path tells it apart."""
 _COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
+_ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo \$\?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
 _STATUS = re.compile(r"^(?:< )?HTTP/[\d.]+ (?P<status>\d{3})\b")
 _METER = re.compile(r"^[\s\r]*(?:% Total\s+%|Dload\s+Upload|\d+\s+[\d.]+[kMG]?\s+\d+\s+[\d.]+[kMG]?\s+\d+\s+\d+.*(?:--|\d+):)")
@@ -184,6 +185,7 @@ def _give(probe: Probe, report: Report) -> Rows:
                 "error_code": probe.code}
     row |= _address(probe.url)
     body = _template(probe, body, row)
+    body = _exit_code(probe, body)
     if probe.code is not None:
         row["error"] = _error(probe.code, probe.message)
         took = re.search(r"after (\d+) (?:ms|milliseconds)", probe.message)
@@ -196,6 +198,15 @@ def _give(probe: Probe, report: Report) -> Rows:
     row["body"] = body[:BODY_CHARS] or None
     report.records += 1
     yield "probes", row
+
+
+def _exit_code(probe: Probe, body: str) -> str:
+    """Take what `; echo $?` printed off the end of the body: a silent curl tells its failure by nothing else."""
+    head, _, last = body.rpartition("\n")
+    if probe.code is None and _ECHO.search(probe.command or "") and last.isdigit():
+        probe.code = int(last) or None
+        return head.strip()
+    return body
 
 
 def _template(probe: Probe, body: str, row: Row) -> str:
@@ -282,8 +293,7 @@ def status_of_body(body: str) -> int | None:
             return names[told.lower()]
         wrong = "error" in data and data["error"] or "detail" in data or data.get("object") == "error"
         return None if wrong else 200
-    if data is not None or body.startswith("data: ") or re.match(r"^[{\[]", body) or re.match(r"^# (?:HELP|TYPE) |^[a-z_]+:\w+",
-        body):
+    if isinstance(data, (dict, list)) or re.match(r"^data: |^[{\[]|^# (?:HELP|TYPE) |^[a-z_]+:\w+", body):
         return None if re.match(r'^\{"(?:error|detail)"', body) else 200
     return 200 if plain in ("ok", "healthy", "pong", "alive") else None
 

@@ -346,6 +346,7 @@ def _trailing_rank(text: str, prefix: Prefix) -> None:
 
 
 _ISO = re.compile(_DATE + _CLOCK + _ZONE)
+_NO_YEAR = re.compile(r"(?P<m>[01]\d)[-/](?P<d>[0-3]\d)[ T]" + _CLOCK + _ZONE)
 
 
 def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
@@ -367,7 +368,7 @@ def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
     if isinstance(when, (int, float)) and not isinstance(when, bool) and when > 1e8 and not prefix.certain:
         scale = 1 if when > 1e17 else 1_000 if when > 1e14 else 1_000_000 if when > 1e11 else SECOND_NS
         prefix.stamp, prefix.certain = int(when * scale), True
-    elif isinstance(when, str) and (found := _ISO.match(when)) is not None:
+    elif isinstance(when, str) and (found := _ISO.match(when) or _NO_YEAR.match(when)) is not None:
         _stamp({name: value for name, value in found.groupdict().items() if value is not None}, source, prefix)
     level = str(data.get("level") or data.get("levelname") or data.get("severity") or "").upper()
     prefix.level = LEVELS.get(level, level) or prefix.level

@@ -72,9 +72,13 @@ DECISIVE = {
     ("launches-third-m21", "server.log"),
     ("launches-third-m23", "server.log"),
     ("launches-third-m29", "dmesg.txt"),
+    ("launches-fourth-h421", "server.log"),
+    ("launches-fourth-h428", "curl.txt"),
+    ("launches-fourth-h439", "dmesg.txt"),
+    ("launches-fourth-h440", "server.log"),
 }
 """Files without which the rest really looks like another cause: the stacks that tell ranks apart, the log that is lost, one of
-two sizes of a download, the kernel's word on who killed the rank."""
+two sizes of a download, the kernel's word on who killed the rank or which device failed, the request that was not answered."""
 TOLD_AT_THE_END = {"launches-third-m10", "launches-third-m23", "launches-third-m35"}
 """Logs whose last 3 % hold what names the cause."""
 

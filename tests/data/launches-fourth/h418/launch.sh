@@ -1,0 +1,1 @@
+docker run --rm --gpus all --shm-size 1g -p 8080:80 -v /srv/tgi:/data ghcr.io/huggingface/text-generation-inference:3.2.0 --model-id meta-llama/Llama-3.3-70B-Instruct --num-shard 4 | tee /var/log/tgi.log
