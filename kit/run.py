@@ -154,7 +154,7 @@ class Run:
         offset_s, node = (place.utc_offset_s, place.number) if place else (self.offset_s, capture.node)
         return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node)
 
-    def scan(self, consumers: dict[str, Callable[[Row], None]]) -> None:
+    def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.
 
         Parameters
@@ -163,9 +163,11 @@ class Run:
             By frame name; rows of other frames are passed over. A file that cannot be read is reported, never raised.
             Where `log_skipped` has a consumer too, lines of large logs that only repeat others are counted for it instead
             of being made rows (`kit.parse.skim`).
+        threads_from_ns : int, optional
+            The sampler's rows of threads from before this are not wanted.
         """
         for capture in self.captures:
-            for frame, row in self._rows(capture, "log_skipped" in consumers):
+            for frame, row in self._rows(capture, "log_skipped" in consumers, threads_from_ns):
                 consume = consumers.get(frame)
                 if consume is not None:
                     consume(row)
@@ -183,10 +185,12 @@ class Run:
                 self._places[gap["host"]].put("gaps", row)
             yield row
 
-    def _rows(self, capture: Capture, skim: bool = False) -> Iterator[tuple[str, Row]]:
+    def _rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
         if capture.kind is None:
             return
         source, place = self.source(capture), self._places.get(capture.host or "")
+        if threads_from_ns is not None:
+            source.threads_from_ns = threads_from_ns + (place.ahead_ns if place else 0)
         skimmed = parse.skim_file(capture.path, source, self.knowledge) if skim and capture.kind == "log" else None
         report, rows = skimmed or parse.parse_file(capture.path, capture.kind, source, self.knowledge)
         self.reports[capture.file] = report

@@ -248,7 +248,7 @@ def _waits_in(main: Row | None, newest: Row) -> str | None:
     if newest.get("state") in ("Z", "X"):
         return "ended"
     call, wchan = (main.get("syscall"), main.get("wchan")) if main else (None, newest.get("wchan"))
-    return " in ".join(word for word in (call, wchan) if word) or None
+    return " in ".join(word.split(".")[0] for word in (call, wchan) if word) or None  # poll_schedule_timeout.constprop.0
 
 
 def _phase_s(scene: Scene, now_ns: int | None) -> float | None:

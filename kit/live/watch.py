@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from kit.analyse.board import Board, Voices, board_of
@@ -87,6 +88,8 @@ class Watch:
         except BaseException:
             self.host.close()
             raise
+        of = f"process {self.target.pid}" if self.target.pid is not None else str(self.target.log)
+        self.name = f"{self.host.name}, {of}"
         for said in self.target.said:
             say(said)
 
@@ -109,7 +112,7 @@ class Watch:
                 raise
             finally:
                 recording.leave_nothing_behind()
-            yield watch_frame(folder)
+            yield replace(watch_frame(folder), name=self.name)
 
     def _judge(self, recording: Recording) -> Iterator[Board]:
         looks, stillness, asked = Looks(recording), Stillness(), listens_itself(recording)
@@ -125,6 +128,7 @@ class Watch:
             stillness.take(judged)
             if stillness.too_early(judged.verdict):
                 judged.board.state, judged.board.early = "unknown", True
+            judged.board.name = self.name
             yield judged.board
             pause_s = min(judged.pause_s, max(0.0, began + self.limit_s - time.monotonic()))
             if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:
@@ -146,7 +150,7 @@ class LiveView:
         from kit.show.watch import BoardView
 
         self._watch, self.board, self.error = watch, None, None
-        self.view = BoardView(f"{watch.host.name}, process {watch.target.pid}", self.stop)
+        self.view = BoardView(watch.name, self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
 

@@ -33,6 +33,8 @@ class Source:
         Process the capture is about, where the manifest or the path knows it.
     node : int or None
         Node the capture came from (`server.node1.log`).
+    threads_from_ns : int or None
+        Rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Source:
     moment: int | None = None
     pid: int | None = None
     node: int | None = None
+    threads_from_ns: int | None = None
 
 
 @dataclass

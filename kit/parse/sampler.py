@@ -251,6 +251,9 @@ class _Reader:
     def done(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         self.open = False
         self.report.facts["samples_read"] = self.report.facts.get("samples_read", 0) + 1
+        wanted_from = self.source.threads_from_ns
+        if wanted_from is not None and self.time is not None and self.time < wanted_from:
+            return
         for pid in self.present:
             for at, row in self.threads.get(pid, {}).values():
                 yield "threads", self._thread(pid, at, row)

@@ -13,6 +13,13 @@ from kit.show.board import HEADS, NUMERIC, cells, columns, headline, progress, r
 from kit.show.tables import Table
 
 COLOURS = {"ready": GREEN, "progressing": SKY, "stalled": VERMILION, "failed": VERMILION, "unknown": ORANGE}
+STYLE = (
+    "<style>.kit-board table{border-collapse:collapse} .kit-board th,.kit-board td{padding:1px 8px;line-height:1.3} "
+    ".kit-board th{border-bottom:1px solid #999}</style>"
+)
+"""A widget's page has none of the styles that a notebook gives to tables."""
+
+
 def board_table(board: Board) -> Table:
     """Processes of a board as a table, ranks first; the odd ones are marked.
 
@@ -51,7 +58,7 @@ def board_html(board: Board | None, title: str, note: str = "") -> str:
         _list("Evidence", board.evidence),
         _list("Next", [f"{step['what']}: {step['command']}" for step in board.next]),
     ]
-    return f"<div>{''.join(parts)}</div>"
+    return f'<div class="kit-board">{STYLE}{"".join(parts)}</div>'
 
 
 def _list(heading: str, items: list[str]) -> str:

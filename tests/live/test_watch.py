@@ -117,6 +117,28 @@ def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path
     assert run.manifest["ended_at"] and all(entry["whole"] for entry in run.manifest["captures"])
 
 
+@pytest.mark.needs_tool("sshd")
+def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> None:
+    with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
+        watch = Watch(sshd.target, pid=process.pid, **sshd.options())
+        boards = watch.boards()
+        found = next(boards)
+        watch.stop()
+        assert list(boards), "the last board"
+    assert found.name == f"{sshd.target}, process {process.pid}"
+    assert {row["rank"] for row in found.rows} >= {0, 1} and found.phase == "weights"
+    assert not sshd.children()
+
+
+def test_threads_of_long_ago_are_not_looked_at() -> None:
+    run = open_run(sample_path("pipe-ticker"))
+    times = sorted({row["time"] for row in run.rows("threads") if row.get("tool") == "sampler"})
+    late, processes = [], []
+    run.scan({"threads": late.append, "processes": processes.append}, times[-3])
+    assert sorted({row["time"] for row in late if row.get("tool") == "sampler"}) == times[-3:]
+    assert min(row["time"] for row in processes if row.get("tool") == "sampler") <= times[0]
+
+
 def test_what_cannot_be_watched_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to record"):
         Watch()
