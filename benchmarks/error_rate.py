@@ -5,6 +5,8 @@
 The simulated server has a factor of its own in each run (standard deviation 2.4 %, as measured between equal runs of a serving
 benchmark) and a draw of requests within it, whose times are log-normal. A family is four figures: throughput, median TTFT, median
 gap, p99 of the latency; all share the factor of the run.
+
+pyperf and pytest-benchmark need not be installed: their rules are computed here, and held against their code where they are.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ import itertools
 import math
 import statistics
 import sys
+from collections import Counter
+from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +28,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kit.analyse import bench_stats as stats  # noqa: E402
-from kit.analyse.bench_figures import Figure  # noqa: E402
+from kit.analyse.bench_figures import Figure, bundled  # noqa: E402
 from kit.analyse.bench_judge import Rules, judge  # noqa: E402
 from kit.analyse.bench_sides import Cell  # noqa: E402
 from kit.analyse.bench_where import contrast  # noqa: E402
+from kit.parse.bench.base import METRICS  # noqa: E402
 
 RUN_SD, REQUESTS, SPREAD = 0.024, 200, {"ttft": 0.2, "itl": 0.1, "e2el": 0.15}
 FAMILY = (("output_throughput", "run"), ("ttft", "median"), ("itl", "median"), ("e2el", "p99"))
@@ -45,7 +53,7 @@ def side(rng: np.random.Generator, runs: int, change: float) -> tuple[dict, np.n
     return {key: values.tolist() for key, values in found.items()}, drawn["ttft"]
 
 
-def family(base: dict, cand: dict) -> list:
+def family(base: dict, cand: dict, keys=FAMILY) -> list:
     """Verdicts of one pair of sides."""
     figures = [
         Figure(
@@ -55,12 +63,12 @@ def family(base: dict, cand: dict) -> list:
             metric,
             stat,
             None,
-            "higher_is_better" if stat == "run" else "lower_is_better",
+            METRICS[metric][1],
             base[metric, stat],
             cand[metric, stat],
             primary=True,
         )
-        for metric, stat in FAMILY
+        for metric, stat in keys
     ]
     return judge(figures, Rules())
 
@@ -81,40 +89,79 @@ def mann_whitney_p(a, b) -> float:
     return 2 * statistics.NormalDist().cdf(-abs(z))
 
 
+def by_other_tools(base: list, cand: list) -> dict[str, bool]:
+    """Whether other tools call a side slower or faster, from the times of the requests of each run.
+
+    benchstat tests with Mann-Whitney. pyperf (`compare_to`) tests with Student's t of pooled variance at 95 %, on the times
+    themselves. pytest-benchmark has no test; `--benchmark-compare-fail=mean:5%` fails where the mean grew by more than 5 %.
+    """
+    a, b = np.concatenate(base), np.concatenate(cand)
+    return {
+        "benchstat": mann_whitney_p(a, b) <= 0.05,
+        "pyperf": student_p(a, b) <= 0.05,
+        "pytest-benchmark": b.mean() / a.mean() > 1.05,
+    }
+
+
+def as_installed(base: list, cand: list) -> dict[str, bool]:
+    """The same by the code of pyperf and pytest-benchmark, of those that are installed."""
+    a, b = np.concatenate(base).tolist(), np.concatenate(cand).tolist()
+    found = {}
+    if find_spec("pyperf"):
+        found["pyperf"] = bool(import_module("pyperf._utils").is_significant(a, b)[0])
+    if find_spec("pytest_benchmark"):
+        check = import_module("pytest_benchmark.utils").PercentageRegressionCheck("mean", 5.0)
+        found["pytest-benchmark"] = bool(check.fails({"mean": statistics.fmean(b)}, {"mean": statistics.fmean(a)}))
+    return found
+
+
+def agreement(pairs: int = 100, seed: int = 5) -> str:
+    """Say whether the rules above give what the tools' own code gives."""
+    rng = np.random.default_rng(seed)
+    equal: dict[str, int] = {}
+    for number in range(pairs):
+        base, cand = (list(side(rng, 5, change)[1]) for change in (0.0, 0.05 * (number % 2)))
+        rule = by_other_tools(base, cand)
+        for tool, said in as_installed(base, cand).items():
+            equal[tool] = equal.get(tool, 0) + (said == rule[tool])
+    known = {"pyperf": "pyperf", "pytest-benchmark": "pytest-benchmark"}
+    return "; ".join(
+        f"{tool} {version(package)}: its own code agrees with the rule here in {equal[tool]} of {pairs} pairs"
+        if tool in equal
+        else f"{tool} is not installed: by its documented rule"
+        for tool, package in known.items()
+    )
+
+
+def told(judged: list, times: tuple[list, list], truths: list[float]) -> dict[str, float]:
+    """What kit bench and other tools say of one pair of sides: 0 or 1, or a share of the figures."""
+    means = [[np.median(run) for run in one] for one in times]
+    ttft = next(one.figure for one in judged if one.figure.metric == "ttft")
+    alone = judge([replace(ttft)], Rules())[0]
+    found = {
+        "family: any of the figures": any(one.confirmed for one in judged),
+        "a figure of the family": sum(one.confirmed for one in judged) / len(judged),
+        "interval holds the truth": sum(
+            one.interval[0] <= truth <= one.interval[1] for one, truth in zip(judged, truths, strict=True)
+        )
+        / len(judged),
+        "equivalent": sum(one.verdict == "equivalent" for one in judged) / len(judged),
+        "median TTFT alone": alone.confirmed,
+        "ideal test of it (Student, logs of runs)": student_p(*map(np.log, means)) <= 0.05,
+        "Mann-Whitney over runs": mann_whitney_p(*means) <= 0.05,
+        **{f"{tool}, over requests": said for tool, said in by_other_tools(*times).items()},
+    }
+    return {name: float(share) for name, share in found.items()}  # numpy's True + True is True
+
+
 def rates(runs: int, change: float, pairs: int, seed: int = 7) -> dict[str, float]:
     """Shares over simulated pairs: verdicts, intervals that hold the truth, and what other tests say of the same data."""
     rng = np.random.default_rng(seed)
-    counts: dict[str, float] = dict.fromkeys(
-        (
-            "family",
-            "metric",
-            "covered",
-            "ttft alone",
-            "ideal alone",
-            "equivalent",
-            "Mann-Whitney over requests",
-            "Student over requests",
-            "Mann-Whitney over runs",
-        ),
-        0.0,
-    )
+    truths = [1 / (1 + change) - 1, change, change, change]
+    counts: Counter = Counter()
     for _ in range(pairs):
         (base, ttft_base), (cand, ttft_cand) = side(rng, runs, 0.0), side(rng, runs, change)
-        judged = family(base, cand)
-        counts["family"] += any(one.confirmed for one in judged)
-        counts["metric"] += sum(one.confirmed for one in judged) / len(judged)
-        counts["equivalent"] += sum(one.verdict == "equivalent" for one in judged) / len(judged)
-        truths = [1 / (1 + change) - 1, change, change, change]
-        counts["covered"] += (
-            sum(one.interval[0] <= truth <= one.interval[1] for one, truth in zip(judged, truths, strict=True)) / 4
-        )
-        alone = judge([Figure(**{**vars(judged[1].figure)})], Rules())[0]
-        counts["ttft alone"] += alone.confirmed
-        logs = [np.log(figures["ttft", "median"]) for figures in (base, cand)]
-        counts["ideal alone"] += student_p(*logs) <= 0.05
-        counts["Mann-Whitney over requests"] += mann_whitney_p(ttft_base.ravel(), ttft_cand.ravel()) <= 0.05
-        counts["Student over requests"] += student_p(np.log(ttft_base).ravel(), np.log(ttft_cand).ravel()) <= 0.05
-        counts["Mann-Whitney over runs"] += mann_whitney_p(*logs) <= 0.05
+        counts.update(told(family(base, cand), (list(ttft_base), list(ttft_cand)), truths))
     return {name: count / pairs for name, count in counts.items()}
 
 
@@ -133,36 +180,89 @@ def band_coverage(runs: int, pairs: int, seed: int = 11) -> dict[str, float]:
     return {name: count / pairs / len(QUANTILES) for name, count in found.items()}
 
 
-def recorded(paths: list[str]) -> dict[str, float]:
-    """Share of false alarms over all splits of recorded runs of one setting into two halves."""
-    import kit
-    from kit.analyse.bench_noise import bench_of
-    from kit.analyse.benchmarks import Benchmarks
+class Recorded:
+    """Recorded runs of one unchanged setting: figures, request times and server of each."""
 
-    bench = kit.benchmarks(paths)
-    runs = list(bench.runs["run"])
-    half = len(runs) // 2
-    single = {run: bench_of(bench, run) for run in runs}
+    def __init__(self, paths: list[str]):
+        import kit
+        from kit.analyse.bench_where import samples
 
-    def together(chosen) -> Benchmarks:
-        import pandas as pd
+        bench = kit.benchmarks(paths)
+        table = bench.values.pivot_table(index="run", columns=["metric", "stat"], values="value")
+        self.left_out = bundled(bench.values)
+        self.runs = [run for run in bench.runs["run"] if run not in self.left_out]
+        half = self.runs[: len(self.runs) // 2]
+        rest = [run for run in self.runs if run not in half]
+        first = kit.compare_benchmarks(of_runs(bench, half), of_runs(bench, rest))
+        self.family = [(one.figure.metric, one.figure.stat) for one in first.judged if one.figure.primary]
+        self.figures = {run: {key: float(table.loc[run, key]) for key in self.family} for run in self.runs}
+        requests = dict(list(bench.requests[bench.requests["ok"].fillna(False)].groupby("run")))
+        self.times = {run: samples(requests[run], "ttft", False) for run in self.runs}
+        launches = dict(zip(bench.runs["run"], bench.runs["launch"], strict=True))
+        self.servers = {run: launches[run] for run in self.runs}
 
-        found = Benchmarks([])
-        for frame in ("runs", "values", "requests"):
-            setattr(found, frame, pd.concat([getattr(single[run], frame) for run in chosen], ignore_index=True))
+    def told(self, base: list[str], cand: list[str]) -> dict[str, float]:
+        """What is said of two groups of these runs."""
+        values = [{key: [self.figures[run][key] for run in group] for key in self.family} for group in (base, cand)]
+        judged = family(*values, self.family)
+        return told(judged, tuple([self.times[run] for run in group] for group in (base, cand)), [0.0] * len(judged))
+
+    def rates(self, splits: list[tuple[list[str], list[str]]]) -> dict[str, float]:
+        """Shares over splits."""
+        counts: Counter = Counter()
+        for split in splits:
+            counts.update(self.told(*split))
+        return {name: count / len(splits) for name, count in counts.items()}
+
+    def between_servers(self) -> dict[str, float]:
+        """Share of the variance of each figure that lies between servers (analysis of variance, on logarithms)."""
+        found = {}
+        for key in self.family:
+            groups: dict[str, list[float]] = {}
+            for run in self.runs:
+                groups.setdefault(self.servers[run], []).append(math.log(self.figures[run][key]))
+            size = len(self.runs) / len(groups)  # about equal for all servers
+            between = size * statistics.variance([statistics.fmean(group) for group in groups.values()])
+            within = statistics.fmean([statistics.variance(group) for group in groups.values()])
+            found[".".join(key)] = max(0.0, (between - within) / (between + (size - 1) * within))
         return found
 
-    hits = {"family": 0, "metric": 0.0, "exploratory": 0.0}
-    splits = [chosen for chosen in itertools.combinations(runs, half) if len(runs) % 2 or runs[0] in chosen]
-    for chosen in splits:
-        found = kit.compare_benchmarks(together(chosen), together([run for run in runs if run not in chosen]))
-        primary = [one.confirmed for one in found.judged if one.figure.primary]
-        others = [one.confirmed for one in found.judged if not one.figure.primary]
-        hits["family"] += any(primary)
-        hits["metric"] += sum(primary) / max(len(primary), 1)
-        hits["exploratory"] += sum(others) / max(len(others), 1)
-    print(f"{len(runs)} recorded runs of one setting, {len(splits)} splits of {half} v {len(runs) - half} (they overlap)")
-    return {name: count / len(splits) for name, count in hits.items()}
+
+def print_recorded(paths: list[str], pairs: int, seed: int = 3) -> None:
+    """Print false alarms on recorded runs: of random halves, and of servers against servers."""
+    found, rng = Recorded(paths), np.random.default_rng(seed)
+    half = min(5, len(found.runs) // 2)
+    drawn = [list(rng.permutation(found.runs)[: 2 * half]) for _ in range(pairs)]
+    spread = {".".join(key): statistics.stdev([math.log(found.figures[run][key]) for run in found.runs]) for key in found.family}
+    print(f"\n{len(found.runs)} recorded runs of one setting; spread between runs: {_shares(spread)}")
+    if found.left_out:
+        print(f"left out, as kit bench gives no ratio of them: {', '.join(found.left_out)} (tokens came in bundles)")
+    rows = {f"{half} v {half}, runs drawn at random {pairs} times": found.rates([(one[:half], one[half:]) for one in drawn])}
+    servers = sorted(set(found.servers.values())) if all(isinstance(one, str) for one in found.servers.values()) else []
+    if len(servers) > 1:
+        of = {server: [run for run in found.runs if found.servers[run] == server] for server in servers}
+        print(f"of {len(servers)} servers; share of the variance that lies between servers: {_shares(found.between_servers())}")
+        rows["one server v another"] = found.rates([(of[a], of[b]) for a, b in itertools.combinations(servers, 2)])
+    names = list(next(iter(rows.values())))
+    print("\n" + " " * 44 + "  ".join(rows))
+    for name in names:
+        print(f"  {name:<42}" + "  ".join(f"{row[name]:>{len(title)}.1%}" for title, row in rows.items()))
+    print("  the splits share runs, so the shares are less exact than as many separate pairs would give")
+
+
+def _shares(found: dict[str, float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in found.items())
+
+
+def of_runs(bench, runs: list[str]):
+    """The same results with some of their runs only."""
+    from kit.analyse.benchmarks import Benchmarks
+
+    found = Benchmarks([])
+    for frame in ("runs", "values", "requests"):
+        table = getattr(bench, frame)
+        setattr(found, frame, table[table["run"].isin(runs)].reset_index(drop=True))
+    return found
 
 
 def main() -> None:
@@ -173,6 +273,7 @@ def main() -> None:
     args = ask.parse_args()
     error = 1.96 * math.sqrt(0.05 * 0.95 / args.pairs)
     print(f"shares of {args.pairs} simulated pairs (95 % of samples of a true 5 % lie within ± {error:.1%})")
+    print(agreement())
     columns: list[str] = []
     for runs, change in ((3, 0.0), (5, 0.0), (8, 0.0), (5, 0.05), (8, 0.05), (10, 0.05)):
         found = rates(runs, change, args.pairs)
@@ -188,7 +289,7 @@ def main() -> None:
             + "   ".join(f"{name} {share:.1%}" for name, share in band_coverage(runs, args.pairs // 2).items())
         )
     if args.aa:
-        print("\n" + "   ".join(f"{name} {share:.1%}" for name, share in recorded(args.aa).items()))
+        print_recorded(args.aa, args.pairs)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ STATS = ("run", "median", "mean", "process_means", "p90", "p95", "p99", "max")
 COUNTS = frozenset(("completed", "failed"))
 WHOLE_SECOND = 1.0
 """Step of phases, in seconds: the stamps of most servers' logs are whole seconds."""
+BUNDLED = 0.1
+"""Median gap between tokens, as a share of the mean, below which tokens came in bundles: where each comes by itself, the two are
+about equal. A choice."""
+BY_TOKEN = ("ttft", "itl", "tpot")
+"""Times that say nothing of the server where tokens came in bundles."""
 LEAST_P99 = 100
 """With fewer requests a p99 is next to the maximum; the median is primary then."""
 MOST_PRIMARY = 6
@@ -77,8 +82,8 @@ class Figure:
         `run`, `process`, `process start`, `launch` or `repetition`.
     step : float
         Smallest difference that its clock tells, in its unit; 0 where that is small beside any value.
-    zeros : list of str
-        Runs whose value is not above zero, so that they have no ratio.
+    unfit : str or None
+        Why the value of some run is none to divide: it is 0, or no time of a token.
     refused : str or None
         Why no ratio is given.
     notes : list of str
@@ -99,7 +104,7 @@ class Figure:
     definition: str | None = None
     requests: int | None = None
     step: float = 0.0
-    zeros: list[str] = field(default_factory=list)
+    unfit: str | None = None
     refused: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -170,8 +175,10 @@ def _figure(sides: Sides, cell: Cell, prefix: str, names: tuple, metric: str, st
     found.definition = next(iter(rows[BASE]["definition"].dropna()), None)
     counts = [int(n) for side in rows.values() for n in side["n"].dropna()]
     found.requests = min(counts, default=None)
+    zeros = []
     for side, mine in rows.items():
-        _take(found, side, mine.drop_duplicates("run", keep="last"), cell.of(side))
+        zeros += _take(found, side, mine.drop_duplicates("run", keep="last"), cell.of(side))
+    found.unfit = _unfit(found, zeros, sides.bench.values)
     if stat in ("mean", "process_means"):
         _inner(sides, found, names)
     if found.replicate == "launch" and all(value.is_integer() for value in (*found.base, *found.cand)):
@@ -183,17 +190,47 @@ def _figure(sides: Sides, cell: Cell, prefix: str, names: tuple, metric: str, st
     return found
 
 
-def _take(found: Figure, side: str, rows: pd.DataFrame, runs: list[str]) -> None:
-    """Keep the positive values of a side, and name the runs that have none."""
+def _take(found: Figure, side: str, rows: pd.DataFrame, runs: list[str]) -> list[str]:
+    """Keep the positive values of a side, note the runs that have none, and return those whose value is 0."""
+    zeros = []
     values = dict(zip(rows["run"], rows["value"], strict=True))
     for run in runs:
         value = values.get(run)
         if value is None or not math.isfinite(value):
             found.notes.append(f"{run} has no value")
         elif value <= 0:
-            found.zeros.append(run)
+            zeros.append(run)
         else:
             found.of(side).append(float(value))
+    return zeros
+
+
+def _unfit(found: Figure, zeros: list[str], values: pd.DataFrame) -> str | None:
+    """Why some runs have no value to divide; to leave them out would be a choice of values."""
+    if zeros:
+        return f"it is 0 in {named(zeros, 2)}, which has no ratio; to leave these runs out would be a choice of values"
+    if found.metric not in BY_TOKEN:
+        return None
+    runs = bundled(values[values["run"].isin([*found.cell.base, *found.cell.cand])])
+    if not runs:
+        return None
+    return f"tokens came in bundles in {named(runs, 2)}, as on a busy machine: its times are those of reading, not of tokens"
+
+
+def bundled(values: pd.DataFrame) -> list[str]:
+    """Runs whose client got several tokens at once, of a frame `bench_values`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [("a", "itl", "median", 0.002), ("a", "itl", "mean", 7.0), ("b", "itl", "median", 6.9), ("b", "itl", "mean", 7.0)]
+    >>> bundled(pd.DataFrame(rows, columns=["run", "metric", "stat", "value"]))
+    ['a']
+    """
+    table = values[values["metric"] == "itl"].pivot_table(index="run", columns="stat", values="value", sort=False)
+    if not {"median", "mean"} <= set(table.columns):
+        return []
+    return list(table.index[table["median"] < BUNDLED * table["mean"]])
 
 
 def _inner(sides: Sides, found: Figure, names: tuple) -> None:
@@ -236,9 +273,7 @@ def _refusal(sides: Sides, found: Figure, rows: dict[str, pd.DataFrame]) -> str 
         return f"defined differently: {', '.join(sorted(text or 'not said' for text in ids))}"
     if len(tools) > 1 and found.metric in ("itl", "tpot"):
         return f"{found.metric} of {' and '.join(sorted(tools))} are not the same measurement"
-    if found.zeros:
-        return f"it is 0 in {named(found.zeros, 2)}: there is no ratio of that, and the other runs alone would be a choice"
-    return None
+    return found.unfit
 
 
 def choose_primary(found: list[Figure], wanted: Iterable[str] | None, warnings: list[str]) -> None:
@@ -274,9 +309,9 @@ def _default(found: list[Figure]) -> list[Figure]:
         for metrics, stats in SERVING:
             options = [one for metric in metrics for stat in stats for one in members if (one.metric, one.stat) == (metric, stat)]
             usable = [one for one in options if one.stat != "p99" or (one.requests or 0) >= LEAST_P99]
-            usable = [one for one in usable if one.base and one.cand and not one.zeros] or usable
+            usable = [one for one in usable if one.base and one.cand and not one.unfit] or usable
             here += usable[:1]
-        times = [one for metric in TIMES for one in _usual([m for m in members if m.metric == metric and not m.zeros])]
+        times = [one for metric in TIMES for one in _usual([m for m in members if m.metric == metric and not m.unfit])]
         chosen += here or times or _usual([one for one in members if one.metric == members[0].metric])
     return chosen
 

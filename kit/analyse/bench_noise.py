@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.bench_figures import BY_TOKEN, bundled
 from kit.analyse.bench_judge import noise_of
 from kit.analyse.bench_sides import BASE, CAND, Given, differences, join, read_side
 from kit.analyse.benchmarks import Benchmarks
@@ -26,6 +27,9 @@ def noise_from(
                 kept.remove(name)
                 warnings.append(f"A/A run {name} has another load ({'; '.join(differ)}): not used for the noise")
     values = found.values[found.values["run"].isin(kept) & found.values["value"].notna()]
+    for run in bundled(values):
+        values = values[(values["run"] != run) | ~values["metric"].isin(BY_TOKEN)]
+        warnings.append(f"A/A run {run}: tokens came in bundles, so its {', '.join(BY_TOKEN)} are not used for the noise")
     groups: dict[str, dict[str, list[float]]] = {}  # by named benchmark: one's time is no noise of another's
     for row in values.itertuples():
         name = row.name if isinstance(row.name, str) else ""

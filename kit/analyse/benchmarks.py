@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".gz", ".ndjson")
 """Files of a folder that are looked into."""
+LAUNCH = ".launch.json"
+"""End of the name of a file that holds the launch of the server that was measured."""
 SKIP = (".pytorch.json",)
 """A second export that vLLM writes beside its result."""
 LOAD = (
@@ -122,7 +124,7 @@ def benchmarks(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Benchm
     ----------
     paths : path or iterable of paths
         Result files, or folders of them. A file of a server's launch (`argv`, `env`, `versions`) is put to the runs whose
-        names begin like its own.
+        names begin like its own; `x.launch.json` beside `x-1.json` is found without being given.
 
     Returns
     -------
@@ -200,12 +202,19 @@ def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
                 f"look into it with: ls -R '{path}'",
             )
         found += inside
+    found += [beside for beside in dict.fromkeys(map(_launch_beside, found)) if beside and beside not in found]
     unique: dict[Path, Path] = {}
     for path in found:
         if path.resolve() in unique:
             warnings.append(f"{path.name} was given twice; read once")
         unique.setdefault(path.resolve(), path)
     return _names(list(unique.values())), warnings
+
+
+def _launch_beside(path: Path) -> Path | None:
+    """The launch file beside a result: the one with the longest name that the result's begins with."""
+    known = [one for one in path.parent.glob(f"*{LAUNCH}") if path.name.startswith(one.name.removesuffix(LAUNCH))]
+    return max(known, key=lambda one: len(one.name), default=None)
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:

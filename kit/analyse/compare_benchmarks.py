@@ -15,6 +15,7 @@ from kit.analyse.bench_figures import Figure, choose_primary, figures
 from kit.analyse.bench_judge import FAILED_SHARE, Judged, Rules, judge
 from kit.analyse.bench_noise import noise_from
 from kit.analyse.bench_sides import BASE, CAND, Cell, Given, Sides, cells, join, read_side
+from kit.analyse.blocks import named
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -399,7 +400,7 @@ def _gate_words(sides: Sides, gate: dict[str, Any]) -> list[str]:
     for key, reason in gate["refused"].items():
         if not reason.startswith("not the same experiment"):
             reasons.setdefault(reason, []).append(key)
-    return [*said, *(f"{', '.join(keys)}: ratio withheld: {reason}" for reason, keys in reasons.items())]
+    return [*said, *(f"{named(keys)}: ratio withheld: {reason}" for reason, keys in reasons.items())]
 
 
 def _order(sides: Sides, paired: list[Cell], judged: list[Judged], rules: Rules) -> list[str]:

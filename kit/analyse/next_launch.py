@@ -87,8 +87,9 @@ def _tried(study: Study, base: int, setting: Setting, donor: int) -> bool:
 def _step(study: Study, base: int, donor: int, setting: Setting, ready: list[str], stuck: list[str]) -> dict[str, Any]:
     value = setting.values[donor]
     words = f"with {setting.name} {_said(value)} as in {study.names[donor]}"
+    known = ": made before, so it can only confirm" if _tried(study, base, setting, donor) else ""
     return {
-        "what": f"{study.names[base]} again, {words}, all else unchanged",
+        "what": f"{study.names[base]} again, {words}, all else unchanged{known}",
         "setting": setting.name,
         "value": value,
         "base": study.names[base],

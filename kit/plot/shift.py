@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from kit.analyse.compare_benchmarks import BenchComparison
 
+ROOM = 3.0
+"""Factor above and below the line that such an axis shows."""
 FAR = 2.0
 """From a doubling on the axis counts factors, on a logarithmic scale."""
 
@@ -66,7 +68,7 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     ax.plot(x, scale(table["effect"]), color=BLUE, linewidth=1.5, marker="o", markersize=4, zorder=3)
     _ends(ax, x, table["effect"], scale)
     if far:
-        _factors(ax, scale(table["effect"]).max())
+        _factors(ax, scale(table["effect"]))
     level = f"{comparison.rules.confidence:.0%} band, pointwise" if banded else "one run a side: no band"
     n = f"{table['n_base'].iloc[0]} and {table['n_cand'].iloc[0]} run{'' if table['n_cand'].iloc[0] == 1 else 's'}"
     dress(
@@ -96,12 +98,15 @@ def _ends(ax: Axes, x, effect, scale) -> None:
         )
 
 
-def _factors(ax: Axes, largest: float) -> None:
+def _factors(ax: Axes, factors) -> None:
+    """Make the axis one of factors, as wide as the line needs: a band of few runs would squeeze it, and is cut."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
     ax.set_yscale("log")
-    ticks = [tick for tick in (0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500) if tick <= 2 * largest]
-    ax.yaxis.set_major_locator(FixedLocator(ticks))
+    low, high = min(factors.min(), 1.0) / ROOM, factors.max() * ROOM
+    ax.set_ylim(low, high)
+    ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+    ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.axhline(1.0, color=GREY, linewidth=0.6, zorder=1)

@@ -105,6 +105,16 @@ def test_launch_files_join_their_runs(data, tmp_path):
     assert "hf_abc" not in bench.runs["launch"].str.cat()
 
 
+def test_a_launch_file_beside_a_result_is_found(data, tmp_path):
+    for name in ("s-1", "s-1-2", "s-10-1", "other"):
+        shutil.copy(data / "bench" / "vllm-base.json", tmp_path / f"{name}.json")
+    for stem in ("s-1", "s-10"):
+        (tmp_path / f"{stem}.launch.json").write_text(json.dumps({"argv": ["vllm", "serve", stem], "env": {}, "versions": {}}))
+    for name, stem in (("s-1", "s-1"), ("s-1-2", "s-1"), ("s-10-1", "s-10"), ("other", None)):
+        launch = benchmarks(tmp_path / f"{name}.json").runs["launch"][0]
+        assert (json.loads(launch)["argv"][-1] if isinstance(launch, str) else None) == stem
+
+
 def test_page_is_escaped_and_says_failures_first(data, tmp_path):
     doc = json.loads((data / "bench" / "vllm-base.json").read_text())
     doc |= {"label": "<script>x</script>", "failed": 1, "completed": 39, "max_concurrency": None, "errors": ["boom", *[""] * 39]}

@@ -160,6 +160,19 @@ def test_values_that_are_no_measurement_are_named(write):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_tokens_that_came_in_bundles_are_no_times_of_a_token(write):
+    """A client on a busy machine reads several tokens at once: the gaps are nothing, and the first came late."""
+    cand = runs(write, "cand", 1.1)
+    doc = json.loads(cand[2].read_text())
+    doc["itls"] = [[sum(gaps) - 1e-6 * (len(gaps) - 1), *[1e-6] * (len(gaps) - 1)] for gaps in doc["itls"]]
+    cand[2].write_text(json.dumps(doc))
+    found = kit.compare_benchmarks(runs(write, "base"), cand)
+    assert {found[key].verdict for key in ("itl.median", "itl.mean", "ttft.median")} == {"withheld"}
+    assert "tokens came in bundles in cand-3.json" in "; ".join(found.warnings)
+    assert found["output_throughput.run"].verdict == "worse"
+    assert kit.compare_benchmarks(runs(write, "base"), cand, force=True)["ttft.median"].verdict == "worse"
+
+
 def test_blocks_after_one_another_and_a_trend_are_warned_of(write):
     base = write("base", *({"scale": noise, "minute": i} for i, noise in enumerate(NOISE)))
     cand = write("cand", *({"scale": noise * 1.001, "minute": 10 + i} for i, noise in enumerate(NOISE)))
