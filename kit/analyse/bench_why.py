@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -118,6 +119,29 @@ def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
         )
     rows.sort(key=lambda row: (not row[4], row[5] is not None, row[1] == PRINTED, row[1], row[0]))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"separates": bool})
+
+
+def single_changes(sides: Sides, cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
+    """Say which compared runs differ in one setting only, where several settings differ: they tell that one from the others.
+
+    Unlikely settings, and what the server printed accordingly, are not counted.
+    """
+    likely = table[~table["unlikely"].map(lambda why: isinstance(why, str)) & (table["source"] != PRINTED)]
+    if len(likely) < 2:
+        return []
+    keys = list(zip(likely["source"], likely["setting"], strict=True))
+    compared = {run for cell in cells for run in (*cell.base, *cell.cand)}
+    runs = {row["run"]: settings_of(row) for row in sides.bench.runs.to_dict("records") if row["run"] in compared}
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for one, other in itertools.combinations(runs, 2):
+        differ = [key for key in keys if runs[one].get(key) != runs[other].get(key)]
+        if len(differ) == 1:
+            pairs.setdefault(differ[0][1], []).append((one, other))
+    return [
+        f"runs that differ in {name} only: {found[0][0]} and {found[0][1]}"
+        + (f", and {len(found) - 1} more pairs" if len(found) > 1 else "")
+        for name, found in pairs.items()
+    ]
 
 
 def _typed(rows: Sequence[dict[str, Any]]) -> set[str] | None:

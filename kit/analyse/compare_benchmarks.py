@@ -320,6 +320,7 @@ def _finish(
     rows = sides.bench.runs
     launch_known = bool(rows["launch"].notna().any() or rows["settings"].str.contains("server_info", na=False).any())
     found.why = bench_why.sentences(settings, confirmed, launch_known)
+    found.why += bench_why.single_changes(sides, paired, settings)
     return found
 
 

@@ -217,6 +217,19 @@ def test_settings_stand_beside_the_numbers_and_are_no_cause(write, tmp_path):
     assert "caused" not in str(found)
 
 
+def test_runs_that_differ_in_one_setting_only_are_named(write):
+    """Two settings changed between the sides, but one run of cand changed only one of them."""
+    both = {"tp": "2", "backend_flag": "b"}
+    base = runs(write, "base", tp="1", backend_flag="a")
+    cand = [*runs(write, "cand", 1.2, **both)[:4], *write("one", {"minute": 9, "scale": 1.21, "tp": "2", "backend_flag": "a"})]
+    said = [text for text in kit.compare_benchmarks(base, cand).why if text.startswith("runs that differ in")]
+    assert said == [
+        "runs that differ in tp only: base-1.json and one-1.json, and 4 more pairs",
+        "runs that differ in backend_flag only: cand-1.json and one-1.json, and 3 more pairs",
+    ]
+    assert not any(text.startswith("runs that differ in") for text in kit.compare_benchmarks(base, cand[:4]).why)
+
+
 def test_where_the_difference_sits(write, data):
     doc = json.loads((data / "bench" / "vllm-base.json").read_text())
     slow = [value * (1.5 if i % 40 >= 30 else 1.0) for i, value in enumerate(sorted(doc["ttfts"]))]
