@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_bench,
         _add_ledger,
         _add_collect,
+        _add_pull,
         _add_report,
         _add_export,
         _add_learn,
@@ -106,6 +107,14 @@ def _add_collect(verbs) -> None:
     verb = verbs.add_parser("collect", help="record the evidence of a running launch into a run")
     command.add_arguments(verb)
     verb.set_defaults(run=command.main)
+
+
+def _add_pull(verbs) -> None:
+    from kit.capture import command
+
+    verb = verbs.add_parser("pull", help="fetch files of a host into a run, scrubbed; goes on after a break")
+    command.add_pull_arguments(verb)
+    verb.set_defaults(run=command.pull_main)
 
 
 def _add_triage(verbs) -> None:

@@ -126,3 +126,22 @@ def main(args: argparse.Namespace) -> int:
     )
     print(f"recorded {folder}; look at it: kit verdict {folder}")
     return DONE
+
+
+def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `kit pull`."""
+    parser.add_argument("target", metavar="TARGET", help="where the files are: local, ssh://[user@]host[:port]")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, or patterns in quotes: '/var/log/vllm/*.log*'")
+    add_connection(parser)
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="folder to make, or to go on with")
+
+
+def pull_main(args: argparse.Namespace) -> int:
+    """Pull, and return the exit code."""
+    from kit.capture.pull import pull
+
+    heed_signals()
+    how = {"transport": args.transport, "accept_new": args.accept_new, "sudo": args.sudo}
+    folder = pull(args.target, *args.paths, out=args.out, **how, progress=say)
+    print(f"pulled into {folder}; look at it: kit verdict {folder}")
+    return DONE

@@ -75,11 +75,16 @@ def let_go(file: HostFile) -> None:
 
 
 def blocks(file: HostFile, offset: int, size: int) -> Iterator[bytes]:
-    """A file's bytes from an offset to its end; its size tells whether a stream is worth its start."""
-    if size - offset > STREAM_FROM_BYTES:
-        for block in file.stream(offset, size - offset):
-            offset += len(block)
-            yield block
+    """A file's bytes from an offset to its end, a MiB at a time; its size tells whether a stream is worth its start."""
+    pieces: list[bytes] = []
+    for piece in file.stream(offset, size - offset) if size - offset > STREAM_FROM_BYTES else ():
+        pieces.append(piece)
+        offset += len(piece)
+        if sum(map(len, pieces)) >= CHUNK_BYTES:
+            yield b"".join(pieces)
+            pieces = []
+    if pieces:
+        yield b"".join(pieces)
     while block := file.read(offset, CHUNK_BYTES):
         offset += len(block)
         yield block

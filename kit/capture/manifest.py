@@ -82,6 +82,8 @@ class Manifest:
     abilities : Abilities, optional
         Of the target. A run has one clock, that of its host: samples and logs bear it, and the times of captures are put on
         it, by the offset that was measured.
+    before : dict, optional
+        What `run.json` holds already, of a pull that goes on.
 
     Attributes
     ----------
@@ -91,12 +93,19 @@ class Manifest:
         Set once the disk is full: nothing more is recorded then.
     """
 
-    def __init__(self, folder: Path, kit_version: str, target: str = "local", abilities: Abilities | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        kit_version: str,
+        target: str = "local",
+        abilities: Abilities | None = None,
+        before: dict[str, Any] | None = None,
+    ):
         self.folder, self.full = folder, threading.Event()
         self._lock = threading.RLock()
         abilities = abilities or Abilities(utc_offset_s=utc_offset_s())
         self.offset_ns = abilities.offset_ns
-        self.data: dict[str, Any] = {
+        self.data: dict[str, Any] = before or {
             "format": FORMAT,
             "version": VERSION,
             "kit": kit_version,
@@ -175,7 +184,14 @@ class Manifest:
             self.write()
 
     def open(
-        self, file: str, kind: str, source: str, *, moment: int | None = None, pid: int | None = None, note: str | None = None
+        self,
+        file: str,
+        kind: str | None,
+        source: str,
+        *,
+        moment: int | None = None,
+        pid: int | None = None,
+        note: str | None = None,
     ) -> RawFile:
         """Begin a capture: it stands in the manifest at once, as not whole."""
         with self._lock:
@@ -196,6 +212,20 @@ class Manifest:
             self.write()
         return RawFile(self, entry)
 
+    def reopen(self, entry: dict[str, Any], size: int) -> RawFile:
+        """Go on with a capture after so many bytes; what stands behind them is cut off."""
+        with self._lock:
+            entry.update(whole=False, sha256=None)
+            self.write()
+        return RawFile(self, entry, size)
+
+    def drop(self, entry: dict[str, Any]) -> None:
+        """Take a capture out, to make it anew."""
+        with self._lock:
+            self.data["captures"].remove(entry)
+            self.write()
+        (self.folder / entry["file"]).unlink(missing_ok=True)
+
     def save(self, file: str, kind: str, source: str, text: str, **about: Any) -> None:
         """Record a capture that is there in one piece."""
         raw = self.open(file, kind, source, **about)
@@ -211,11 +241,16 @@ class Manifest:
 class RawFile:
     """A raw file that is appended to, unbuffered, with its checksum taken on the way."""
 
-    def __init__(self, manifest: Manifest, entry: dict[str, Any]):
+    def __init__(self, manifest: Manifest, entry: dict[str, Any], size: int = 0):
         self.entry, self._manifest = entry, manifest
-        self._digest, self.size, self._failed = hashlib.sha256(), 0, False
+        self._digest, self.size, self._failed = hashlib.sha256(), size, False
+        path = manifest.folder / entry["file"]
         try:
-            self._file = open(manifest.folder / entry["file"], "ab", buffering=0)
+            if size:
+                os.truncate(path, size)
+                with open(path, "rb") as file:
+                    self._digest = hashlib.file_digest(file, "sha256")
+            self._file = open(path, "ab" if size else "wb", buffering=0)
         except OSError as error:
             if error.errno not in FULL:
                 raise

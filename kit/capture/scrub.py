@@ -13,7 +13,7 @@ from kit.redact import MARK, scrub_text
 
 LONGEST_LINE = 1 << 20
 """A piece without a line end is written out when it grows beyond this."""
-BLOCK_FROM_BYTES = 1 << 16
+BLOCK_FROM_BYTES = 1 << 14
 """Smaller pieces are scrubbed line by line: loading pyarrow takes longer."""
 _PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)")
 _GAP = r"[^!-~]"  # white space of every kind, for RE2 sees bytes, and `\s` of `re` knows that of Unicode too
@@ -60,6 +60,11 @@ def scrub_bytes(data: bytes) -> bytes:
 class Scrubber:
     r"""Scrubs a log that comes in pieces. Lines end at `\n` and at `\r`, the frames of a progress bar too.
 
+    Attributes
+    ----------
+    in_key : bool
+        The lines that come are the body of a private key.
+
     Examples
     --------
     >>> scrubber = Scrubber()
@@ -68,7 +73,7 @@ class Scrubber:
     """
 
     def __init__(self) -> None:
-        self._pending, self._in_key = b"", False
+        self._pending, self.in_key = b"", False
 
     def take(self, piece: bytes) -> bytes:
         """The whole lines that are there now, scrubbed."""
@@ -77,7 +82,7 @@ class Scrubber:
         lines, self._pending = data[:end], data[end:]
         if len(self._pending) > LONGEST_LINE:
             lines, self._pending = data, b""
-        if len(lines) < BLOCK_FROM_BYTES or self._in_key:
+        if len(lines) < BLOCK_FROM_BYTES or self.in_key:
             return self._each_line(lines)
         return self._block(lines)
 
@@ -101,14 +106,14 @@ class Scrubber:
         return b"".join(out)
 
     def _line(self, line: bytes) -> bytes:
-        if self._in_key:
-            self._in_key = _KEY_END not in line and _KEY_BODY.match(line) is not None
-            if self._in_key:
+        if self.in_key:
+            self.in_key = _KEY_END not in line and _KEY_BODY.match(line) is not None
+            if self.in_key:
                 body = line.rstrip(b"\r\n")
                 return MARK.encode() + line[len(body) :] if body else line
         scrubbed = scrub_bytes(line)
-        self._in_key = _KEY_BEGIN in scrubbed and _KEY_END not in scrubbed
-        return scrubbed + line[len(line.rstrip(b"\r\n")) :] if self._in_key else scrubbed
+        self.in_key = _KEY_BEGIN in scrubbed and _KEY_END not in scrubbed
+        return scrubbed + line[len(line.rstrip(b"\r\n")) :] if self.in_key else scrubbed
 
     def _block(self, lines: bytes) -> bytes:
         import numpy
@@ -127,7 +132,7 @@ class Scrubber:
                 continue
             out += (lines[done:start], self._line(lines[start:end]))
             done = end
-            while self._in_key and done < len(lines):  # the body of a key follows, of which no line looks suspect
+            while self.in_key and done < len(lines):  # the body of a key follows, of which no line looks suspect
                 next_end = int(starts[numpy.searchsorted(starts, done, "right")])
                 out.append(self._line(lines[done:next_end]))
                 done = next_end
