@@ -260,7 +260,8 @@ _ALL = (
     ),
     _frame(
         "counters", "Named numbers: cgroup files, memory.events, Prometheus metrics, pressure, ray resources.",
-        C("source", "text", "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process", nullable=False),
+        C("source", "text", "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, smaps (bytes)",
+          nullable=False),
         C("name", "text", "name as printed", nullable=False),
         C("labels", "text", "labels as printed"),
         C("value", "float", "value"),

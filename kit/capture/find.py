@@ -148,6 +148,7 @@ def launch_entry(host: Host, target: Target) -> dict:
     parents = ancestors(table, target.pid)[:MOST_PARENTS]
     commands = commands_of(host, [target.pid, *parents])
     entry["command"] = commands.get(target.pid, [])
+    entry["start_ticks"] = table[target.pid].start_ticks
     entry["started_at"] = utc_text(started_ns(host, table[target.pid].start_ticks))
     entry["parents"] = [{"pid": pid, "command": _short(commands.get(pid, []))} for pid in parents]
     return entry

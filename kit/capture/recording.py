@@ -19,8 +19,9 @@ from kit.capture.host import Host, HostLost, Ran
 from kit.capture.logs import Logs
 from kit.capture.looker import Looker
 from kit.capture.manifest import Manifest, utc_text
+from kit.capture.processes import process_table
 from kit.capture.sampling import Sampling
-from kit.errors import UsageError
+from kit.errors import KitError, UsageError
 
 WAIT_S = 0.2
 STRACE_AT_S = 2.0
@@ -122,7 +123,8 @@ class Recording:
         self.costly = Costly(host, self.manifest, target.pid, progress)
         self.sampler: Sampling | None = None
         self.began = time.monotonic()
-        self._lost_ns: int | None = None
+        self._lost: HostLost | None = None
+        self._pause_s = AGAIN_S[0]
 
     def record(self) -> Path:
         """Everything from begin to end; returns the folder."""
@@ -174,10 +176,61 @@ class Recording:
                 return
             if passed > self.duration_s + 10 * self.interval_s + 5:  # the sampler hangs: it reads a kernel that does not answer
                 return
+            if passed < self.duration_s and (self._lost or self.sampler is not None and self.sampler.lost):
+                self._go_on()
             if not traced and passed >= STRACE_AT_S:
                 traced = True
                 self.start_strace(self.options.strace_s, self.options.strace_pid)
             time.sleep(WAIT_S)
+
+    def _go_on(self) -> None:
+        """Connect again where the connection is lost, with growing pauses until the time is over; then sample on."""
+        if not self._answers():
+            self.progress(f"the connection to {self.host.name} is lost: it is tried again")
+            since = self.manifest.now_ns()
+            while self._lost and time.monotonic() - self.began < self.duration_s and not self.until():
+                try:
+                    self.host.connect()
+                    self._lost = None
+                    self.progress(f"connected to {self.host.name} again")
+                except KitError as error:
+                    self._lost = HostLost(error.what, error.why, error.do)
+                    self._pause()
+            if self.sampler is None:
+                self.manifest.gap(since, self.manifest.now_ns(), "the connection was lost")
+            if self._lost:
+                self.manifest.lacks("what came after the connection was lost", self._lost.why, self._lost.do)
+                return
+        self._pause()
+        if self.target.pid is not None:
+            self._connected("further samples", self._sample_on)
+
+    def _sample_on(self) -> None:
+        """Sample again, where the launched process is still the one that it was."""
+        found, before = process_table(self.host).get(self.target.pid), self.manifest.data["launch"].get("start_ticks")
+        if found is None or found.start_ticks != before:
+            self.manifest.lacks(
+                "samples after the end of the launch",
+                f"process {self.target.pid} ended while the connection was lost",
+                "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
+            )
+            self.duration_s = min(self.duration_s, time.monotonic() - self.began)
+        elif self.sampler is None:
+            self._start_sampler()
+        else:
+            self.sampler.go_on()
+
+    def _answers(self) -> bool:
+        """Whether the host answers: a sampler may end for other reasons too."""
+        try:
+            self.host.ask("true")
+        except HostLost as error:
+            self._lost = error
+        return self._lost is None
+
+    def _pause(self) -> None:
+        time.sleep(max(0.0, min(self._pause_s, self.began + self.duration_s - time.monotonic())))
+        self._pause_s = min(2 * self._pause_s, AGAIN_S[1])
 
     def end(self, last_look: bool = True) -> None:
         """Second look, then stop what runs. On a full disk nothing more is looked at."""
@@ -196,6 +249,8 @@ class Recording:
                     "they belong to another user, or ptrace is restricted",
                     f"record as their owner or as root: kit collect {self.host.name} --sudo …",
                 )
+        if self._lost:
+            self.host.close()  # so that nothing waits for an answer any more
         self.logs.end()
         self.manifest.finish(ended_ns)
 
@@ -223,9 +278,11 @@ class Recording:
     def _connected(self, what: str, act: Callable[[], None]) -> None:
         """Do what needs the host, and say what is missing where the connection is lost meanwhile."""
         try:
+            if self._lost:
+                raise self._lost
             act()
         except HostLost as error:
-            self._lost_ns = self._lost_ns or self.manifest.now_ns()
+            self._lost = error
             self.manifest.lacks(what, f"the connection to {self.host.name} was lost: {error.why}", "record again")
 
     def look(self, moment: int) -> None:

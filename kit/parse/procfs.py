@@ -301,6 +301,32 @@ def _is_meminfo(head: str) -> float:
     return 0.97 if sum(1 for line in body_lines(head) if _MEM_KEY.match(line)) >= 2 else only_failures(head)
 
 
+def parse_smaps_rollup(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read /proc/PID/smaps_rollup: whose the memory of a process is. `labels` is the pid.
+
+    Examples
+    --------
+    >>> sample = ["55e0-7ffc ---p 00000000 00:00 0    [rollup]", "Rss:   8 kB", "Pss:   2 kB"]
+    >>> [(row["name"], row["labels"], row["value"])
+    ...     for _, row in parse_smaps_rollup(sample, Source("smaps-rollup.pid7.t0.txt", pid=7), Report())]
+    [('Rss', '7', 8192.0), ('Pss', '7', 2048.0)]
+    """
+    samples = Samples(source)
+    for line in titled(lines, source, report):
+        found = _KEYED.match(line.text)
+        if found and found["value"].endswith("kB"):
+            row = {"source": "smaps", "name": found["key"], "value": float(size_bytes(found["value"][:-2], 1024))}
+            about = {"labels": str(source.pid) if source.pid is not None else None, "line": line.number, "time": line.time}
+            samples.add("counters", row | about, found["key"])
+        elif line.text.strip() and not line.text.rstrip().endswith("[rollup]"):
+            report.odd("no line of smaps_rollup", line.text)
+    yield from samples.settle(report)
+
+
+def _is_smaps_rollup(head: str) -> float:
+    return 0.98 if any(line.rstrip().endswith("[rollup]") for line in body_lines(head)[:2]) else 0.0
+
+
 _PRESSURE = re.compile(r"^(?P<who>some|full)((?: \w+=[\d.]+)+)\s*$")
 _COUNT = re.compile(r"^(?P<name>[a-z]\w*(?:\.\w+)*)[ \t:]+(?P<value>\d+|max)\s*$")
 _ALONE = re.compile(r"^(?P<value>\d+|max)$")
@@ -438,6 +464,7 @@ FORMATS = (
     Format("proc_io", r"(?<![a-z])io(?![a-z])", _is_io, parse_io),
     Format("proc_wchan", r"wchan", _is_wchan, parse_wchan),
     Format("proc_stack", r"(?<![a-z])stack(?!s)", _is_stack, parse_stack),
+    Format("smaps_rollup", r"smaps", _is_smaps_rollup, parse_smaps_rollup),
     Format("meminfo", r"meminfo", _is_meminfo, parse_meminfo),
     Format("cgroup", r"memory\.|cgroup|cpu\.stat|pressure|pids\.", _is_cgroup, parse_cgroup),
     Format("loadavg", r"loadavg|uptime", _is_loadavg, parse_loadavg),

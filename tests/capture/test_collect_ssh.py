@@ -1,0 +1,258 @@
+"""Recordings over a real sshd: what is recorded, which faults they survive, and that no secret is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.capture import remote, sampler_shell
+from kit.capture.collect import collect_from
+from kit.capture.recording import Options
+from kit.capture.targets import open_host
+from kit.errors import EvidenceError
+from kit.run import open_run
+from tests.sshd import Proxy, Sshd, wait_for
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a target is a Linux host"),
+    pytest.mark.needs_tool("sshd"),
+]
+
+TOKENS = {
+    "hf": "hf_PlantedTokenAbCdEf0123456789",
+    "openai": "sk-planted0123456789ABCDEF",
+    "aws": "AKIAPLANTED012345678",
+    "github": "ghp_PlantedTokenAbCdEf0123456789abcd",
+    "bearer": "Planted.Bearer-0123456789",
+    "url": "plantedurlpass77",
+    "flag": "plantedflagvalue77",
+    "password": "plantedpassword77",
+}
+LAUNCH = f"""
+import subprocess, sys, threading, time
+for _ in range(2): threading.Thread(target=threading.Event().wait, daemon=True).start()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+n = 0
+while True:
+    print("step", n, "{TOKENS['hf']} {TOKENS['aws']} {TOKENS['github']} Authorization: Bearer {TOKENS['bearer']}", flush=True)
+    print("env OPENAI_API_KEY={TOKENS['openai']} http://ada:{TOKENS['url']}@h/ PASSWORD={TOKENS['password']}", flush=True)
+    n += 1; time.sleep(0.1)
+"""
+
+
+@contextlib.contextmanager
+def launched(folder: Path, program: str = LAUNCH, user: int | None = None):
+    """A launch with a child, a log, and secrets in its command line, environment and log."""
+    log = folder / "server.log"
+    environ = {
+        "PATH": os.environ["PATH"],
+        "OPENAI_API_KEY": TOKENS["openai"],
+        "PASSWORD": TOKENS["password"],
+        "VLLM_URL": f"http://u:{TOKENS['url']}@h",
+    }
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [shutil.which("python3"), "-c", program, "--api-key", TOKENS["flag"], "--hf-token", TOKENS["hf"]],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            start_new_session=True,
+            user=user,
+            cwd="/",
+        )
+    try:
+        assert wait_for(lambda: log.stat().st_size > 0)
+        yield process, log
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def record(server: Sshd, folder: Path, process, log, options: Options, until=None, port: int | None = None, **about) -> Path:
+    """A recording over SSH, through another port where a proxy stands before the server."""
+    target = server.target.replace(str(server.port), str(port or server.port))
+    host = open_host(target, **server.options())
+    return collect_from([host], folder / "run", options, process and process.pid, log and str(log), None, until=until, **about)
+
+
+def missing(run: Path) -> str:
+    return "\n".join(f"{entry['what']}: {entry['why']}" for entry in manifest_of(run)["missing"])
+
+
+def manifest_of(run: Path) -> dict:
+    return json.loads((run / "run.json").read_text())
+
+
+def samples(run: Path) -> int:
+    file = run / "raw/sampler.jsonl"
+    return file.read_bytes().count(b'"k":"done"') if file.exists() else 0
+
+
+def moments(run: Path) -> list[int]:
+    return sorted({row["moment"] for row in open_run(run).rows("processes") if row["tool"] == "sampler"})
+
+
+def steps(run: Path) -> list[int]:
+    return [int(number) for number in re.findall(rb"(?m)^step (\d+) ", (run / "raw/server.log").read_bytes())]
+
+
+@pytest.mark.parametrize("python", [True, False])
+def test_whole_recording_without_any_secret(sshd, tmp_path, monkeypatch, python):
+    if not python and not (Path(sampler_shell.__file__).parent / "sampler" / "sampler.awk").exists():
+        pytest.skip("the sampler needs Python")
+    if not python:
+        monkeypatch.setattr(remote, "_ABILITIES", remote._ABILITIES.replace(" ".join(remote._PYTHONS), "no-such-python"))
+    with launched(tmp_path) as (process, log):
+        run = record(sshd, tmp_path, process, log, Options(2.0, 0.5, strace_s=0.5, gdb=True, smaps_rollup=True))
+        assert process.poll() is None
+    manifest = manifest_of(run)
+    assert all(entry["whole"] for entry in manifest["captures"]), manifest["captures"]
+    assert manifest["launch"]["pid"] == process.pid and manifest["target"] == sshd.target
+    opened = open_run(run)
+    assert len({row["pid"] for row in opened.rows("threads")}) == 2 and len(moments(run)) >= 3
+    assert steps(run) == list(range(len(steps(run)))) and len(steps(run)) > 10
+    written = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
+    assert not {name for name, token in TOKENS.items() if token.encode() in written}
+    environ = {row["key"]: row["value"] for row in opened.rows("host") if row["source"] == "environ"}
+    assert environ["OPENAI_API_KEY"] == "[not recorded]" and "write(1" in (run / "raw/strace.txt").read_text()
+
+
+def test_a_server_that_is_killed_and_comes_back(make_sshd, tmp_path):
+    server = make_sshd()
+    with launched(tmp_path) as (process, log):
+        phase = []
+
+        def until() -> bool:
+            run = tmp_path / "run"
+            if not phase and samples(run) >= 3:
+                server.stop()
+                phase.append(steps(run)[-1])
+                threading.Timer(1.0, server.start).start()
+            elif phase and len(phase) == 1 and samples(run) >= 3 and server._process is not None:
+                phase.append(samples(run))
+            return len(phase) == 2 and samples(run) >= phase[1] + 3
+
+        run = record(server, tmp_path, process, log, Options(60.0, 0.5), until)
+    assert manifest_of(run)["gaps"] and steps(run) == list(range(len(steps(run)))) and steps(run)[-1] > phase[0] + 10
+    assert moments(run) == sorted(set(moments(run))) and "lost" in manifest_of(run)["gaps"][0]["why"]
+
+
+def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path):
+    server = make_sshd()
+    with launched(tmp_path) as (process, log), Proxy(server.port) as proxy:
+        server.know(proxy.port)
+        run = tmp_path / "run"
+
+        def until() -> bool:
+            if samples(run) >= 3:
+                proxy.black_hole()
+            return False
+
+        record(server, tmp_path, process, log, Options(12.0, 0.5), until, port=proxy.port)
+        assert wait_for(lambda: not [one for one in server.children() if "python" in one.name()], 30)
+    said = missing(run)
+    assert "after the connection was lost" in said and len(moments(run)) >= 3 and manifest_of(run)["ended_at"]
+
+
+def test_a_process_that_is_replaced_during_a_break(make_sshd, tmp_path):
+    server = make_sshd()
+    with launched(tmp_path) as (process, log):
+        stopped = []
+
+        def until() -> bool:
+            if not stopped and samples(tmp_path / "run") >= 2:
+                server.stop()
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                stopped.append(threading.Timer(0.5, server.start))
+                stopped[0].start()
+            return False
+
+        run = record(server, tmp_path, process, log, Options(60.0, 0.5), until)
+    assert f"process {process.pid} ended while the connection was lost" in missing(run)
+    assert moments(run)
+
+
+def test_a_wrong_host_key_writes_nothing(make_sshd, tmp_path):
+    server = make_sshd()
+    server.stop()
+    server.new_host_key(known=False)
+    server.start()
+    with launched(tmp_path) as (process, log), pytest.raises(EvidenceError, match="key"):
+        record(server, tmp_path, process, log, Options(1.0, 0.5))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_clock_that_is_ahead_yields_the_right_seconds(sshd, tmp_path, monkeypatch):
+    """The clock of the test's own side is set back: no other clock can be had without harm."""
+    real = time.time_ns
+    with launched(tmp_path) as (process, log):
+        for module in ("remote", "manifest", "host"):
+            monkeypatch.setattr(f"kit.capture.{module}.time", _Clock(real, -90_000_000_000))
+        run = record(sshd, tmp_path, process, log, Options(1.5, 0.5))
+        monkeypatch.undo()
+    manifest = manifest_of(run)
+    assert abs(manifest["clock"]["offset_ns"] - 90e9) < 1e9
+    opened = open_run(run)
+    sampled = [row["time"] for row in opened.rows("processes") if row["tool"] == "sampler"]
+    looked = [row["time"] for row in opened.rows("processes") if row["tool"] == "ps"]
+    assert abs(min(looked) - min(sampled)) < 30e9 and abs(opened.captured_ns - max(sampled)) < 30e9
+    assert abs(opened.launch_zero_ns - min(sampled)) < 60e9
+
+
+class _Clock:
+    """The module `time` with another wall clock."""
+
+    def __init__(self, real, ahead_ns: int):
+        self._real, self._ahead_ns = real, ahead_ns
+
+    def time_ns(self) -> int:
+        return self._real() + self._ahead_ns
+
+    def __getattr__(self, name: str):
+        return getattr(time, name)
+
+
+@pytest.mark.needs_tool("strace")
+def test_a_process_that_is_traced_already_is_said(sshd, tmp_path):
+    with launched(tmp_path) as (process, log):
+        other = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-p", str(process.pid)], stderr=subprocess.PIPE)
+        try:
+            if not wait_for(lambda: b"TracerPid:\t0" not in Path(f"/proc/{process.pid}/status").read_bytes(), 5):
+                pytest.skip("ptrace is not permitted here")
+            run = record(sshd, tmp_path, process, log, Options(0.5, 0.5, strace_s=0.3, strace_pid=process.pid))
+            assert f"process {other.pid} traces it already" in missing(run) and other.poll() is None
+        finally:
+            other.terminate()
+            other.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to have another user")
+def test_another_users_process_is_said_and_no_zero_is_a_fact(sshd, tmp_path, monkeypatch):
+    """The host's programs are those of a user who owns nothing: the shell that answers gives its rights away."""
+    nobody = shutil.which("setpriv")
+    if nobody is None:
+        pytest.skip("no setpriv")
+    start = remote.RemoteHost._start
+    inner = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    monkeypatch.setattr(remote.RemoteHost, "_start", lambda self, program: start(self, f"{inner} {program}"))
+    tmp_path.chmod(0o755)
+    with launched(tmp_path) as (process, log):
+        log.chmod(0o600)
+        run = record(sshd, tmp_path, process, log, Options(1.0, 0.5, strace_s=0.3))
+    said = missing(run)
+    assert "it cannot be read" in said and "belong to another user" in said and "system calls" in said
+    rows = open_run(run).rows("threads")
+    assert rows and not [row for row in rows if row["wchan"] == "0"]
