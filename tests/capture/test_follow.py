@@ -16,6 +16,7 @@ from kit.capture import follow
 from kit.capture.follow import LogFollower
 from kit.capture.host import HostFile, HostLost, LocalFile, LocalHost
 from kit.capture.manifest import Manifest, make_folder
+from kit.capture.targets import open_host
 
 PATIENCE_S = 20.0
 
@@ -379,3 +380,48 @@ def test_secrets_frames_and_long_lines(manifest, log):
         append(log, b"x" * (3 << 20))
         until(lambda: len(copied(manifest)) > 2 << 20)
     assert copied(manifest) == frames + b"HF_TOKEN=[redacted]\n" + b"x" * (3 << 20)
+
+
+@pytest.mark.parametrize("transport", ["paramiko", "openssh"])
+def test_sshd_that_is_killed_and_comes_back_loses_and_repeats_nothing(manifest, log, make_sshd, monkeypatch, transport):
+    monkeypatch.setattr(follow, "REMOTE_POLL_S", 0.1)
+    server = make_sshd()
+    whole = lines(0, 30_000)
+    log.write_bytes(whole)
+    with open_host(server.target, **server.options(transport=transport)) as host, following(manifest, log, host) as follower:
+        until(lambda: copied(manifest) == whole)
+        server.stop()
+        until(lambda: follower.lost)
+        append(log, lines(30_000, 5000) + b"HF_TOKEN=")
+        server.start()
+        host.connect()
+        append(log, b"abcdef\n")
+        until(lambda: not follower.lost)
+        until(lambda: copied(manifest).endswith(b"[redacted]\n"))
+        server.stop()
+        until(lambda: follower.lost)
+        append(log, lines(35_000, 10))
+        log.rename(f"{log}.1")
+        log.write_bytes(lines(40_000, 10))
+        server.start()
+        host.connect()
+        until(lambda: copied(manifest, "server.log.path.log") == lines(40_000, 10))
+    assert copied(manifest) == lines(0, 35_000) + b"HF_TOKEN=[redacted]\n" + lines(35_000, 10)
+    assert all(entry["whole"] for entry in entries(manifest).values())
+
+
+def test_log_on_a_remote_host_that_is_deleted_or_truncated(manifest, log, sshd, monkeypatch):
+    monkeypatch.setattr(follow, "REMOTE_POLL_S", 0.1)
+    log.write_bytes(lines(0, 200))
+    with open_host(sshd.target, **sshd.options()) as host, following(manifest, log, host):
+        until(lambda: copied(manifest) == lines(0, 200))
+        shutil.copy(log, f"{log}.1")
+        append(Path(f"{log}.1"), lines(200, 3))
+        os.truncate(log, 0)
+        append(log, lines(203, 3))
+        until(lambda: copied(manifest) == lines(0, 206))
+        with open(log, "ab", buffering=0) as writer:
+            log.unlink()
+            writer.write(lines(206, 3))
+            until(lambda: copied(manifest) == lines(0, 209))
+    assert entries(manifest)["server.log"]["deleted"]
