@@ -88,8 +88,7 @@ def join(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         joined["captures"] += [{**one, "file": f"{name}/{one['file']}", "host": name} for one in own.get("captures") or []]
         joined["missing"] += [{**one, "what": f"{name}: {one['what']}"} for one in own.get("missing") or []]
         joined["gaps"] += [{**one, "host": name} for one in own.get("gaps") or []]
-        joined.setdefault("launch", own.get("launch") or {})
-        joined.setdefault("utc_offset_s", own.get("utc_offset_s") or 0)
+        joined["launch"] = joined.get("launch") or own.get("launch") or {}
     return joined
 
 

@@ -431,7 +431,7 @@ def _recorded(path: Path, manifest: dict) -> list[Capture]:
                 entry.get("host"),
             )
         )
-    for host in [entry["name"] for entry in manifest.get("hosts") or ()] or [None]:
+    for host in (None, *(entry["name"] for entry in manifest.get("hosts") or ())):
         files = sorted((path / (host or "") / "raw").glob("**/*"))
         extra = [file for file in files if file.is_file() and str(file.relative_to(path)) not in listed]
         captures += [replace(_loose_capture(path, file), host=host) for file in extra]

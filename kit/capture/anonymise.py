@@ -92,13 +92,24 @@ def anonymise_run(src: str | Path, dst: str | Path, replacements: dict[str, str]
     EvidenceError
         Where `src` is no recorded run.
     """
-    src, dst = Path(src), Path(dst)
+    targets = [name for name in str(_manifest(Path(src)).get("target", "local")).split(", ") if name != "local"]
+    named = {name: f"ssh://host{number if len(targets) > 1 else ''}" for number, name in enumerate(targets, 1)}
+    return _anonymise(Path(src), Path(dst), Anonymiser({**named, **replacements}), drop)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((src / "run.json").read_text(encoding="utf-8"))
+        return json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise EvidenceError(f"{src} is no recorded run", f"run.json: {error}", f"look what is there: ls {src}") from error
+        raise EvidenceError(f"{folder} is no recorded run", f"run.json: {error}", f"look what is there: ls {folder}") from error
+
+
+def _anonymise(src: Path, dst: Path, change: Anonymiser, drop: tuple[str, ...]) -> Path:
+    manifest = _manifest(src)
     make_folder(dst)
-    change = Anonymiser(replacements)
+    for number, host in enumerate(manifest.get("hosts") or (), 1):
+        name, host["name"] = host["name"], f"host{number}"
+        _anonymise(src / name, dst / host["name"], change, drop)
     kept = []
     for entry in manifest["captures"]:
         if entry["file"] in drop:

@@ -11,14 +11,15 @@ from kit.capture.host import Host
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
 from kit.capture.targets import open_host
+from kit.capture.together import collect_together, one_each
 
 
 def collect(
     *targets: str,
     out: str | Path,
-    pid: int | None = None,
-    log: str | Path | None = None,
-    port: int | None = None,
+    pid: int | Sequence[int] | None = None,
+    log: str | Path | Sequence[str | Path] | None = None,
+    port: int | Sequence[int] | None = None,
     duration_s: float = 30.0,
     interval_s: float = 1.0,
     strace_s: float | None = None,
@@ -43,7 +44,8 @@ def collect(
     out : str or path
         Folder to make.
     pid, log, port : int, path, int, optional
-        The launched process, its log, its port on that host; one of them suffices, the others are found where they can be.
+        The launched process, its log, its port on that host; one of them suffices, the others are found where they can be. For
+        several hosts one for all, or a list with one for each.
     duration_s, interval_s : float
         How long to record, and the time between samples, in seconds.
     strace_s : float, optional
@@ -87,31 +89,38 @@ def collect(
     """
     options = Options(duration_s, interval_s, strace_s, strace_pid, py_spy, gdb, smaps_rollup, probe_generate)
     hosts = [open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) for target in targets or ("local",)]
-    return collect_from(hosts, Path(out), options, pid, str(log) if log is not None else None, port, progress, until)
+    return collect_from(hosts, Path(out), options, pid, log, port, progress, until)
 
 
 def collect_from(
     hosts: Sequence[Host],
     out: Path,
     options: Options,
-    pid: int | None = None,
-    log: str | None = None,
-    port: int | None = None,
+    pid: int | Sequence[int] | None = None,
+    log: str | Path | Sequence[str | Path] | None = None,
+    port: int | Sequence[int] | None = None,
     progress: Callable[[str], None] = lambda text: None,
     until: Callable[[], bool] | None = None,
 ) -> Path:
     """The same from hosts that are not yet connected; see `collect`."""
+    count = len(hosts)
+    logs = [str(path) if path is not None else None for path in one_each(log, count, "log")]
+    launches = list(zip(one_each(pid, count, "pid"), logs, one_each(port, count, "port"), strict=True))
+    for price in _prices(options):
+        progress(price)
+    if count > 1:
+        return collect_together(hosts, out, options, launches, progress, until)
     with hosts[0] as host:
-        launch = find_target(host, pid, log, port)
-        for said in [*launch.said, *_prices(options, launch.pid is not None)]:
+        launch = find_target(host, *launches[0])
+        for said in launch.said:
             progress(said)
         make_folder(out)
         return Recording(host, out, launch, options, progress, until).record()
 
 
-def _prices(options: Options, sampled: bool) -> list[str]:
+def _prices(options: Options) -> list[str]:
     """What the recording costs the launch."""
-    prices = [tools.SAMPLER_PRICE] if sampled else []
+    prices = [tools.SAMPLER_PRICE]
     if options.strace_s:
         prices.append(f"{tools.STRACE_PRICE}; for {options.strace_s:g} s")
     return prices + [tools.PYSPY_PRICE] * options.py_spy + [tools.GDB_PRICE] * options.gdb

@@ -59,9 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kit collect`."""
     add_target(parser)
     parser.add_argument("--target", action="append", default=[], dest="more", metavar="TARGET", help="one more host")
-    parser.add_argument("--pid", type=int, help="process that was launched; its children are recorded with it")
-    parser.add_argument("--log", help="its log on that host; without it, the file behind its standard output")
-    parser.add_argument("--port", type=int, help="port of its server; without it, the one of its command line")
+    each = "; of several hosts one for all, or once for each"
+    parser.add_argument("--pid", type=int, action="append", help=f"process that was launched, with its children{each}")
+    parser.add_argument("--log", action="append", help="its log on that host; without it, the file behind its standard output")
+    parser.add_argument("--port", type=int, action="append", help="port of its server; without it, the one of its command line")
     parser.add_argument("--for", dest="duration", default="30s", metavar="TIME", help="how long to record (30s, 2m; default 30s)")
     parser.add_argument("--interval", default="1s", metavar="TIME", help="time between samples (default 1s)")
     parser.add_argument("--strace", metavar="TIME", help="trace system calls for so long; slows the launch while it lasts")

@@ -6,15 +6,16 @@ import argparse
 import json
 from pathlib import Path
 
-from kit.capture.command import duration, heed_signals, say
+from kit.capture.command import add_connection, duration, heed_signals, say
 from kit.errors import DONE, TROUBLE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kit triage`."""
-    parser.add_argument("target", choices=["local"], help="where the launch runs: this machine")
+    parser.add_argument("target", help="where the launch runs: local (this machine), ssh://[user@]host[:port]")
+    add_connection(parser)
     parser.add_argument("--pid", type=int, help="process that was launched; its children belong to it")
-    parser.add_argument("--log", type=Path, help="its log; without it, the file behind its standard output")
+    parser.add_argument("--log", help="its log on that host; without it, the file behind its standard output")
     parser.add_argument("--port", type=int, help="port of its server; without it, the one of its command line")
     parser.add_argument("--for", dest="duration", default="60s", metavar="TIME", help="time limit (default 60s)")
     parser.add_argument(
@@ -40,6 +41,9 @@ def main(args: argparse.Namespace) -> int:
         out=args.out,
         limit_s=duration(args.duration),
         allow=allow,
+        transport=args.transport,
+        accept_new=args.accept_new,
+        sudo=args.sudo,
         progress=say,
     )
     if args.json:

@@ -61,6 +61,9 @@ def triage(
     limit_s: float = 60.0,
     sure: float = SURE,
     allow: Collection[str] = (),
+    transport: str = "paramiko",
+    accept_new: bool = False,
+    sudo: bool = False,
     progress: Callable[[str], None] = print,
 ) -> tuple[Verdict, list[dict]]:
     """Find out what a launch is doing: look, weigh the hypotheses, run the cheapest test that separates them, again.
@@ -83,6 +86,8 @@ def triage(
     allow : collection of str
         Programs that may slow the launch: `py-spy`, `gdb`, `strace`; `request`: a real request to a port whose owner
         cannot be told.
+    transport, accept_new, sudo : str, bool, bool
+        How the host is reached, as in `kit.collect`.
     progress : callable
         Is told in sentences what goes on.
 
@@ -113,7 +118,10 @@ def triage(
     if not 5 <= limit_s <= 3600:
         raise UsageError(f"a time limit of {limit_s:g} s makes no sense", "it must be 5 s to an hour", "for example: --for 60s")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, open_host(target) as host:
+    with (
+        tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch,
+        open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) as host,
+    ):
         launch, ended = _target(host, pid, str(log) if log is not None else None, port)
         for said in launch.said:
             progress(said)

@@ -17,10 +17,12 @@ from pathlib import Path
 import pytest
 
 from kit.capture import remote, sampler_shell
+from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect_from
 from kit.capture.recording import Options
 from kit.capture.targets import open_host
 from kit.errors import EvidenceError
+from kit.live.triage import triage
 from kit.run import open_run
 from tests.sshd import Proxy, Sshd, wait_for
 
@@ -256,3 +258,40 @@ def test_another_users_process_is_said_and_no_zero_is_a_fact(sshd, tmp_path, mon
     assert "it cannot be read" in said and "belong to another user" in said and "system calls" in said
     rows = open_run(run).rows("threads")
     assert rows and not [row for row in rows if row["wchan"] == "0"]
+
+
+def test_two_hosts_are_one_run(make_sshd, tmp_path, monkeypatch):
+    servers, folders = [make_sshd(), make_sshd()], [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    with launched(folders[0]) as (first, log_a), launched(folders[1]) as (second, log_b):
+        hosts = [open_host(server.target, **server.options()) for server in servers]
+        found = remote.RemoteHost._find_offset
+        monkeypatch.setattr(
+            hosts[1], "_find_offset", lambda python: (found(hosts[1], python)[0] + 90_000_000_000, 1), raising=False
+        )
+        run = collect_from(hosts, tmp_path / "run", Options(1.0, 0.5), [first.pid, second.pid], [log_a, log_b])
+    opened = open_run(run)
+    processes = [row for row in opened.rows("processes") if row["tool"] == "sampler"]
+    names = {row["host_name"] for row in processes}
+    assert names == {"127.0.0.1", "127.0.0.1-2"}
+    pids = {name: {row["pid"] for row in processes if row["host_name"] == name} for name in names}
+    assert first.pid in pids["127.0.0.1"] and second.pid + 10_000_000 in pids["127.0.0.1-2"]
+    assert not pids["127.0.0.1"] & pids["127.0.0.1-2"]
+    times = {name: min(row["time"] for row in processes if row["host_name"] == name) for name in names}
+    assert 60e9 < times["127.0.0.1"] - times["127.0.0.1-2"] < 120e9, "the second clock is taken for 90 s ahead"
+    assert {row["node"] for row in opened.rows("log")} == {0, 1}
+    assert {row["host_name"] for row in opened.frame("threads").to_dict("records")} == names
+    alone = open_run(run / "127.0.0.1-2")
+    assert second.pid in {row["pid"] for row in alone.rows("processes")}
+    clean = anonymise_run(run, tmp_path / "clean", {})
+    assert len(open_run(clean).rows("processes")) and b"ssh://root@" not in (clean / "run.json").read_bytes()
+    assert (clean / "host2/run.json").exists() and servers[0].target.encode() not in (clean / "host1/run.json").read_bytes()
+
+
+def test_triage_over_ssh(sshd, tmp_path, monkeypatch):
+    monkeypatch.setattr("kit.live.triage.open_host", lambda target, **about: open_host(target, **sshd.options()))
+    with launched(tmp_path) as (process, log):
+        found, ledger = triage(sshd.target, pid=process.pid, log=log, limit_s=8, progress=lambda text: None, out=tmp_path / "run")
+    assert ledger[0]["test"] == "first look" and found.state in ("progressing", "unknown")
+    assert open_run(tmp_path / "run").rows("threads")

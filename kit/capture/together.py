@@ -1,0 +1,152 @@
+"""Record the launch of several hosts at once: each into a folder of its own, which together open as one run."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from kit import __version__
+from kit.capture.find import Target, find_target
+from kit.capture.host import Host
+from kit.capture.manifest import Manifest, make_folder
+from kit.capture.recording import Options, Recording
+from kit.errors import UsageError
+
+WAIT_S = 0.2
+T = TypeVar("T")
+
+
+def folder_names(targets: Sequence[str]) -> list[str]:
+    """Name of each host's folder in the run: its name in the target, with a number where two are the same.
+
+    Examples
+    --------
+    >>> folder_names(["ssh://ada@gpu1:22", "ssh://gpu2", "ssh://gpu1:23", "local"])
+    ['gpu1', 'gpu2', 'gpu1-2', 'local']
+    """
+    names: list[str] = []
+    for target in targets:
+        host = re.sub(r"[^\w.-]", "_", urlsplit(target).hostname or target)
+        same = sum(name == host or name.startswith(f"{host}-") for name in names)
+        names.append(f"{host}-{same + 1}" if same else host)
+    return names
+
+
+def one_each(value: T | Sequence[T] | None, count: int, option: str) -> list[T | None]:
+    """A value for each host, from one for all or one for each.
+
+    Examples
+    --------
+    >>> one_each(7, 2, "pid"), one_each([7, 8], 2, "pid"), one_each(None, 1, "pid")
+    ([7, 7], [7, 8], [None])
+    """
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
+        what, why = f"{len(values)} times --{option} for {count} hosts", "it is one for all or one for each"
+        raise UsageError(what, why, "give them in the order of the hosts")
+    return values
+
+
+def collect_together(
+    hosts: Sequence[Host],
+    out: Path,
+    options: Options,
+    launches: Sequence[tuple[int | None, str | None, int | None]],
+    progress: Callable[[str], None],
+    until: Callable[[], bool] | None = None,
+) -> Path:
+    """Record several hosts at the same time.
+
+    Parameters
+    ----------
+    hosts : sequence of Host
+        Not yet connected. The run takes the clock of the first.
+    out : pathlib.Path
+        Folder to make.
+    options : Options
+        Of each recording.
+    launches : sequence of (int or None, str or None, int or None)
+        Process, log and port for each host.
+    progress : callable
+        Is told in sentences what goes on, with the host's name in front.
+    until : callable, optional
+        Ends all recordings early when it returns true.
+
+    Returns
+    -------
+    pathlib.Path
+        The run.
+
+    Raises
+    ------
+    UsageError, EvidenceError
+        As `kit.collect`, before anything is recorded.
+    """
+    names = folder_names([host.name for host in hosts])
+    with ExitStack() as stack:
+        targets: list[Target] = []
+        for host, name, launch in zip(hosts, names, launches, strict=True):
+            stack.enter_context(host)
+            targets.append(find_target(host, *launch))
+            for said in targets[-1].said:
+                progress(f"{name}: {said}")
+        make_folder(out)
+        manifest = Manifest(out, __version__, ", ".join(host.name for host in hosts), hosts[0].abilities)
+        manifest.update(hosts=[{"name": name, "target": host.name} for host, name in zip(hosts, names, strict=True)])
+        stop = threading.Event()
+        recordings = []
+        for host, name, target in zip(hosts, names, targets, strict=True):
+            make_folder(out / name)
+            say = _with_name(name, progress)
+            recordings.append(Recording(host, out / name, target, options, say, stop.is_set))
+        _record_all(recordings, stop, manifest, until or (lambda: False), progress)
+        manifest.finish(manifest.now_ns())
+    return out
+
+
+def _with_name(name: str, progress: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda text: progress(f"{name}: {text}")
+
+
+def _record_all(
+    recordings: list[Recording],
+    stop: threading.Event,
+    manifest: Manifest,
+    until: Callable[[], bool],
+    progress: Callable[[str], None],
+) -> None:
+    """Each in a thread of its own; the first failure is raised once all have ended."""
+    failures: list[BaseException] = []
+
+    def record(recording: Recording) -> None:
+        try:
+            recording.record()
+        except BaseException as error:  # handed on to the caller below
+            failures.append(error)
+
+    threads = [threading.Thread(target=record, args=(one,), daemon=True, name=f"record {one.host.name}") for one in recordings]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            if until():
+                stop.set()
+            time.sleep(WAIT_S)
+    except KeyboardInterrupt:
+        done = time.monotonic() - began
+        progress(f"interrupted after {done:.0f} s: ending the recordings (again to leave at once)")
+        manifest.lacks("the rest of the recordings", f"they were interrupted after {done:.0f} s", "record again")
+        stop.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
