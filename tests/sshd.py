@@ -77,6 +77,7 @@ class Sshd:
         lines = [
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\nAuthorizedKeysFile {folder}/authorized_keys",
             "PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nLogLevel VERBOSE\nPrintMotd no\nMaxStartups 100",
+            "Subsystem sftp internal-sftp",
             options,
         ]
         if login:

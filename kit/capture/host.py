@@ -203,7 +203,7 @@ class Host(ABC):
         with self._asking:
             try:
                 if self._shell is None:
-                    self._shell = Shell(self.start_shell())
+                    self._shell = Shell(self.start_shell(), timeout_s)
                 return self._shell.ask(script, timeout_s)
             except HostLost:
                 Host.close(self)
@@ -281,12 +281,17 @@ class Shell:
     ----------
     stream : Stream
         Of `/bin/sh -s`. What it prints before the first answer (messages of the login) is kept in `noise`.
+    timeout_s : float
+        For the first answer; where none comes the stream is stopped.
     """
 
-    def __init__(self, stream: Stream):
+    def __init__(self, stream: Stream, timeout_s: float = ANSWER_S):
         self._stream, self._lock, self._kept = stream, threading.Lock(), b""
-        self.noise = ""
-        self.noise = self._ask("true")[1].decode("utf-8", "replace")
+        try:
+            self.noise = self._ask("true", timeout_s)[1].decode("utf-8", "replace")
+        except BaseException:
+            stream.stop()
+            raise
 
     def ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes]:
         """Run shell text in the same shell; (exit status, output). HostLost where no answer comes in time."""

@@ -133,7 +133,17 @@ def unknown_key(label: str, kind: str, key: bytes) -> HostKeyError:
 
 
 def remember_key(path: Path, label: str, kind: str, key: bytes) -> None:
-    """Add a line to the user's known_hosts; what is in it stays as it is."""
+    """Add a line to the user's known_hosts; what is in it stays as it is, a last line without an end too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "known_hosts"
+    >>> _ = path.write_text("# mine")
+    >>> remember_key(path, "gpu7", "ssh-ed25519", b"key")
+    >>> path.read_text()
+    '# mine\\ngpu7 ssh-ed25519 a2V5\\n'
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     old = path.read_bytes()

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kit.capture.host import (
     ANSWER_S,
@@ -92,11 +92,11 @@ class MarkedStream(Stream):
     inner : Stream
     mark : bytes
         With its line end.
-    secrets : sequence of str
-        Taken out of `errors`.
+    hidden : dict of str to str
+        What stands in `errors` in place of what must not.
     """
 
-    def __init__(self, inner: Stream, mark: bytes, hidden: Sequence[str] = ()):
+    def __init__(self, inner: Stream, mark: bytes, hidden: Mapping[str, str]):
         self._inner, self._mark, self._hidden = inner, mark, hidden
         self._head = b""
         self.noise = ""
@@ -141,8 +141,8 @@ class MarkedStream(Stream):
     @property
     def errors(self) -> str:
         said = self._inner.errors
-        for word in self._hidden:
-            said = said.replace(word, "[redacted]")
+        for word, instead in self._hidden.items():
+            said = said.replace(word, instead)
         return said
 
     def count_errors(self, word: str) -> int:
@@ -220,11 +220,7 @@ class RemoteHost(Host):
 
     def _new_shell(self) -> Shell:
         stream = self._start("/bin/sh -s")
-        try:
-            shell = Shell(stream)
-        except BaseException:
-            stream.stop()
-            raise
+        shell = Shell(stream)
         self.note(stream.noise)
         return shell
 
@@ -255,7 +251,7 @@ class RemoteHost(Host):
         mark = f"B-{secrets.token_hex(8)}"
         sudo = " ".join([*self._sudo, ""])
         line = f"exec {sudo}/bin/sh -c " + shlex.quote(f"echo {mark}; {PREPARE}; exec {program}")
-        hidden = [self._secret, self._sudo[-1]] if self._secret and self._sudo else []
+        hidden = {self._secret: "[redacted]", self._sudo[-1]: ""} if self._secret and self._sudo else {}
         stream = MarkedStream(self._execute(line), f"{mark}\n".encode(), hidden)
         if self._sudo:
             try:

@@ -111,7 +111,6 @@ class _ProxyCommand:
                 ["/bin/sh", "-c", f"exec {command}"],
                 stdin=theirs,
                 stdout=theirs,
-                stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
 
@@ -184,7 +183,6 @@ class SshHost(RemoteHost):
             self._connections.append(connection)
         for remark in self._config.notes:
             self.note(remark)
-        self.note((connection.transport.get_banner() or b"").decode("utf-8", "replace"))
 
     def _hang_up(self) -> None:
         with self._lock:
@@ -224,7 +222,7 @@ class SshHost(RemoteHost):
             transport.start_client(timeout=CONNECT_S)
             self._check(transport.get_remote_server_key(), settings, known)
             transport.set_keepalive(KEEPALIVE_S)
-            authenticate(transport, settings, self._secrets)
+            self.note(authenticate(transport, settings, self._secrets))
             return transport
         except BaseException as error:
             if transport is not None:

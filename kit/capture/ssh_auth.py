@@ -28,8 +28,13 @@ class Secrets:
     phrases: dict[Path, str] = field(default_factory=dict, repr=False)
 
 
-def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Secrets) -> None:
+def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Secrets) -> str:
     """Try keys, then keys with a passphrase, then what the server asks for.
+
+    Returns
+    -------
+    str
+        The server's banner; it comes with the first attempt, and paramiko forgets it with the next.
 
     Raises
     ------
@@ -38,15 +43,16 @@ def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Sec
     """
     user, tried = settings.user, []
     methods = _allowed(lambda: transport.auth_none(user))
+    banner = (transport.get_banner() or b"").decode("utf-8", "replace")
     if not methods:
-        return
+        return banner
     if "publickey" in methods:
         with _agent_keys(settings) as agent_keys:
             for name, key in _keys(settings, agent_keys, secrets):
                 tried.append(name)
                 left = _allowed(lambda key=key: transport.auth_publickey(user, key), methods)
                 if not left:
-                    return
+                    return banner
                 if left != methods:  # the key is right, and something more is wanted
                     methods = left
                     break
@@ -58,7 +64,7 @@ def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Sec
             tried.append(method)
             methods = way(transport, settings, secrets, methods)
             if not methods:
-                return
+                return banner
     raise _refused(settings, tried, f"the server takes {', '.join(methods)}", "try the same with: ssh -v")
 
 

@@ -8,12 +8,8 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kit.errors import UsageError
-
-if TYPE_CHECKING:
-    import paramiko
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
@@ -111,12 +107,9 @@ class SshConfig:
     """
 
     def __init__(self, path: Path | None = None):
-        import paramiko
-
         self.notes: list[str] = []
         paths = [path] if path else [Path.home() / ".ssh" / "config", SYSTEM_CONFIG]
-        lines = [line for one in paths for line in self._lines(one, 0)]
-        self._config: paramiko.SSHConfig = paramiko.SSHConfig.from_text("\n".join(lines))
+        self._text = "\n".join(line for one in paths for line in self._lines(one, 0))
 
     def _lines(self, path: Path, depth: int) -> list[str]:
         """Lines of a file and of what it includes. A file begins for all hosts; what follows an Include is for those before."""
@@ -161,7 +154,11 @@ class SshConfig:
         known_hosts : Path or None
             A file to use instead of the user's and the system's.
         """
-        found = self._config.lookup(address.host)
+        import paramiko
+
+        # What the address says comes first, so that it wins, also where %p and %r stand in other values.
+        given = f"Host *\n{f'Port {address.port}' if address.port else ''}\n{f'User {address.user}' if address.user else ''}\n"
+        found = paramiko.SSHConfig.from_text(given + self._text).lookup(address.host)
         user_files = found.get("userknownhostsfile", "~/.ssh/known_hosts").split()
         keys = [Path(name).expanduser() for name in found.get("identityfile", [])]
         jump = found.get("proxyjump", "none")
@@ -169,8 +166,8 @@ class SshConfig:
         host = found.get("hostname", address.host)
         return Settings(
             host=host,
-            port=address.port or int(found.get("port", 22)),
-            user=address.user or found.get("user") or getpass.getuser(),
+            port=int(found.get("port", 22)),
+            user=found.get("user") or getpass.getuser(),
             label_host=found.get("hostkeyalias", ""),
             keys=keys or [Path.home() / ".ssh" / name for name in KEY_NAMES],
             keys_only=found.get("identitiesonly", "no").lower() == "yes",
