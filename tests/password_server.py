@@ -38,7 +38,7 @@ class _Door(paramiko.ServerInterface):
 def _serve(channel: paramiko.Channel, command: bytes) -> None:
     try:
         _run(channel, command)
-    except OSError:
+    except (OSError, EOFError, paramiko.SSHException):
         pass  # the client has gone, and the shell has met the end of its input
 
 
