@@ -176,12 +176,21 @@ class Recording:
                 return
             if passed > self.duration_s + 10 * self.interval_s + 5:  # the sampler hangs: it reads a kernel that does not answer
                 return
-            if passed < self.duration_s and (self._lost or self.sampler is not None and self.sampler.lost):
-                self._go_on()
+            self.keep_going()
             if not traced and passed >= STRACE_AT_S:
                 traced = True
                 self.start_strace(self.options.strace_s, self.options.strace_pid)
             time.sleep(WAIT_S)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection or the sampler is gone."""
+        return self._lost is not None or self.sampler is not None and self.sampler.lost
+
+    def keep_going(self) -> None:
+        """Where the connection or the sampler is gone and time is left: connect again, and sample on."""
+        if self.is_lost and time.monotonic() - self.began < self.duration_s:
+            self._go_on()
 
     def _go_on(self) -> None:
         """Connect again where the connection is lost, with growing pauses until the time is over; then sample on."""

@@ -216,6 +216,7 @@ class Guard:
                 self._end_recording(None)
                 return None
             if now >= next_at:
+                self.recording.keep_going()
                 judged = judge_so_far(self.recording, self._window_s)
                 next_at = time.monotonic() + min(judged.pause_s, max(1.0, self.orders.quiet_s or judged.pause_s))
                 if self._is_ready(judged.verdict):

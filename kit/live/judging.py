@@ -92,7 +92,7 @@ class Stillness:
         """Seconds since something moved, as far as it was watched."""
         return time.monotonic() - self._since if self._since is not None else 0.0
 
-    def too_early(self, found: Verdict, sure: float = SURE) -> bool:
+    def too_early(self, found: Verdict | Board, sure: float = SURE) -> bool:
         """Whether a stall is believed in without enough flat evidence."""
         return found.state == "stalled" and found.confidence < sure and self.seconds < FLAT_S
 

@@ -102,22 +102,32 @@ class Watch:
         with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
             make_folder(folder)
-            recording = Recording(self.host, folder, self.target, Options(self.limit_s))
+            recording = Recording(self.host, folder, self.target, Options(self.limit_s), until=self._stop.is_set)
+            stillness = Stillness()
             try:
                 recording.begin()
-                yield from self._judge(recording)
+                yield from self._judge(recording, stillness)
                 recording.end(last_look=False)
             except (GeneratorExit, KeyboardInterrupt):
                 recording.end(last_look=False)
                 raise
             finally:
                 recording.leave_nothing_behind()
-            yield replace(watch_frame(folder), name=self.name)
+            yield self._named(watch_frame(folder), stillness)
 
-    def _judge(self, recording: Recording) -> Iterator[Board]:
-        looks, stillness, asked = Looks(recording), Stillness(), listens_itself(recording)
-        began, ended_at, pause_s = time.monotonic(), None, FIRST_S
-        while not self._stop.wait(pause_s) and time.monotonic() - began < self.limit_s and not recording.manifest.full.is_set():
+    def _named(self, board: Board, stillness: Stillness) -> Board:
+        """The board under the name of what is watched; a stall that is believed in too early is none yet."""
+        early = stillness.too_early(board)
+        return replace(board, name=self.name, early=early, state="unknown" if early else board.state)
+
+    def _judge(self, recording: Recording, stillness: Stillness) -> Iterator[Board]:
+        looks, asked = Looks(recording), listens_itself(recording)
+        board, ended_at, pause_s = None, None, FIRST_S
+        while not (self._stop.wait(pause_s) or _time_left(recording) <= 0 or recording.manifest.full.is_set()):
+            if recording.is_lost:
+                if board is not None:
+                    yield replace(board, name=f"{self.name} (the connection is lost: it is tried again)")
+                recording.keep_going()
             sampler = recording.sampler
             if sampler is not None and sampler.root_gone and ended_at is None:
                 ended_at = time.monotonic()
@@ -126,13 +136,15 @@ class Watch:
                 asked = looks.health()
             judged = judge_so_far(recording, WINDOW_S)
             stillness.take(judged)
-            if stillness.too_early(judged.verdict):
-                judged.board.state, judged.board.early = "unknown", True
-            judged.board.name = self.name
-            yield judged.board
-            pause_s = min(judged.pause_s, max(0.0, began + self.limit_s - time.monotonic()))
+            board = self._named(judged.board, stillness)
+            yield board
+            pause_s = min(judged.pause_s, max(0.0, _time_left(recording)))
             if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:
                 return
+
+
+def _time_left(recording: Recording) -> float:
+    return recording.duration_s - (time.monotonic() - recording.began)
 
 
 class LiveView:

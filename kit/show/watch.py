@@ -15,7 +15,7 @@ from kit.show.tables import Table
 COLOURS = {"ready": GREEN, "progressing": SKY, "stalled": VERMILION, "failed": VERMILION, "unknown": ORANGE}
 STYLE = (
     "<style>.kit-board table{border-collapse:collapse} .kit-board th,.kit-board td{padding:1px 8px;line-height:1.3} "
-    ".kit-board th{border-bottom:1px solid #999}</style>"
+    ".kit-board th{border-bottom:1px solid #999} .kit-board li{line-height:1.4}</style>"
 )
 """A widget's page has none of the styles that a notebook gives to tables."""
 

@@ -111,6 +111,7 @@ def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path
             seen.append(found)
             if len(seen) == 2:
                 watch.stop()
+    assert seen[0].early and seen[0].state == "unknown" or seen[0].state != "stalled", "some seconds are no stall"
     assert len(seen) == 3 and {row["rank"] for row in seen[1].rows} >= {0, 1}
     assert seen[1].rows[0]["cpu_percent"] is not None
     run = open_run(tmp_path / "run")
@@ -128,6 +129,24 @@ def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> N
     assert found.name == f"{sshd.target}, process {process.pid}"
     assert {row["rank"] for row in found.rows} >= {0, 1} and found.phase == "weights"
     assert not sshd.children()
+
+
+@pytest.mark.needs_tool("sshd")
+def test_a_watch_outlives_its_connection(tmp_path: Path, make_sshd) -> None:
+    server = make_sshd()
+    with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
+        watch = Watch(server.target, pid=process.pid, out=tmp_path / "run", **server.options())
+        names, boards = [], watch.boards()
+        names.append(next(boards).name)
+        server.stop()
+        while "the connection is lost" not in names[-1]:
+            names.append(next(boards).name)
+        server.start()
+        names.append(next(boards).name)
+        watch.stop()
+        list(boards)
+    assert names[-1] == names[0], "it is connected again"
+    assert open_run(tmp_path / "run").manifest["gaps"]
 
 
 def test_threads_of_long_ago_are_not_looked_at() -> None:
