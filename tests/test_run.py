@@ -164,3 +164,15 @@ def test_time_of_the_newest_file_serves_and_is_said(tmp_path: Path) -> None:
 def test_time_as_given_gives_silence(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LINE)
     assert kit.verdict(tmp_path, "2026-02-18 00:29:26").facts.value("silence_s") == 60
+
+
+def test_gaps_are_rows(tmp_path: Path) -> None:
+    gap = {"from": "2026-02-18T00:00:10.000000Z", "to": "2026-02-18T00:00:25.500000Z", "why": "the connection was lost"}
+    manifest = {"format": "stallkit-run", "name": "run", "captures": [], "missing": [], "gaps": [gap]}
+    manifest["launch"] = {"started_at": "2026-02-18T00:00:00.000000Z"}
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/server.log").write_text(LINE)
+    (tmp_path / "run.json").write_text(json.dumps(manifest))
+    (row,) = kit.open_run(tmp_path).frame("gaps").to_dict("records")
+    assert (row["t_s"], row["duration_s"], row["why"], row["capture"]) == (10.0, 15.5, "the connection was lost", "run.json")
+    assert kit.open_run(tmp_path).rows("gaps")[0]["end"] - row["time"].value == 15_500_000_000

@@ -11,7 +11,6 @@ The whole text is one command in braces: some shells read their input by blocks,
 from __future__ import annotations
 
 import base64
-import json
 import shlex
 import zlib
 from pathlib import Path
@@ -23,28 +22,20 @@ HERE = Path(__file__).resolve().parent / "sampler"
 LISTEN_FD = 3
 
 
-def mark_of(nonce: str) -> str:
-    """First line of the output; whatever a login prints comes before it."""
-    return f"BEGIN-{nonce}"
-
-
-def python_shell(parameters: dict[str, Any], python: str, nonce: str) -> str:
+def python_shell(parameters: dict[str, Any], python: str) -> str:
     """Shell text that runs the sampler in an interpreter.
 
     Examples
     --------
-    >>> python_shell({"roots": [7]}, "python3", "ab").startswith("{ printf '%s%s\\\\n' BEGIN- ab; exec 3<&0;")
+    >>> python_shell({"roots": [7]}, "python3").startswith("{ exec 3<&0; printf %s 'import base64")
     True
     """
     packed = base64.b64encode(zlib.compress(sampler_program(parameters | {"listen_fd": LISTEN_FD}).encode(), 9)).decode()
     script = f'import base64,zlib;exec(compile(zlib.decompress(base64.b64decode("{packed}")),"sampler","exec"))'
-    return (
-        f"{{ printf '%s%s\\n' BEGIN- {nonce}; exec {LISTEN_FD}<&0; "
-        f"printf %s '{script}' | {shlex.quote(python)} -S -I -; exit; }}\n"
-    )
+    return f"{{ exec {LISTEN_FD}<&0; printf %s '{script}' | {shlex.quote(python)} -S -I -; exit; }}\n"
 
 
-def awk_shell(parameters: dict[str, Any], nonce: str, awk: str = "awk") -> str:
+def awk_shell(parameters: dict[str, Any], awk: str = "awk") -> str:
     """Shell text that runs the sampler in any POSIX awk (mawk, gawk, busybox), where there is no Python."""
     settings = {
         "roots": " ".join(map(str, parameters["roots"])),
@@ -54,10 +45,10 @@ def awk_shell(parameters: dict[str, Any], nonce: str, awk: str = "awk") -> str:
     }
     given = " ".join(f"-v {name}={shlex.quote(str(value))}" for name, value in settings.items())
     program = (HERE / "sampler.awk").read_text(encoding="utf-8")
-    return _guarded(f"{shlex.quote(awk)} {given} -v guard=$g -v own=$$ {shlex.quote(program)}", parameters, nonce)
+    return _guarded(f"{shlex.quote(awk)} {given} -v guard=$g -v own=$$ {shlex.quote(program)}", parameters)
 
 
-def files_shell(parameters: dict[str, Any], nonce: str) -> str:
+def files_shell(parameters: dict[str, Any]) -> str:
     """Shell text that prints whole files of /proc with their names, where there is no awk either; see `kit.capture.sections`."""
     settings = {
         "roots": " ".join(map(str, parameters["roots"])),
@@ -67,14 +58,14 @@ def files_shell(parameters: dict[str, Any], nonce: str) -> str:
     }
     given = "; ".join(f"{name}={shlex.quote(str(value))}" for name, value in settings.items())
     program = (HERE / "files.sh").read_text(encoding="utf-8")
-    return _guarded(f"{given}; {program}\n", parameters, nonce)
+    return _guarded(f"{given}; {program}\n", parameters)
 
 
-def _guarded(work: str, parameters: dict[str, Any], nonce: str) -> str:
+def _guarded(work: str, parameters: dict[str, Any]) -> str:
     """Run a program that cannot listen itself: the shell reads the signs of life, a guard ends all where they stop."""
     rounds = max(1, round(parameters["patience_s"] / 3))
     return (
-        f"{{ printf '%s%s\\n' BEGIN- {nonce}\n"
+        f"{{ renice -n 19 -p $$ >/dev/null 2>&1\n"
         f"(trap 'n=0' USR1; n=0; while [ $n -lt {rounds} ]; do sleep 3; n=$((n+1)); done; kill $$) "
         "</dev/null >/dev/null 2>&1 & g=$!\n"
         f"{{ {work}\nkill $g $$; }} </dev/null & w=$!\n"
@@ -82,8 +73,3 @@ def _guarded(work: str, parameters: dict[str, Any], nonce: str) -> str:
         "while read -r sign; do kill -USR1 $g || break; done 2>/dev/null\n"
         "kill $g 2>/dev/null\nwait $w 2>/dev/null\nexit; }\n"
     )
-
-
-def readable(text: bytes) -> str:
-    """Noise of a login as one short line."""
-    return json.dumps(text.decode("utf-8", "replace").strip()[:200])

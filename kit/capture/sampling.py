@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import math
 import threading
 import time
 import zlib
@@ -13,7 +13,8 @@ from typing import Any
 from kit.capture import sampler_shell
 from kit.capture.host import Host, HostLost, LocalHost, Stream
 from kit.capture.manifest import Manifest
-from kit.redact import scrub_argv, scrub_text
+from kit.capture.sections import Sections
+from kit.redact import scrub_argv
 
 LATE = 2.5
 """A gap is noted where samples lie further apart than this many intervals."""
@@ -25,6 +26,9 @@ PATIENCE_S = 12.0
 FILES_EVERY_S = 5.0
 """Without Python and awk whole files are read: a thread costs ten times as much, so it is done less often."""
 END_S = 3.0
+RAW_WORDS = b',"argv":'
+"""Where the words of a command line begin that awk, which cannot scrub them, gives: they never reach the disk."""
+WAYS = {"python": "Python", "awk": "awk", "files": "the shell, whole files"}
 BUSY = "the sampler was late: the host is busy or was suspended"
 
 
@@ -61,7 +65,7 @@ class Sampling:
     def __init__(self, manifest: Manifest, parameters: dict[str, Any], host: Host | None = None):
         self._manifest, self._host = manifest, host or connected()
         interval_s = parameters["interval_s"]
-        self._parameters = {"patience_s": max(5 * interval_s, PATIENCE_S), **parameters}
+        self._given = self._parameters = parameters
         self.ended, self.root_gone_ns, self.exit_status, self.denied = threading.Event(), None, None, []
         self.lost, self.received = False, 0
         self._last: tuple[int, int, int] | None = None
@@ -79,53 +83,52 @@ class Sampling:
 
     def _possible_ways(self) -> list[str]:
         abilities = self._host.abilities
-        return ["python"] * bool(abilities.python)
+        return ["python"] * bool(abilities.python) + ["awk"] * self._host.has("awk") + ["files"]
 
     def _begin(self) -> None:
         """Start the first of the ways that are left, and a thread that reads it."""
-        way, nonce = self._ways[0], secrets.token_hex(8)
-        parameters = self._parameters
+        way = self._ways[0]
+        given = self._given
+        every = max(given["interval_s"], FILES_EVERY_S) if way == "files" else given["interval_s"]
+        samples = math.ceil((given["samples"] - 1) * given["interval_s"] / every - 1e-9) + 1
+        passed = math.ceil((time.monotonic() - self._began) / every) if self._last else 0
+        first = max(passed, self._last[2] + 1) if self._last else 0
+        patience_s = max(5 * every, PATIENCE_S)
+        parameters = {"patience_s": patience_s, **given, "interval_s": every, "samples": samples, "first": first}
+        self._parameters = parameters
         if way == "python":
-            text = sampler_shell.python_shell(parameters | {"compress": True}, self._host.abilities.python, nonce)
+            text = sampler_shell.python_shell(parameters | {"compress": True}, self._host.abilities.python)
         elif way == "awk":
-            text = sampler_shell.awk_shell(parameters, nonce, self._host.abilities.programs["awk"])
+            text = sampler_shell.awk_shell(parameters, self._host.abilities.programs["awk"])
         else:
-            every = max(parameters["interval_s"], FILES_EVERY_S)
-            scale = parameters["interval_s"] / every
-            numbers = {name: int(parameters.get(name, 0) * scale) for name in ("first", "samples")}
-            text = sampler_shell.files_shell(parameters | {"interval_s": every} | numbers, nonce)
-            self._parameters = parameters | {"interval_s": every}
+            text = sampler_shell.files_shell(parameters)
         if way != "python":
-            self._raw.note(f"taken by {way}: the host has no Python 3" + (" and no awk" if way == "files" else ""))
+            also = "" if way == "awk" else ", and awk too"
+            self._raw.note(f"taken by {WAYS[way]} each {every:g} s: Python 3 is missing there or does not run{also}")
         self._stream: Stream = self._host.start_shell(text)
-        self._thread = threading.Thread(target=self._read, args=(way, nonce), daemon=True, name="sampler")
+        self._thread = threading.Thread(target=self._read, args=(way,), daemon=True, name="sampler")
         self._thread.start()
 
     def go_on(self) -> None:
         """Start it anew, after it was lost and the host was connected again. Moments count on, everything is said in full."""
         self._stream.stop()
         self._thread.join(END_S)
-        passed = int((time.monotonic() - self._began) / self._parameters["interval_s"]) + 1
-        first = max(passed, self._last[2] + 1 if self._last else 0)
-        if first >= self._parameters["samples"]:
-            return
-        self._parameters = {**self._parameters, "first": first}
         self._ways, self.lost, self._sampled = self._possible_ways(), False, False
         self.ended.clear()
         self._begin()
 
     # reading: in a thread of its own
 
-    def _read(self, way: str, nonce: str) -> None:
+    def _read(self, way: str) -> None:
         try:
-            lines = self._unpacked(way, self._after(nonce, self._pieces()))
+            lines = self._unpacked(way, self._pieces())
             for data in lines:
                 if not self._write(data):
                     break
         except (HostLost, zlib.error) as error:
             self._why = f"the connection was lost: {getattr(error, 'why', error)}"
         if self._rest:
-            self._raw.write(self._rest + b"\n")
+            self._raw.write(self._rest.partition(RAW_WORDS)[0] + b"\n")
             self._rest = b""
         if not self._complete and not self._sampled and not self._stopping and len(self._ways) > 1:
             self._stream.stop()
@@ -163,18 +166,6 @@ class Sampling:
                 self._stream.send(b"\n")
                 beaten = now
 
-    def _after(self, nonce: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """What comes after the mark; what a login printed before it is noted."""
-        mark, head = sampler_shell.mark_of(nonce).encode() + b"\n", b""
-        for data in pieces:
-            head += data
-            noise, found, rest = head.partition(mark)
-            if found:
-                if noise.strip():
-                    self._raw.note(f"the host's login printed {scrub_text(sampler_shell.readable(noise))}")
-                yield rest
-                yield from pieces
-
     def _unpacked(self, way: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Plain lines."""
         if way == "python":
@@ -182,6 +173,10 @@ class Sampling:
             yield from (stream.decompress(data) for data in pieces if data)
         elif way == "awk":
             yield from pieces
+        else:
+            sections = Sections(self._parameters)
+            for data in pieces:
+                yield sections.take(data)
 
     def _write(self, data: bytes) -> bool:
         """Write whole lines; what is not whole waits for its rest."""
@@ -194,13 +189,18 @@ class Sampling:
         for line in lines:
             marked = line.startswith((b'{"k":"sample"', b'{"k":"gone"', b'{"k":"end"', b'{"k":"done"'))
             if marked or b'"denied":' in line or b'"state":"Z"' in line:
-                self._watch(json.loads(line))
+                try:
+                    self._watch(json.loads(line))
+                except (ValueError, KeyError):
+                    continue  # whoever reads the file is told
         return True
 
     def _watch(self, entry: dict) -> None:
         if entry["k"] == "sample":
             mono_ns, wall_ns = entry["mono_ns"], entry["wall_ns"]
-            if self._last and max(mono_ns - self._last[0], wall_ns - self._last[1]) > LATE * self._parameters["interval_s"] * 1e9:
+            late_ns = LATE * self._parameters["interval_s"] * 1e9
+            apart_ns = max(mono_ns - self._last[0], wall_ns - self._last[1]) if self._last else 0
+            if apart_ns > late_ns or self._why != BUSY:  # the first sample after a lost connection
                 self._manifest.gap(self._last[1], wall_ns, self._why)
                 self._why = BUSY
             self._last = (mono_ns, wall_ns, entry["n"])
@@ -230,7 +230,7 @@ class Sampling:
                 self._stream.end_input()
             except (HostLost, OSError):
                 pass  # it is gone
-            self.ended.wait(END_S)
+            self.ended.wait(END_S + (0 if self._ways[0] == "python" else self._parameters["interval_s"]))
         self.kill()
         self._thread.join(END_S)
         if not self._complete and not self._manifest.full.is_set():
@@ -256,8 +256,11 @@ def connected() -> LocalHost:
 
 def _scrubbed(line: bytes) -> bytes:
     """A line of a sampler that cannot scrub itself gives the raw words of a command line as `argv`."""
-    if b'"argv":' not in line:
+    if RAW_WORDS not in line:
         return line
-    entry = json.loads(line)
+    try:
+        entry = json.loads(line.decode("utf-8", "replace"))
+    except ValueError:
+        return line.partition(RAW_WORDS)[0] + b"\n"
     argv = entry.pop("argv")
     return json.dumps({**entry, "cmd": scrub_argv(argv)} if argv else entry, separators=(",", ":")).encode() + b"\n"

@@ -114,7 +114,7 @@ class _Reader:
         if command:
             self.commands[pid] = " ".join(command)
         entry = self.carried(pid, entry)
-        if "utime" not in entry:
+        if not {"utime", "stime"} <= entry.keys():
             self.report.odd("changes of a process whose first line is missing", f"process {pid}")
             return
         status = entry.get("status") or {}

@@ -138,5 +138,64 @@ def test_vanished_process_refused_files_and_unknown_values():
     assert report.facts["denied"] == ["io"] and report.facts["end"] == "stopped"
 
 
+HEAD_2 = HEAD.replace('"version":1', '"version":2')
+FULL = {
+    "all": True, "state": "S", "comm": "python", "utime": 5, "stime": 1, "rss": 4096, "status": {"Uid": "0", "RssAnon": 10},
+    "io": {"rchar": 3},
+}
+
+
+def changes(n: int, *entries: dict, done: bool = True) -> list[str]:
+    lines = [{"k": "sample", "n": n, "wall_ns": 1000 * n}, *({"n": n, "pid": 7, **entry} for entry in entries)]
+    return [json.dumps(line) for line in [*lines, *([{"k": "done", "n": n}] if done else [])]]
+
+
+def test_processes_host_and_descriptors_are_carried_forward():
+    memory = {"MemTotal": 100, "MemAvailable": 60}
+    lines = [
+        HEAD_2,
+        *changes(0, {"k": "proc", **FULL}, {"k": "host", "all": True, "memory": memory, "load": [1.0]},
+                 {"k": "fds", "all": True, "rows": [[0, "r", "/dev/null"]]}),
+        *changes(1, {"k": "proc", "utime": 9, "status": {"RssAnon": 20}}, {"k": "host", "memory": {"MemAvailable": 50}},
+                 {"k": "fds", "same": True}),
+        *changes(2, {"k": "proc", "all": True, "state": "Z", "comm": "python", "utime": 9, "stime": 1, "status": {"Uid": "0"}}),
+    ]
+    rows, report = read(lines)
+    seen = [(row["cpu_s"], row["rss_bytes"], row["rss_anon_bytes"], row["line"]) for row in of(rows, "processes")]
+    assert seen == [(0.06, 4096, 10, 3), (0.1, 4096, 20, 8), (0.1, None, None, 13)] and not report.reasons
+    assert [row["value_bytes"] for row in of(rows, "host_memory") if row["name"] == "used"] == [40, 50]
+    assert [(row["moment"], row["target"]) for row in of(rows, "fds")] == [(0, "/dev/null"), (1, "/dev/null")]
+    assert [row["rchar_bytes"] for row in of(rows, "io")] == [3, 3]
+
+
+def test_nothing_is_carried_over_a_cut_or_a_new_head():
+    whole = changes(0, {"k": "proc", **FULL}, {"k": "threads", "all": True, "rows": [thread(7), thread(8)]})
+    cut = changes(1, {"k": "proc", "utime": 9}, {"k": "threads", "all": False, "rows": [thread(8, 50)]}, done=False)
+    after = changes(3, {"k": "proc", "utime": 10}, {"k": "threads", "all": False, "rows": [thread(8, 60)]})
+    for between in ([], ['{"k":"sample","n":2,"wa'], [HEAD_2]):
+        rows, report = read([HEAD_2, *whole, *cut, *between, *after])
+        assert {(row["moment"], row["tid"]) for row in of(rows, "threads")} == {(0, 7), (0, 8), (3, 8)}
+        assert [row["moment"] for row in of(rows, "processes")] == [0, 1] and "sample without its end" in report.reasons
+        assert "changes of a process whose first line is missing" in report.reasons
+    rows, report = read([HEAD_2, *whole, HEAD_2, *changes(3, {"k": "proc", **FULL})])
+    assert [row["moment"] for row in of(rows, "processes")] == [0, 3] and not report.reasons
+
+
+def test_stacks_programs_and_what_was_left_out():
+    text = "[<0>] rpc_wait_bit_killable+0x1e/0xa0 [sunrpc]\n[<0>] nfs_wb_page+0x12/0x90 [nfs]"
+    dmesg = "[  100.5] NVRM: Xid (PCI:0000:1B:00): 79, pid=7, GPU has fallen off the bus."
+    rows, report = read([
+        HEAD_2,
+        *changes(4, {"k": "stack", "tid": 9, "text": text}, {"k": "tool", "tool": "dmesg", "text": dmesg, "code": 0},
+                 {"k": "tool", "tool": "nvidia-smi", "text": "", "hung": True, "took_s": 5.0},
+                 {"k": "hung", "what": "disk /mnt/models"}, {"k": "left_out", "processes": 3}),
+    ])
+    assert [(row["tid"], row["depth"], row["function"], row["moment"]) for row in of(rows, "stacks")] == [
+        (9, 0, "rpc_wait_bit_killable", 4), (9, 1, "nfs_wb_page", 4)]
+    assert [row["xid"] for row in of(rows, "kernel_log")] == [79] and not report.reasons
+    assert [(row["tool"], row["error"]) for row in of(rows, "tool_errors")] == [
+        ("nvidia-smi", "timeout"), ("sampler", "timeout"), ("sampler", "other")]
+
+
 def test_empty_and_foreign_files():
     assert read([]) == ([], Report()) and looks_like("INFO hello") == 0.0 and looks_like("") == 0.0

@@ -1,1 +1,1 @@
-"""The sampler: modules that are joined to one text and run on the target (see script.py); nothing of it runs here."""
+"""The sampler: modules that are joined to one text and run on the target (see script.py); here only its pure functions run."""

@@ -22,20 +22,24 @@ TCP_STATES = """
 
 def host_line(pid):
     """Memory, load, pressure and the control group of one process."""
+    return dict(host_entries(text), cgroup=cgroup(pid))
+
+
+def host_entries(text_of):
+    """Entries of a `host` line; `text_of` gives the text of a file."""
     pressure = {}
     for name in ("cpu", "io", "memory"):
-        for line in (text("/proc/pressure/" + name) or "").split("\n"):
+        for line in (text_of("/proc/pressure/" + name) or "").split("\n"):
             words = line.split()
             if words:
                 pressure[name + " " + words[0]] = {
                     key: float(value) for key, _, value in (word.partition("=") for word in words[1:])
                 }
-    load = (text("/proc/loadavg") or "").replace("/", " ").split()
+    load = (text_of("/proc/loadavg") or "").replace("/", " ").split()
     return {
-        "memory": pairs(text("/proc/meminfo"), MEMORY_KEYS),
+        "memory": pairs(text_of("/proc/meminfo"), MEMORY_KEYS),
         "load": [float(word) for word in load[:5]],
         "pressure": pressure,
-        "cgroup": cgroup(pid),
     }
 
 

@@ -46,21 +46,10 @@ class Process:
         """Its `proc` line in full, without the command line."""
         denied = set()
         self.comm, self.state = comm, fields[0]
-        line = {
-            "ppid": int(fields[1]),
-            "sid": int(fields[3]),
-            "state": fields[0],
-            "comm": comm,
-            "utime": int(fields[11]),
-            "stime": int(fields[12]),
-            "threads": int(fields[17]),
-            "start": int(fields[19]),
-            "vsize": int(fields[20]),
-            "rss": int(fields[21]) * PAGE,
-            "wchan": wchan(self.base, denied),
-            "status": self.block("status", STATUS_KEYS, denied),
-            "io": self.block("io", None, denied),
-        }
+        line = stat_entries(comm, fields, PAGE)
+        line["wchan"] = wchan(self.base, denied)
+        line["status"] = self.block("status", STATUS_KEYS, denied)
+        line["io"] = self.block("io", None, denied)
         if whole or not self.seldom:
             self.read_seldom()
         count = self.descriptors_open(denied)
@@ -110,6 +99,22 @@ class Process:
         self.limits = found
         usual = (base.limits if base is not None else None) or {}
         return {name: value for name, value in found.items() if usual.get(name) != value}
+
+
+def stat_entries(comm, fields, page):
+    """Entries of a `proc` line that come from the stat file."""
+    return {
+        "ppid": int(fields[1]),
+        "sid": int(fields[3]),
+        "state": fields[0],
+        "comm": comm,
+        "utime": int(fields[11]),
+        "stime": int(fields[12]),
+        "threads": int(fields[17]),
+        "start": int(fields[19]),
+        "vsize": int(fields[20]),
+        "rss": int(fields[21]) * page,
+    }
 
 
 def oom_rows(pid):

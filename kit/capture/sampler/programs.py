@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 NVIDIA_QUERY = (
@@ -19,7 +20,6 @@ GPU_TOOLS = (
     ("rocm-smi", (["rocm-smi"],)),
 )
 PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/opt/rocm/bin")
-PROGRAM_S = 5.0
 MOST_OUTPUT = 1 << 20
 
 
@@ -34,8 +34,8 @@ def which(name):
 class Programs:
     """Runs programs, each in a process group of its own; what hangs is killed, and not started again before it is gone."""
 
-    def __init__(self):
-        self.running = None
+    def __init__(self, limit_s):
+        self.limit_s, self.running, self.leaving, self.starting = limit_s, None, False, threading.Lock()
 
     def run(self, command):
         """(text, exit code, None where it hung); None where the one before it still is there."""
@@ -43,7 +43,9 @@ class Programs:
 
         if self.running is not None and self.running.poll() is None:
             return None
-        with open(os.devnull, "rb") as nothing:
+        with self.starting, open(os.devnull, "rb") as nothing:
+            if self.leaving:
+                return None
             self.running = process = subprocess.Popen(
                 command,
                 stdin=nothing,
@@ -54,7 +56,7 @@ class Programs:
             )
         code = None
         try:
-            out, code = process.communicate(timeout=PROGRAM_S)[0], process.returncode
+            out, code = process.communicate(timeout=self.limit_s)[0], process.returncode
         except subprocess.TimeoutExpired:
             self.end()
             try:
@@ -63,6 +65,12 @@ class Programs:
                 out = b""
                 process.stdout.close()
         return out[-MOST_OUTPUT:].decode("utf-8", "replace"), code
+
+    def leave(self):
+        """Kill what runs, and start nothing more."""
+        self.leaving = True
+        self.starting.acquire(timeout=1.0)
+        self.end()
 
     def end(self):
         """Kill what runs."""

@@ -13,6 +13,7 @@ text, the first argument, or the environment's STALLKIT_SAMPLER.
     fds_every     descriptors, locks, limits, downloads and seldom counters each so many samples (10)
     sockets_every sockets each so many samples (10)
     gpu_every     GPU tools each so many samples (10), where there are any
+    program_s     time limit of each of them (5.0)
     key_every     everything in full each so many samples (30); between them only what changed
     stacks_every  kernel stacks of threads in D or R each so many samples (0: never; only root may read them)
     dmesg_lines   the last lines of the kernel log, then each `key_every` what is new (0: never)
@@ -262,7 +263,7 @@ class Output:
 
     def leave(self):
         """End at once: a thread that hangs in a read must not hold us, and no program of ours stays."""
-        self.programs.end()
+        self.programs.leave()
         os._exit(0)
 
 
@@ -287,6 +288,7 @@ def parameters():
         "fds_every": 10,
         "sockets_every": 10,
         "gpu_every": 10,
+        "program_s": 5.0,
         "key_every": 30,
         "stacks_every": 0,
         "dmesg_lines": 0,
@@ -332,7 +334,8 @@ def head(chosen):
 
 
 def main():
-    chosen, programs = parameters(), Programs()
+    chosen = parameters()
+    programs = Programs(chosen["program_s"])
     output = Output(chosen["compress"], programs)
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)

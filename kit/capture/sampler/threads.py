@@ -108,8 +108,13 @@ def thread_row(tid, base, schedstat):
     stat = text(base + "stat")
     if not stat:
         raise ProcessLookupError(base)
+    return row_of(tid, stat, text(base + "syscall"), wchan(base), schedstat)
+
+
+def row_of(tid, stat, syscall, sleeps_in, schedstat):
+    """The row of a thread from the texts of its files."""
     comm, fields = parse_stat(stat)
-    call = (text(base + "syscall") or "").split()
+    call = (syscall or "").split()
     counts = schedstat.split() if schedstat != NO_SCHEDSTAT else ()
     return [
         tid,
@@ -117,7 +122,7 @@ def thread_row(tid, base, schedstat):
         int(fields[11]),
         int(fields[12]),
         int(fields[36]),
-        wchan(base),
+        sleeps_in,
         call[0] if call else None,
         " ".join(call[1:7]) if len(call) > 3 else None,
         comm,
