@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 import time
 import zlib
@@ -14,7 +15,7 @@ from kit.capture import sampler_shell
 from kit.capture.host import Host, HostLost, LocalHost, Stream
 from kit.capture.manifest import Manifest
 from kit.capture.sections import Sections
-from kit.redact import scrub_argv
+from kit.redact import scrub_argv, scrub_environ
 
 LATE = 2.5
 """A gap is noted where samples lie further apart than this many intervals."""
@@ -26,8 +27,8 @@ PATIENCE_S = 12.0
 FILES_EVERY_S = 5.0
 """Without Python and awk whole files are read: a thread costs ten times as much, so it is done less often."""
 END_S = 3.0
-RAW_WORDS = b',"argv":'
-"""Where the words of a command line begin that awk, which cannot scrub them, gives: they never reach the disk."""
+RAW_WORDS = re.compile(rb',"(?:argv|environ)":.*', re.DOTALL)
+"""Words of a command line or an environment that awk gives, which cannot scrub them: they never reach the disk."""
 WAYS = {"python": "Python", "awk": "awk", "files": "the shell, whole files"}
 BUSY = "the sampler was late: the host is busy or was suspended"
 
@@ -128,7 +129,7 @@ class Sampling:
         except (HostLost, zlib.error) as error:
             self._why = f"the connection was lost: {getattr(error, 'why', error)}"
         if self._rest:
-            self._raw.write(self._rest.partition(RAW_WORDS)[0] + b"\n")
+            self._raw.write(RAW_WORDS.sub(b"", self._rest) + b"\n")
             self._rest = b""
         if not self._complete and not self._sampled and not self._stopping and len(self._ways) > 1:
             self._stream.stop()
@@ -255,12 +256,15 @@ def connected() -> LocalHost:
 
 
 def _scrubbed(line: bytes) -> bytes:
-    """A line of a sampler that cannot scrub itself gives the raw words of a command line as `argv`."""
-    if RAW_WORDS not in line:
+    """A line of a sampler that cannot scrub itself, scrubbed."""
+    if not RAW_WORDS.search(line):
         return line
     try:
         entry = json.loads(line.decode("utf-8", "replace"))
     except ValueError:
-        return line.partition(RAW_WORDS)[0] + b"\n"
-    argv = entry.pop("argv")
-    return json.dumps({**entry, "cmd": scrub_argv(argv)} if argv else entry, separators=(",", ":")).encode() + b"\n"
+        return RAW_WORDS.sub(b"", line) + b"\n"
+    if "argv" in entry:
+        entry["cmd"] = scrub_argv(entry.pop("argv"))
+    if "environ" in entry:
+        entry["vars"] = scrub_environ(dict(word.partition("=")[::2] for word in entry.pop("environ") if "=" in word))
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"

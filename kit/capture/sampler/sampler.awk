@@ -1,5 +1,6 @@
 # The sampler for hosts without Python 3: prints the lines of script.py, less of them, in any POSIX awk (mawk, gawk, busybox).
-# Threads are read again where their schedstat changed, as there. Command lines go out raw as `argv`: whoever reads scrubs them.
+# Threads are read again where their schedstat changed, as there. Command lines and environments go out raw, as `argv` and
+# `environ`: whoever reads them scrubs them before anything is written.
 # Given by -v: roots, exclude, interval_s, samples, first, guard (pid whose end ends this), own (the shell that started it).
 
 function first_line(path,  line) {
@@ -117,7 +118,7 @@ function all_tasks(  pid, out) { out = ""; for (pid in member) if (!(pid in fres
 
 function forget(pid) {
     print "{\"k\":\"gone\",\"n\":" n ",\"pid\":" pid ",\"comm\":" quoted(comm[pid]) ",\"was\":" or_null(last_state[pid]) "}"
-    delete member[pid]; delete printed[pid]; delete arguments[pid]; delete known[pid]; delete stat[pid]; delete limits[pid]
+    delete member[pid]; delete printed[pid]; delete arguments[pid]; delete known[pid]; delete stat[pid]; delete environ_printed[pid]
 }
 
 function process_line(pid, whole,  f, line, io, base, denied, wchan, argv, head) {
@@ -133,7 +134,7 @@ function process_line(pid, whole,  f, line, io, base, denied, wchan, argv, head)
         ",\"rss\":" sprintf("%.0f", f[22] * page) ",\"wchan\":" or_null(wchan) \
         ",\"status\":" object(pairs(base "status", status_keys)) ",\"io\":" object(io) \
         (f[1] == "Z" && f[50] != "" ? ",\"exit\":" f[50] : "") (denied == "" ? "" : ",\"denied\":[" denied "]")
-    if (!(pid in arguments) || whole || arguments[pid] != comm[pid]) { argv = words_of(base "cmdline"); arguments[pid] = comm[pid] }
+    if (!(pid in arguments) || whole || arguments[pid] != comm[pid]) { argv = words_of(base "cmdline", none); arguments[pid] = comm[pid] }
     head = "{\"k\":\"proc\",\"n\":" n ",\"pid\":" pid
     if (argv != "") print head "," line ",\"argv\":[" argv "]}"
     else if (whole || line != printed[pid]) print head "," line "}"
@@ -144,13 +145,26 @@ function process_line(pid, whole,  f, line, io, base, denied, wchan, argv, head)
 
 function object(text) { return text == "" ? "{}" : text }
 
-# Words of the command line; a process whose memory map is locked would let us wait for ever.
-function words_of(path,  command, line, out) {
-    command = boxed "tr \"\\000\" \"\\n\" <" path " 2>/dev/null"
+# Words of the command line or the environment, less those in `known`; where a thread holds the lock of the memory map a read
+# would let us wait for ever.
+function words_of(path, known,  command, line, out) {
+    command = boxed "tr \"\\n\\000\" \" \\n\" <" path " 2>/dev/null"
     out = ""
-    while ((command | getline line) > 0) out = out (out == "" ? "" : ",") quoted(line)
+    while ((command | getline line) > 0) if (!(line in known)) out = out (out == "" ? "" : ",") quoted(line)
     close(command)
     return out
+}
+
+# The environment of each process once: the first one's whole, of the others what differs.
+function environment(pid,  words, command, line) {
+    words = words_of("/proc/" pid "/environ", usual)
+    environ_printed[pid] = 1
+    print "{\"k\":\"env\",\"n\":" n ",\"pid\":" pid ",\"root\":" (has_usual ? "false" : "true") ",\"environ\":[" words "]}"
+    if (has_usual || words == "") return
+    has_usual = 1
+    command = boxed "tr \"\\n\\000\" \" \\n\" </proc/" pid "/environ 2>/dev/null"
+    while ((command | getline line) > 0) usual[line] = 1
+    close(command)
 }
 
 # threads
@@ -168,7 +182,7 @@ function thread_row(base, tid, schedstat,  f, name, call, count, c, args, s, at)
         (split(schedstat, s3, " ") >= 3 && schedstat != "0 0 0" ? s3[1] "," s3[2] "," s3[3] : "null,null,null") "]"
 }
 
-function threads(pid, whole,  words, count, at, tid, key, base, s, row, rows, lines, ended, new) {
+function threads(pid, whole,  words, count, at, tid, key, base, s, row, rows, lines, ended, new, after) {
     new = !(pid in known)
     whole = whole || new
     count = split(tids[pid], words, " ")
@@ -179,6 +193,8 @@ function threads(pid, whole,  words, count, at, tid, key, base, s, row, rows, li
         s = first_line(base "schedstat")
         if (s == sched[key] && !(key in always) && !whole) continue
         row = thread_row(base, tid, s)
+        after = first_line(base "schedstat")
+        if (after != s) { s = after; row = thread_row(base, tid, s) }
         if (row == "") { seen[key] = -1; continue }
         if (!(key in rowof) || thread_state == "R" || thread_state == "D" || s == "" || s == "0 0 0") always[key] = 1
         else delete always[key]
@@ -261,6 +277,7 @@ function sample(now,  pid, whole, alive) {
     for (pid in member) { if (process_line(pid, whole)) alive = 1; threads(pid, whole) }
     if (due(10)) for (pid in member) descriptors(pid)
     host()
+    for (pid in member) if (!(pid in environ_printed)) environment(pid)
     print "{\"k\":\"done\",\"n\":" n ",\"took_s\":" sprintf("%.2f", uptime() - now) "}"
     fflush()
     return alive
@@ -294,6 +311,7 @@ BEGIN {
         ",\"kernel\":" quoted(from_command("uname -r")) ",\"uid\":" from_command("id -u") ",\"roots\":[" roots "],\"interval_s\":" interval_s \
         ",\"samples\":" samples "}"
     fflush()
+    split("", none); split("", usual)
     n = first; previous = -1; ever = 0; seen_alive = 0; why = "all samples taken"
     list(tick_command(0))
     while (n < samples) {

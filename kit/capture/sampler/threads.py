@@ -31,6 +31,9 @@ class Thread:
         if now == self.last and not self.always and not whole:
             return False
         row = thread_row(self.tid, self.base, now)
+        again = self.schedstat.read() if self.schedstat is not None else now
+        if again != now:  # it ran between two reads, and its row may be of neither moment: once more
+            now, row = again, thread_row(self.tid, self.base, again)
         self.always = self.row is None or row[1] in "RD" or now == NO_SCHEDSTAT
         changed = whole or row != self.row
         self.last, self.row = now, row
