@@ -41,7 +41,7 @@ class FileShell:
 
     def __init__(self, shell: Shell):
         self.shell = shell
-        self.pid = int(shell.ask("echo $$")[1])
+        self.pid = 0  # known with the first file that it holds
         self.free = set(DESCRIPTORS)
 
     def open(self, path: str) -> tuple[int, str, int]:
@@ -50,10 +50,11 @@ class FileShell:
         # `command` keeps the shell alive where the file cannot be opened; a pipe would block it.
         status, said = self.shell.ask(
             f"if [ -d {quoted} ]; then echo Is a directory; false; elif [ -p {quoted} ]; then echo Illegal seek; false\n"
-            f"else {{ command exec {number}<{quoted}; }} 2>&1; fi"
+            f"else {{ command exec {number}<{quoted}; }} 2>&1 && echo $$; fi"
         )
         if not status:
             self.free.discard(number)
+            self.pid = int(said)
         return status, said.decode("utf-8", "replace"), number
 
     def close(self, number: int) -> None:
