@@ -81,13 +81,17 @@ def say(text: str) -> None:
 
 
 def heed_signals() -> None:
-    """Let SIGINT and SIGTERM end a recording in order: a shell's background job starts with SIGINT ignored."""
+    """Let SIGINT, SIGTERM and a closed terminal end a recording in order.
+
+    A shell's background job starts with SIGINT ignored; a hang-up that is ignored stays so, for that is what nohup is for.
+    """
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
 def main(args: argparse.Namespace) -> int:

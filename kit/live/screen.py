@@ -175,5 +175,10 @@ class Screen:
             return shutil.get_terminal_size()
 
     def _write(self, text: str) -> None:
-        self.stream.write(text)
-        self.stream.flush()
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            raise  # the command line ends for it
+        except OSError:  # the terminal was closed: the recording still ends in order
+            self.live = False

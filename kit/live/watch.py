@@ -5,6 +5,7 @@ Only what costs nothing to speak of is looked at: the sampler, the log, and the 
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 import threading
 import time
@@ -29,6 +30,8 @@ FIRST_S = 2.3
 """The first board has two samples."""
 AFTER_END_S = 3.0
 """After the end of the launched process its log may still be written."""
+AT_EXIT_S = 5.0
+"""A kernel that is shut down waits so long for the recording to end in order."""
 LIMIT_S = 86400.0
 WINDOW_S = 10.0
 """Rates are those of the last seconds: a person looks at them now."""
@@ -165,6 +168,7 @@ class LiveView:
         self.view = BoardView(watch.name, self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
+        atexit.register(self.stop, AT_EXIT_S)
 
     def _run(self) -> None:
         try:
@@ -174,6 +178,7 @@ class LiveView:
         except Exception as error:  # what a thread raises is seen by nobody
             self.error = error
             self.view.failed(error)
+        atexit.unregister(self.stop)
         self.view.ended(f"kept in {self._watch.out}" if self._watch.out is not None else "nothing was kept")
 
     @property

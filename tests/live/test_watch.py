@@ -118,6 +118,24 @@ def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path
     assert run.manifest["ended_at"] and all(entry["whole"] for entry in run.manifest["captures"])
 
 
+@pytest.mark.needs_tool("tmux")
+def test_a_closed_terminal_and_a_kernel_that_ends_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch, tmux = tmp_path / "scratch", ["tmux", "-L", f"kit-{os.getpid()}", "-f", "/dev/null"]
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
+        command = f"exec {sys.executable} -m kit watch local --pid {process.pid}"
+        subprocess.run([*tmux, "new-session", "-d", command], check=True)
+        try:
+            until(lambda: list(scratch.iterdir()), "it records")
+        finally:
+            subprocess.run([*tmux, "kill-server"], check=False)
+        until(lambda: not list(scratch.iterdir()), "nothing is left")
+        code = f"import kit, time\nview = kit.watch(pid={process.pid})\nwhile view.board is None: time.sleep(0.1)"
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=90)
+    assert not list(scratch.iterdir())
+
+
 @pytest.mark.needs_tool("sshd")
 def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> None:
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
