@@ -8,6 +8,7 @@ is noise of the login and no output.
 from __future__ import annotations
 
 import errno
+import os
 import re
 import secrets
 import shlex
@@ -77,11 +78,13 @@ def os_error(said: str, path: str) -> OSError:
     Examples
     --------
     >>> os_error("sh: 1: cannot open /x: No such file", "/x")
-    FileNotFoundError(2, 'sh: 1: cannot open /x: No such file')
+    FileNotFoundError(2, 'No such file or directory')
     """
     text = said.strip().split("\n")[-1]
-    code = next((code for words, code in _REASONS.items() if words in text.lower()), errno.EIO)
-    return OSError(code, text or "it cannot be read", path)
+    for words, code in _REASONS.items():
+        if words in text.lower():
+            return OSError(code, os.strerror(code), path)
+    return OSError(errno.EIO, text or os.strerror(errno.EIO), path)
 
 
 class MarkedStream(Stream):
