@@ -56,7 +56,7 @@ def destination(host: Host, pid: int, fd: int) -> Destination | None:
     Examples
     --------
     >>> import subprocess
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> process = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
     >>> with LocalHost() as host:
     ...     destination(host, process.pid, 1).said

@@ -60,7 +60,7 @@ def find_target(host: Host, pid: int | None, log: str | None, port: int | None) 
     Examples
     --------
     >>> import os
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> with LocalHost() as host:  # doctest: +ELLIPSIS
     ...     find_target(host, os.getpid(), None, 8000)
     Target(pid=..., port=8000, log=None, said=[])

@@ -35,7 +35,7 @@ def rotated_copies(host: Host, path: str) -> list[str]:
 
     Examples
     --------
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> rotated_copies(LocalHost(), "/no/such/folder/server.log")
     []
     """

@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kit.capture.host import HostLost, LocalStream, Stream
+from kit.capture.host import HostLost, Stream
 from kit.capture.known_hosts import HostKeyError
 from kit.capture.remote import RemoteHost
 from kit.capture.ssh_settings import Address
+from kit.capture.this_machine import LocalStream
 from kit.errors import EvidenceError, UsageError
 
 CONNECT_S = 15

@@ -61,7 +61,7 @@ def request(host: Host, port: int, path: str, payload: dict | None = None, limit
 
     Examples
     --------
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     print(request(host, 1, "/health").text.splitlines()[0])
     $ curl -sS -i -m 3 http://127.0.0.1:1/health

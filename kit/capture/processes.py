@@ -63,7 +63,7 @@ def process_table(host: Host) -> dict[int, Process]:
     Examples
     --------
     >>> import os
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     process_table(host)[os.getpid()].parent == os.getppid()
     True

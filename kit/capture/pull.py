@@ -124,7 +124,7 @@ def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
 
     Examples
     --------
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     find_files(host, ["/proc/version", "/no/such/*"])
     (['/proc/version'], ['/no/such/*'])

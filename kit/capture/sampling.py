@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kit.capture import sampler_shell
-from kit.capture.host import Host, HostLost, LocalHost, Stream
+from kit.capture.host import Host, HostLost, Stream
 from kit.capture.manifest import Manifest
 from kit.capture.sections import Sections
+from kit.capture.this_machine import LocalHost
 from kit.redact import scrub_argv, scrub_environ
 
 LATE = 2.5

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from getpass import getpass
 from pathlib import Path
 
-from kit.capture.host import Host, LocalHost
+from kit.capture.host import Host
+from kit.capture.this_machine import LocalHost
 from kit.errors import EvidenceError, UsageError
 
 TRANSPORTS = ("paramiko", "openssh")

@@ -96,7 +96,7 @@ def run_all(host: Host, commands: Mapping[int, Sequence[str]], timeout_s: float)
 
     Examples
     --------
-    >>> from kit.capture.host import LocalHost
+    >>> from kit.capture.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     {pid: (ran.code, ran.text) for pid, ran in run_all(host, {7: ["echo", "a b"], 8: ["false"]}, 5).items()}
     {7: (0, 'a b\\n'), 8: (1, '')}

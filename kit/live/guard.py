@@ -20,10 +20,10 @@ from kit.analyse.verdict import Verdict, verdict
 from kit.analyse.verdict_text import headline
 from kit.capture import probe
 from kit.capture.find import find_target
-from kit.capture.host import LocalHost
 from kit.capture.logs import Logs
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.recording import Options, Recording
+from kit.capture.this_machine import LocalHost
 from kit.clock import show_duration
 from kit.errors import TROUBLE, KitError, UsageError
 from kit.live.judging import WINDOW_S, Judged, judge_so_far, listens_itself

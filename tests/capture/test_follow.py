@@ -14,9 +14,10 @@ import pytest
 
 from kit.capture import follow
 from kit.capture.follow import LogFollower
-from kit.capture.host import HostFile, HostLost, LocalFile, LocalHost
+from kit.capture.host import HostFile, HostLost
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.targets import open_host
+from kit.capture.this_machine import LocalFile, LocalHost
 
 PATIENCE_S = 20.0
 

@@ -21,8 +21,8 @@ import pytest
 from kit.capture import sampler_program, tools
 from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect
-from kit.capture.host import LocalHost
 from kit.capture.processes import tree_of
+from kit.capture.this_machine import LocalHost
 from kit.errors import EvidenceError, UsageError
 from kit.run import open_run
 

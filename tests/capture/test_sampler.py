@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from kit.capture import sampler_program, sampling
-from kit.capture.host import LocalHost
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.sampler.threads import thread_row
 from kit.capture.sampling import Sampling
 from kit.capture.targets import open_host
+from kit.capture.this_machine import LocalHost
 from kit.frames import FRAMES
 from kit.parse.base import Report, Source
 from kit.parse.sampler import parse

@@ -19,10 +19,10 @@ import pytest
 import kit
 from kit.capture import sources
 from kit.capture.destination import destination
-from kit.capture.host import LocalHost
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.sources import Overlap, SourceFollower, parse_source
 from kit.capture.targets import open_host
+from kit.capture.this_machine import LocalHost
 from kit.errors import UsageError
 from kit.parse.base import Source
 from kit.parse.records import peel

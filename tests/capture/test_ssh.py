@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kit.capture.host import Host, HostLost, LocalStream, Shell
+from kit.capture.host import Host, HostLost, Shell
 from kit.capture.known_hosts import HostKeyError
 from kit.capture.remote_files import FileShell, stat_script
 from kit.capture.targets import open_host
+from kit.capture.this_machine import LocalStream
 from kit.errors import EvidenceError, UsageError
 from tests.password_server import PasswordServer
 from tests.sshd import Proxy, refuse_to_ask, wait_for, write_key
