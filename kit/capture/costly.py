@@ -46,8 +46,11 @@ class Costly:
             )
             self.manifest.lacks("Python stacks", why, do)
             return
-        texts = []
-        pids = tools.python_pids(self.host, tree_of(self.host, self.pid))
+        texts, tree = [], tree_of(self.host, self.pid)
+        if not tree:
+            self.manifest.lacks("Python stacks", f"process {self.pid} has ended", "record the next launch")
+            return
+        pids = tools.python_pids(self.host, tree)
         for pid, ran in tools.py_spy_dumps(self.host, pids).items():
             if ran.code != 0:
                 self.manifest.lacks(f"Python stacks of process {pid}", ran.failure, AS_ROOT)

@@ -81,8 +81,8 @@ def find_target(host: Host, pid: int | None, log: str | None, port: int | None) 
     elif pid not in process_table(host):
         raise EvidenceError(
             f"process {pid} is not there",
-            "it has ended, or the number is of another host or container",
-            "look for it: ps -eo pid,args | grep -i -e vllm -e sglang",
+            "it has ended, the number is of another host or container, or /proc hides it from us (hidepid)",
+            "look for it as root: ps -eo pid,args | grep -i -e vllm -e sglang",
         )
     if target.pid is None and not exists:
         raise EvidenceError(

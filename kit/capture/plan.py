@@ -56,6 +56,12 @@ def plan(options: Options) -> list[Step]:
             "some microseconds a descriptor",
         ),
         Step("log", "tail -c +OFFSET LOG", "as it grows", "whoever may read it", "reading it once"),
+        Step(
+            "log of a container, unit or pod",
+            "docker logs --follow NAME; journalctl --follow -u UNIT; kubectl logs --follow POD; tmux list-panes",
+            "where the output goes there, or --log names it",
+            "whoever may run them",
+        ),
         Step("samples", script, every, OWN, tools.SAMPLER_PRICE),
         Step("processes", shlex.join(tools.ps_command(pid)), ends),
         Step("sockets", "ss -tanp", ends, "any user; root for the owners of others"),

@@ -22,7 +22,10 @@ PYSPY_PRICE = (
     "py-spy reads the stacks of 205 threads in 0.06 to 0.08 s without pausing them; where that fails it pauses the process "
     "for 0.11 to 0.14 s"
 )
-GDB_PRICE = "gdb stops the process while it reads symbols and unwinds: seconds for one that has mapped CUDA and PyTorch"
+GDB_PRICE = (
+    "gdb stops the process while it reads symbols and unwinds: 0.5 s for 205 threads of a bare Python, longer for one that has "
+    "mapped CUDA and PyTorch; it is ended after 15 s"
+)
 SMAPS_PRICE_S_PER_GB = 0.018
 """Reading smaps_rollup walks every page: 16 to 20 ms a gigabyte of 4 KiB pages, while which the process cannot map memory."""
 SAMPLER_PRICE = "sampling costs about 0.1 ms of CPU a thread and sample at most (1,845 threads: 0.17 s), at the lowest priority"

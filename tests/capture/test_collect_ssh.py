@@ -295,3 +295,51 @@ def test_triage_over_ssh(sshd, tmp_path, monkeypatch):
         found, ledger = triage(sshd.target, pid=process.pid, log=log, limit_s=8, progress=lambda text: None, out=tmp_path / "run")
     assert ledger[0]["test"] == "first look" and found.state in ("progressing", "unknown")
     assert open_run(tmp_path / "run").rows("threads")
+
+
+def collector(server: Sshd, folder: Path, pid: int, before: str = "") -> subprocess.Popen:
+    """A collector in a process of its own, so that it can be killed."""
+    code = f"""
+import resource; from pathlib import Path
+from kit.capture.collect import collect_from
+from kit.capture.recording import Options
+from kit.capture.targets import open_host
+{before}
+host = open_host({server.target!r}, config={str(server.config)!r}, known_hosts={str(server.known_hosts)!r})
+collect_from([host], Path({str(folder / "run")!r}), Options(60.0, 0.2), {pid})
+"""
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+
+
+def test_a_killed_collector_leaves_nothing_running_there(make_sshd, tmp_path):
+    server = make_sshd()
+    with launched(tmp_path) as (process, log):
+        recording = collector(server, tmp_path, process.pid)
+        try:
+            assert wait_for(lambda: samples(tmp_path / "run") >= 2, 30)
+            assert server.children()
+        finally:
+            recording.kill()
+            recording.wait()
+        assert wait_for(lambda: not server.children(), 20)
+    unfinished = {entry["file"] for entry in manifest_of(tmp_path / "run")["captures"] if not entry["whole"]}
+    assert {"raw/sampler.jsonl", "raw/server.log"} <= unfinished
+    assert len(moments(tmp_path / "run")) >= 2 and open_run(tmp_path / "run").unread()
+
+
+def test_a_full_disk_here_ends_the_recording_and_is_said(make_sshd, tmp_path):
+    server = make_sshd()
+    with launched(tmp_path) as (process, log):
+        limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))"
+        recording = collector(server, tmp_path, process.pid, limit)
+        assert recording.wait(60) == 0
+        assert wait_for(lambda: not server.children(), 20)
+    assert "no room to write" in missing(tmp_path / "run") and open_run(tmp_path / "run").rows("log")
+
+
+def test_a_host_without_strace_is_said(sshd, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "_ABILITIES", remote._ABILITIES.replace(" strace ", " "))
+    with launched(tmp_path) as (process, log):
+        run = record(sshd, tmp_path, process, log, Options(0.4, 0.4, strace_s=0.2, py_spy=True))
+    assert "system calls: strace is not installed" in missing(run) and open_run(run).rows("threads")
+    assert not (run / "raw/strace.txt").exists()

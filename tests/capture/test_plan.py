@@ -53,6 +53,13 @@ def test_every_program_that_runs_stands_in_the_plan(tmp_path):
     assert not {name for name in programs if not re.search(rf"\b{name}\b", text)}
 
 
+def test_several_targets_are_named_either_way(capsys):
+    assert main(["collect", "local", "--target", "ssh://a.invalid", "--target", "ssh://b.invalid", "--pid", "7", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("on local, ssh://a.invalid, ssh://b.invalid:")
+    assert main(["collect", "ssh://a.invalid", "--pid", "7"]) == 2, "a recording needs a folder"
+    capsys.readouterr()
+
+
 def test_a_dry_run_connects_to_nothing(tmp_path, capsys):
     arguments = ["collect", "ssh://nobody@host.invalid:1", "--pid", "7", "--strace", "3s", "--strace-pid", "9", "--dry-run"]
     assert main(arguments) == 0
