@@ -54,7 +54,8 @@ def test_every_program_that_runs_stands_in_the_plan(tmp_path):
 
 
 def test_several_targets_are_named_either_way(capsys):
-    assert main(["collect", "local", "--target", "ssh://a.invalid", "--target", "ssh://b.invalid", "--pid", "7", "--dry-run"]) == 0
+    named = ["local", "--target", "ssh://a.invalid", "--target", "ssh://b.invalid"]
+    assert main(["collect", *named, "--pid", "7", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("on local, ssh://a.invalid, ssh://b.invalid:")
     assert main(["collect", "ssh://a.invalid", "--pid", "7"]) == 2, "a recording needs a folder"
     capsys.readouterr()
