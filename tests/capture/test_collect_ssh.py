@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture import remote, sampler_shell
+from kit.capture import remote
 from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect_from
 from kit.capture.recording import Options
@@ -112,8 +112,6 @@ def steps(run: Path) -> list[int]:
 
 @pytest.mark.parametrize("python", [True, False])
 def test_whole_recording_without_any_secret(sshd, tmp_path, monkeypatch, python):
-    if not python and not (Path(sampler_shell.__file__).parent / "sampler" / "sampler.awk").exists():
-        pytest.skip("the sampler needs Python")
     if not python:
         monkeypatch.setattr(remote, "_ABILITIES", remote._ABILITIES.replace(" ".join(remote._PYTHONS), "no-such-python"))
     with launched(tmp_path) as (process, log):
