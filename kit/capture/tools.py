@@ -28,7 +28,10 @@ GDB_PRICE = (
 )
 SMAPS_PRICE_S_PER_GB = 0.018
 """Reading smaps_rollup walks every page: 16 to 20 ms a gigabyte of 4 KiB pages, while which the process cannot map memory."""
-SAMPLER_PRICE = "sampling costs about 0.1 ms of CPU a thread and sample at most (1,845 threads: 0.17 s), at the lowest priority"
+SAMPLER_PRICE = (
+    "sampling costs 0.1 ms of CPU for each thread that ran since the sample before, at the lowest priority (1,845 threads: 0.2 s "
+    "for the first sample and every thirtieth, else some 20 ms)"
+)
 """Prices: measured with 9 processes of 205 threads on two cores of an AMD EPYC, Linux 6.18."""
 
 NVIDIA_SMI_S, PY_SPY_S, GDB_S, SHORT_S = 5.0, 10.0, 15.0, 5.0
