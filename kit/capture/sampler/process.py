@@ -127,13 +127,15 @@ def oom_rows(pid):
     return rows
 
 
-def descriptors(pid):
-    """Rows [fd, mode, target] of one process."""
+def descriptors(pid, before=None):
+    """Rows [fd, mode, target] of one process; those of `before` where the same numbers are open."""
     rows, base = [], f"/proc/{pid}/fd/"
     try:
         names = sorted(map(int, os.listdir(base)))
     except OSError:
         return rows
+    if before and [row[0] for row in before] == names[:MOST_FDS]:
+        return before
     for fd in names[:MOST_FDS]:
         try:
             mode = os.lstat(base + str(fd)).st_mode

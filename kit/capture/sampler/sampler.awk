@@ -176,7 +176,7 @@ function thread_row(base, tid, schedstat,  f, name, call, count, c, args, s, at)
     count = split(first_line(base "syscall"), c, " ")
     args = "null"
     if (count > 3) { args = c[2]; for (at = 3; at <= 7 && at <= count; at++) args = args " " c[at]; args = quoted(args) }
-    thread_state = f[1]
+    thread_state = f[1]; thread_call = c[1]
     return "[" tid "," quoted(f[1]) "," f[12] "," f[13] "," f[37] "," or_null(first_line(base "wchan")) "," \
         (count ? quoted(c[1]) : "null") "," args "," quoted(name) "," \
         (split(schedstat, s3, " ") >= 3 && schedstat != "0 0 0" ? s3[1] "," s3[2] "," s3[3] : "null,null,null") "]"
@@ -196,7 +196,7 @@ function threads(pid, whole,  words, count, at, tid, key, base, s, row, rows, li
         after = first_line(base "schedstat")
         if (after != s) { s = after; row = thread_row(base, tid, s) }
         if (row == "") { seen[key] = -1; continue }
-        if (!(key in rowof) || thread_state == "R" || thread_state == "D" || s == "" || s == "0 0 0") always[key] = 1
+        if (!(key in rowof) || thread_state == "R" || thread_state == "D" || thread_call == "running" || s == "" || s == "0 0 0") always[key] = 1
         else delete always[key]
         sched[key] = s
         if (whole || rowof[key] != row) {

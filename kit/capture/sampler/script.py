@@ -10,7 +10,8 @@ text, the first argument, or the environment's STALLKIT_SAMPLER.
     interval_s    seconds between samples (1.0)
     samples       number of the sample before which it stops (31); it always stops by itself
     first         number of the first sample (0): a sampler that goes on for another counts on
-    fds_every     descriptors, locks, limits, downloads and seldom counters each so many samples (10)
+    fds_every     descriptors, locks, limits, downloads and seldom counters each so many samples (10); where the same numbers
+                  are open as before, what they lead to is looked up each third time
     sockets_every sockets each so many samples (10)
     gpu_every     GPU tools each so many samples (10), where there are any
     program_s     time limit of each of them (5.0)
@@ -24,7 +25,8 @@ text, the first argument, or the environment's STALLKIT_SAMPLER.
 
 Lines, one JSON object each, `k` says which: `head`, then for each sample `sample`, per process `proc` and `threads`,
 `gone` for a process that vanished, now and then `fds`, `limits`, `env`, `stack`; of the host `host`, and now and then
-`counters`, `sockets`, `locks`, `sizes`, `disks`, `tool`, `hung`, `left_out`; then `done`; at last `end`. Fields are kernel terms;
+`counters`, `sockets`, `locks`, `sizes`, `disks`, `tool`, `hung`, `left_out`; then `done` with the time and the CPU that it
+cost; at last `end`. Fields are kernel terms;
 `threads` rows are [tid, state, utime, stime, processor, wchan, syscall, arguments, comm, run_ns, wait_ns, slices].
 `proc` and `host` lines hold the entries that changed since the line before, all of them where they say `all`, `threads`
 lines the threads that changed, `fds` lines say `same` where nothing did. Key frames are spread: each process has its turn.
@@ -66,7 +68,7 @@ class Sampler:
         self.processes, self.threads, self.names, self.links, self.printed_links = {}, {}, {}, {}, {}
         self.quick, self.slow, self.asked = Aside(1.0), Aside(2 * LATE), Aside(3 * LATE)
         self.sockets, self.host, self.hub, self.since = Sockets(chosen["port"]), None, None, time.time()
-        self.previous, self.left_out, self.last_message = None, None, None
+        self.previous, self.left_out, self.last_message, self.cpu_s = None, None, None, 0.0
         self.gpu_tools = [(tool, commands) for tool, commands in GPU_TOOLS if which(tool)]
 
     def due(self, n, every, turn=0):
@@ -92,8 +94,9 @@ class Sampler:
             lines += kernel_stacks(n, self.threads, MOST_STACKS)
         self.ask(n, present)
         self.take(n, lines)
-        self.previous = n
-        lines.append({"k": "done", "n": n, "took_s": round(time.monotonic() - began, 4)})
+        self.previous, cpu_s = n, time.process_time()
+        took_s, self.cpu_s, spent_s = time.monotonic() - began, cpu_s, cpu_s - self.cpu_s
+        lines.append({"k": "done", "n": n, "took_s": round(took_s, 4), "cpu_s": round(spent_s, 4)})
         return lines, any(fields[0] not in "ZX" for _, fields in present.values())
 
     def forget(self, n, pid, lines):
@@ -134,7 +137,8 @@ class Sampler:
 
     def seldom(self, n, present, lines):
         """Descriptors and what follows from them, limits, counters that change slowly."""
-        self.links = {pid: descriptors(pid) for pid in present}
+        again = self.due(n, 3 * self.p["fds_every"])
+        self.links = {pid: descriptors(pid, None if again else self.links.get(pid)) for pid in present}
         if self.due(n, self.p["sockets_every"]) and present:
             lines.append({"k": "sockets", "n": n, "rows": self.sockets.rows(next(iter(present)), self.links, self.names)})
         if not self.due(n, self.p["fds_every"]):
