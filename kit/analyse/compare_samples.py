@@ -58,6 +58,14 @@ class Samples:
         if row.get("threads") is not None:
             self.threads.setdefault(at, {}).setdefault(row["pid"], {})["own"] = Counter({("", ANY, None): row["threads"]})
 
+    def whole_memory(self) -> dict[int | None, dict[int, dict[str, int]]]:
+        """Memory by its parts; what `ps` says, the sum alone, counts only for processes whose parts nobody read."""
+        parted = {pid for pids in self.memory.values() for pid, parts in pids.items() if len(parts) > 1}
+        return {
+            at: {pid: parts for pid, parts in pids.items() if len(parts) > 1 or pid not in parted}
+            for at, pids in self.memory.items()
+        }
+
     def add_thread(self, row: Row) -> None:
         """Take one row of frame `threads`."""
         if row.get("pid") is None:
@@ -154,7 +162,7 @@ def memory(placed: Placed) -> pandas.DataFrame:
     import pandas as pd
 
     rows = []
-    for name, own in _same_second(placed, [one.timed(one.samples.memory) for one in placed]):
+    for name, own in _same_second(placed, [one.timed(one.samples.whole_memory()) for one in placed]):
         row: dict[str, Any] = {"process": name}
         for one, (at, here) in zip(placed, own, strict=True):
             label = one.side.label
@@ -238,7 +246,7 @@ def series(placed: Placed) -> pandas.DataFrame:
 
     rows = []
     for one in placed:
-        for at, pids in one.timed(one.samples.memory).items():
+        for at, pids in one.timed(one.samples.whole_memory()).items():
             largest: dict[str, dict[str, int]] = {}
             for pid, parts in pids.items():
                 name = one.side.process(pid)
