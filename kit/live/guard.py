@@ -120,6 +120,7 @@ class Guard:
         self.requests = 0
         self.recorded = False
         self._watching = False
+        self._asked: int | None = None
 
     def run(self) -> int:
         if shutil.which(self.command[0]) is None:
@@ -161,7 +162,7 @@ class Guard:
                 code = self._watch()
                 while code is None:
                     code = self.launch.poll()
-                    time.sleep(WAIT_S)
+                    self._pause()
             finally:
                 self._watching = False
         except Told as told:
@@ -195,9 +196,15 @@ class Guard:
     def _told(self, number: int, frame: object) -> None:
         self.requests += 1
         if self._watching:
-            self._watching = False
+            self._watching, self._asked = False, number
             raise Told(number)
         self.launch.signal(signal.SIGKILL if self.requests >= KILL_AT else number)
+
+    def _pause(self) -> None:
+        """Wait a little; a `Told` that was raised inside a destructor, where Python drops it, is raised again."""
+        time.sleep(WAIT_S)
+        if self._asked is not None:
+            raise Told(self._asked)
 
     def _wait_for_end(self) -> int:
         while (code := self.launch.wait(WAIT_S)) is None:
@@ -229,7 +236,7 @@ class Guard:
                         return self._end_launch(quiet)
                     if quiet.state != "progressing" and len(self.story["captures"]) < MOST_CAPTURES:
                         self.say("still guarding")
-            time.sleep(WAIT_S)
+            self._pause()
         return code
 
     @property
