@@ -154,7 +154,7 @@ def test_what_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_fails_does_not_harm_the_launch(tmp_path: Path, begin: Callable) -> None:
-    process, said = begin("-o", tmp_path / "run", "--", sys.executable, "-c", f"{MOVES}\nsys.exit(5)", 30)
+    process, said = begin("-o", tmp_path / "run", "--", sys.executable, "-c", f"{MOVES}\nsys.exit(5)", 14)
     until(lambda: (tmp_path / "run" / "raw" / "server.log").exists(), "the recording has begun")
     shutil.rmtree(tmp_path / "run")
     assert process.wait(LONG_S) == 5
