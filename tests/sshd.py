@@ -5,10 +5,10 @@ A test takes the fixture `sshd` (one server for all tests) or `make_sshd` (a ser
 from __future__ import annotations
 
 import collections
+import contextlib
 import getpass
 import os
 import selectors
-import signal
 import socket
 import subprocess
 import threading
@@ -136,23 +136,31 @@ class Sshd:
         """End the server and every connection; what was started over them lives on, as after a crash."""
         if self._process is None:
             return
-        server = psutil.Process(self._process.pid)
-        try:
-            ours = [server, *(child for child in server.children(recursive=True) if child.name().startswith("sshd"))]
-        except psutil.NoSuchProcess:
-            ours = []
+        ours = [process for process in self._below() if name_of(process).startswith("sshd")]
+        self._process.kill()
         for process in ours:
-            try:
-                process.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                pass
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
         self._process = None
 
     def children(self) -> list[psutil.Process]:
         """Programs that run on the target over this server's connections."""
-        found = psutil.Process(self._process.pid).children(recursive=True)
-        return [process for process in found if process.is_running() and not process.name().startswith("sshd")]
+        return [process for process in self._below() if name_of(process) and not name_of(process).startswith("sshd")]
+
+    def _below(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+
+def name_of(process: psutil.Process) -> str:
+    """Name of a process, empty where it has ended."""
+    try:
+        return process.name() if process.is_running() else ""
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def refuse_to_ask(prompt: str) -> str:

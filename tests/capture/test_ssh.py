@@ -291,6 +291,7 @@ class TestLostConnections:
     def test_a_black_hole_is_noticed(self, sshd, monkeypatch, transport):
         for module in ("ssh", "remote"):
             monkeypatch.setattr(f"kit.capture.{module}.ANSWER_S", 0.5)
+        monkeypatch.setattr("kit.capture.openssh.ALIVE_S", 1)
         with Proxy(sshd.port) as proxy:
             sshd.know(proxy.port)
             target = f"ssh://{sshd.user}@127.0.0.1:{proxy.port}"
