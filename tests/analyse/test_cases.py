@@ -166,7 +166,19 @@ def test_another_clock_changes_nothing(case: Path, tmp_path: Path) -> None:
     assert found["phase"] in phases
 
 
-@pytest.mark.parametrize("change", [crlf, compose, kubectl, journald, colour, renamed, other_names, cut_earlier])
+def mailed(folder: Path) -> None:
+    """Windows line ends and other paths at once."""
+    crlf(folder)
+    renamed(folder)
+
+
+def coloured_compose(folder: Path) -> None:
+    """Coloured lines, as `docker compose logs` prints them."""
+    colour(folder)
+    compose(folder)
+
+
+@pytest.mark.parametrize("change", [mailed, coloured_compose, kubectl, journald, other_names, cut_earlier])
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_change_does_not_flip(case: Path, change, tmp_path: Path) -> None:
     if change is cut_earlier and f"{case.parent.name}-{case.name}" in TOLD_AT_THE_END:
