@@ -33,10 +33,10 @@ sys.path.insert(0, str(ROOT))
 
 import psutil  # noqa: E402
 
+from kit.capture.hosts.targets import open_host  # noqa: E402
 from kit.capture.manifest import Manifest, make_folder  # noqa: E402
+from kit.capture.sampler.sampling import Sampling  # noqa: E402
 from kit.capture.sampler.threads import thread_row  # noqa: E402
-from kit.capture.sampling import Sampling  # noqa: E402
-from kit.capture.targets import open_host  # noqa: E402
 from tests.sshd import Proxy, Sshd  # noqa: E402
 
 INTERVAL_S, WARM = 1.0, 3

@@ -27,11 +27,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kit.analyse import bench_stats as stats  # noqa: E402
-from kit.analyse.bench_figures import Figure, bundled  # noqa: E402
-from kit.analyse.bench_judge import Rules, judge  # noqa: E402
-from kit.analyse.bench_sides import Cell  # noqa: E402
-from kit.analyse.bench_where import contrast  # noqa: E402
+from kit.analyse.bench import stats as stats  # noqa: E402
+from kit.analyse.bench.inputs import Cell  # noqa: E402
+from kit.analyse.bench.judge import Rules, judge  # noqa: E402
+from kit.analyse.bench.metrics import Figure, bundled  # noqa: E402
+from kit.analyse.bench.where import contrast  # noqa: E402
 from kit.parse.bench.base import METRICS  # noqa: E402
 
 RUN_SD, REQUESTS, SPREAD = 0.024, 200, {"ttft": 0.2, "itl": 0.1, "e2el": 0.15}
@@ -185,7 +185,7 @@ class Recorded:
 
     def __init__(self, paths: list[str]):
         import kit
-        from kit.analyse.bench_where import samples
+        from kit.analyse.bench.where import samples
 
         bench = kit.benchmarks(paths)
         table = bench.values.pivot_table(index="run", columns=["metric", "stat"], values="value")
@@ -256,7 +256,7 @@ def _shares(found: dict[str, float]) -> str:
 
 def of_runs(bench, runs: list[str]):
     """The same results with some of their runs only."""
-    from kit.analyse.benchmarks import Benchmarks
+    from kit.analyse.bench.results import Benchmarks
 
     found = Benchmarks([])
     for frame in ("runs", "values", "requests"):

@@ -81,8 +81,12 @@ def launch() -> Iterator[tuple[float, str]]:
     for rank in range(RANKS):
         worker = f"(Worker_TP{rank} pid={41_000 + 137 * rank})"
         yield 250, f"{worker} INFO {stamp(250)} [gpu_model_runner.py:2653] Model loading took 18.2 GiB and 196.1 seconds"
-    for text in ("Traceback (most recent call last):", '  File "/opt/vllm/worker.py", line 10, in execute', "    run()",
-                 "RuntimeError: NCCL communicator was aborted on rank 5."):
+    for text in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/worker.py", line 10, in execute',
+        "    run()",
+        "RuntimeError: NCCL communicator was aborted on rank 5.",
+    ):
         yield 300, f"(Worker_TP5 pid=41685) ERROR {stamp(300)} [multiproc_executor.py:671] {text}"
 
 
@@ -125,8 +129,11 @@ def main() -> None:
             pairs = [(plain(path), verdict(Path(folder))) for _ in range(REPEATS)]
             loop, ours = (statistics.median(column) for column in ([p for p, _ in pairs], [v[0] for _, v in pairs]))
             found, bytes_mb = pairs[-1][1][1], path.stat().st_size / 1e6
-            print(f"{bytes_mb:6.0f} {found['lines']:10,} {loop:8.2f} {ours:10.2f} {ours / loop:6.1f} {bytes_mb / ours:6.0f} "
-                  f"{found['mib']:9.1f}  {found['class']}", flush=True)
+            print(
+                f"{bytes_mb:6.0f} {found['lines']:10,} {loop:8.2f} {ours:10.2f} {ours / loop:6.1f} {bytes_mb / ours:6.0f} "
+                f"{found['mib']:9.1f}  {found['class']}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kit.capture.pull import pull  # noqa: E402
-from kit.capture.targets import open_host  # noqa: E402
+from kit.capture.hosts.targets import open_host  # noqa: E402
+from kit.capture.logs.pull import pull  # noqa: E402
 from kit.doctor import find_program  # noqa: E402
 from tests.sshd import Sshd  # noqa: E402
 

@@ -3,6 +3,7 @@
 The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `compare_benchmarks`, `report`, `learn`,
 `similar`, `sample`, `triage`, `watch`. Nothing heavy is imported until it is called for.
 """
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -13,37 +14,37 @@ __version__ = "0.1.0"
 _WHERE = {
     "open_run": "kit.run",
     "Run": "kit.run",
-    "verdict": "kit.analyse.verdict",
-    "Verdict": "kit.analyse.verdict",
+    "verdict": "kit.analyse.verdict.verdict",
+    "Verdict": "kit.analyse.verdict.verdict",
     "sample": "kit.samples",
     "sample_path": "kit.samples",
-    "facts": "kit.analyse.tables",
-    "compare": "kit.analyse.compare",
-    "Comparison": "kit.analyse.compare",
-    "attempts": "kit.analyse.attempts",
-    "Attempts": "kit.analyse.attempts",
-    "benchmarks": "kit.analyse.benchmarks",
-    "compare_benchmarks": "kit.analyse.compare_benchmarks",
-    "compare_launches": "kit.analyse.compare_benchmarks",
+    "facts": "kit.analyse.verdict.tables",
+    "compare": "kit.analyse.launches.compare",
+    "Comparison": "kit.analyse.launches.compare",
+    "attempts": "kit.analyse.launches.attempts",
+    "Attempts": "kit.analyse.launches.attempts",
+    "benchmarks": "kit.analyse.bench.results",
+    "compare_benchmarks": "kit.analyse.bench.compare",
+    "compare_launches": "kit.analyse.bench.compare",
     "collect": "kit.capture.collect",
     "triage": "kit.live.triage",
     "watch": "kit.live.watch",
     "report": "kit.render.report",
-    "learn": "kit.analyse.learn",
-    "similar": "kit.analyse.similar",
+    "learn": "kit.analyse.knowledge.learn",
+    "similar": "kit.analyse.knowledge.similar",
     "KitError": "kit.errors",
 }
 """Public name to the module that defines it."""
 
 if TYPE_CHECKING:
-    from kit.analyse.attempts import Attempts, attempts
-    from kit.analyse.benchmarks import benchmarks
-    from kit.analyse.compare import Comparison, compare
-    from kit.analyse.compare_benchmarks import compare_benchmarks, compare_launches
-    from kit.analyse.learn import learn
-    from kit.analyse.similar import similar
-    from kit.analyse.tables import facts
-    from kit.analyse.verdict import Verdict, verdict
+    from kit.analyse.bench.compare import compare_benchmarks, compare_launches
+    from kit.analyse.bench.results import benchmarks
+    from kit.analyse.knowledge.learn import learn
+    from kit.analyse.knowledge.similar import similar
+    from kit.analyse.launches.attempts import Attempts, attempts
+    from kit.analyse.launches.compare import Comparison, compare
+    from kit.analyse.verdict.tables import facts
+    from kit.analyse.verdict.verdict import Verdict, verdict
     from kit.capture.collect import collect
     from kit.errors import KitError
     from kit.live.triage import triage
@@ -53,8 +54,26 @@ if TYPE_CHECKING:
     from kit.samples import sample, sample_path
 
 __all__ = [
-    "Attempts", "Comparison", "KitError", "Run", "Verdict", "attempts", "benchmarks", "collect", "compare", "compare_benchmarks",
-    "compare_launches", "facts", "learn", "open_run", "report", "sample", "sample_path", "similar", "triage", "verdict",
+    "Attempts",
+    "Comparison",
+    "KitError",
+    "Run",
+    "Verdict",
+    "attempts",
+    "benchmarks",
+    "collect",
+    "compare",
+    "compare_benchmarks",
+    "compare_launches",
+    "facts",
+    "learn",
+    "open_run",
+    "report",
+    "sample",
+    "sample_path",
+    "similar",
+    "triage",
+    "verdict",
     "watch",
 ]
 

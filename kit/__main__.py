@@ -1,4 +1,5 @@
 """`python -m kit` is `kit`."""
+
 import sys
 
 from kit.cli import main

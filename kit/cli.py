@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from kit import __version__
-    from kit.analyse.knowledge_command import add_option
+    from kit.analyse.knowledge.command import add_option
 
     parser = argparse.ArgumentParser(
         prog="kit",
@@ -77,7 +77,7 @@ def _add_verdict(verbs) -> None:
 
 
 def _verdict(args: argparse.Namespace) -> int:
-    from kit.analyse.verdict import verdict
+    from kit.analyse.verdict.verdict import verdict
 
     code = DONE
     for number, path in enumerate(args.paths):
@@ -186,7 +186,7 @@ def _times(args: argparse.Namespace) -> list[str | None] | None:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from kit.analyse.compare import compare
+    from kit.analyse.launches.compare import compare
 
     found = compare(args.a, *args.others, captured_at=_times(args), align=args.align)
     print(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False) if args.json else found)
@@ -204,7 +204,7 @@ def _add_ledger(verbs) -> None:
 
 
 def _ledger(args: argparse.Namespace) -> int:
-    from kit.analyse.attempts import attempts
+    from kit.analyse.launches.attempts import attempts
 
     found = attempts(args.runs, captured_at=_times(args))
     print(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False) if args.json else found)
@@ -212,7 +212,7 @@ def _ledger(args: argparse.Namespace) -> int:
 
 
 def _add_bench(verbs) -> None:
-    from kit.analyse import bench_command
+    from kit.analyse.bench import command as bench_command
 
     verb = verbs.add_parser("bench", help="compare benchmark results of two settings: interval, verdict, runs still needed")
     bench_command.add_arguments(verb)
@@ -241,7 +241,7 @@ def _export(args: argparse.Namespace) -> int:
         )
     run = open_run(args.path, args.captured_at)
     if args.frame in TABLES:
-        from kit.analyse import tables
+        from kit.analyse.verdict import tables
 
         frame = getattr(tables, args.frame)(run)
     else:
@@ -260,13 +260,13 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _add_learn(verbs) -> None:
-    from kit.analyse.knowledge_command import add_learn
+    from kit.analyse.knowledge.command import add_learn
 
     add_learn(verbs.add_parser("learn", help="write a signature with its remedy from a run whose cause is known"))
 
 
 def _add_similar(verbs) -> None:
-    from kit.analyse.knowledge_command import add_similar
+    from kit.analyse.knowledge.command import add_similar
 
     add_similar(verbs.add_parser("similar", help="rank earlier runs by likeness, and say what they turned out to be"))
 

@@ -3,6 +3,7 @@
 Every check runs on Linux and macOS. A check that fails (`ok` is False) stops the kit from working; one that is None only
 limits what can be collected here, which matters to nobody who reads files that others sent.
 """
+
 from __future__ import annotations
 
 import locale
@@ -66,15 +67,27 @@ class Program:
 
 
 PROGRAMS = (
-    Program("strace", ("strace",), "records system calls (`kit collect local --strace`); Linux only",
-            "apt install strace, or dnf install strace"),
+    Program(
+        "strace",
+        ("strace",),
+        "records system calls (`kit collect local --strace`); Linux only",
+        "apt install strace, or dnf install strace",
+    ),
     Program("gdb", ("gdb",), "dumps native stacks where py-spy sees none", "apt install gdb, or dnf install gdb"),
-    Program("py-spy", ("py-spy",), "dumps Python stacks without stopping the process for long",
-            "pip install 'stallkit[stacks]'"),
+    Program("py-spy", ("py-spy",), "dumps Python stacks without stopping the process for long", "pip install 'stallkit[stacks]'"),
     Program("ssh", ("ssh",), "tests your way to a target before the kit takes it", "apt install openssh-client"),
-    Program("chromium", ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
-                         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
-            "shows a report the way a reader sees it; used by the tests only", "apt install chromium"),
+    Program(
+        "chromium",
+        (
+            "chromium",
+            "chromium-browser",
+            "google-chrome",
+            "google-chrome-stable",
+            "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+        ),
+        "shows a report the way a reader sees it; used by the tests only",
+        "apt install chromium",
+    ),
 )
 
 
@@ -155,8 +168,13 @@ def render(found: list[Check]) -> str:
 def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < LEAST_PYTHON:
-        return Check("python", False, version, f"the kit needs {'.'.join(map(str, LEAST_PYTHON))} or later",
-                     "install a newer Python and run make again, or PYTHON=/path/to/python3 make")
+        return Check(
+            "python",
+            False,
+            version,
+            f"the kit needs {'.'.join(map(str, LEAST_PYTHON))} or later",
+            "install a newer Python and run make again, or PYTHON=/path/to/python3 make",
+        )
     return Check("python", True, version)
 
 
@@ -165,8 +183,13 @@ def _packages(distribution: str = DISTRIBUTION) -> Iterator[Check]:
     try:
         declared = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
-        yield Check("packages", None, f"{distribution} runs from its source folder, not installed",
-                    "the bounds of its packages are known only once it is installed", "make, or pip install -e .")
+        yield Check(
+            "packages",
+            None,
+            f"{distribution} runs from its source folder, not installed",
+            "the bounds of its packages are known only once it is installed",
+            "make, or pip install -e .",
+        )
         return
     try:
         from packaging.requirements import Requirement
@@ -200,8 +223,13 @@ def _program(program: Program) -> Check:
 def _rights(proc: Path) -> Iterator[Check]:
     """What the kernel lets this user see and trace."""
     if not (proc / "self" / "status").exists():
-        yield Check("tracing", None, f"no {proc}", "only Linux can be collected from on the machine itself",
-                    "collect from the Linux target, or read files that were sent")
+        yield Check(
+            "tracing",
+            None,
+            f"no {proc}",
+            "only Linux can be collected from on the machine itself",
+            "collect from the Linux target, or read files that were sent",
+        )
         return
     yield _tracing(proc)
     yield _hidden(proc)
@@ -212,8 +240,13 @@ def _tracing(proc: Path) -> Check:
     capable = _has_capability(proc / "self" / "status", CAP_SYS_PTRACE)
     what = f"ptrace_scope {'absent' if scope is None else scope}, {'with' if capable else 'without'} CAP_SYS_PTRACE"
     if scope == 3:
-        return Check("tracing", None, what, "strace, gdb and py-spy can attach to nothing until the next boot",
-                     "remove kernel.yama.ptrace_scope=3 from /etc/sysctl.d and boot again")
+        return Check(
+            "tracing",
+            None,
+            what,
+            "strace, gdb and py-spy can attach to nothing until the next boot",
+            "remove kernel.yama.ptrace_scope=3 from /etc/sysctl.d and boot again",
+        )
     if capable:
         return Check("tracing", True, what)
     if not scope:
@@ -222,8 +255,13 @@ def _tracing(proc: Path) -> Check:
         do = "start the container with --cap-add SYS_PTRACE (Kubernetes: securityContext.capabilities.add: [SYS_PTRACE])"
     else:
         do = "run as root, or: sudo sysctl kernel.yama.ptrace_scope=0"
-    return Check("tracing", None, what, "strace, gdb and py-spy can't attach to a server that is already running, and "
-                 "/proc/PID/syscall and stack stay empty", do)
+    return Check(
+        "tracing",
+        None,
+        what,
+        "strace, gdb and py-spy can't attach to a server that is already running, and /proc/PID/syscall and stack stay empty",
+        do,
+    )
 
 
 def _hidden(proc: Path) -> Check:
@@ -234,8 +272,13 @@ def _hidden(proc: Path) -> Check:
             continue
         value = dict(option.partition("=")[::2] for option in fields[3].split(",")).get("hidepid", "0")
         if value not in ("0", "off"):
-            return Check("hidepid", None, f"/proc is mounted with hidepid={value}",
-                         "processes of other users can't be seen", "run as root, or: sudo mount -o remount,hidepid=0 /proc")
+            return Check(
+                "hidepid",
+                None,
+                f"/proc is mounted with hidepid={value}",
+                "processes of other users can't be seen",
+                "run as root, or: sudo mount -o remount,hidepid=0 /proc",
+            )
     return Check("hidepid", True, "/proc shows the processes of all users")
 
 
@@ -248,8 +291,9 @@ def _disk(data: Path | None) -> Check:
         return Check("disk", False, f"{folder}: {error.strerror}", "runs are written there", "name another folder with -o")
     what = f"{free / 2**30:.1f} GiB free in {folder}"
     if free < LEAST_FREE_BYTES:
-        return Check("disk", False, what, "a recorded run and its frames may need more",
-                     "free some space, or name another folder with -o")
+        return Check(
+            "disk", False, what, "a recorded run and its frames may need more", "free some space, or name another folder with -o"
+        )
     return Check("disk", True, what)
 
 
@@ -257,8 +301,13 @@ def _locale() -> Check:
     encoding = locale.getpreferredencoding(False)
     if encoding.replace("-", "").lower() == "utf8":
         return Check("locale", True, encoding)
-    return Check("locale", None, encoding, "paths and bars of a log that are not in this encoding show as question marks",
-                 "export LC_ALL=C.UTF-8 (macOS: en_US.UTF-8)")
+    return Check(
+        "locale",
+        None,
+        encoding,
+        "paths and bars of a log that are not in this encoding show as question marks",
+        "export LC_ALL=C.UTF-8 (macOS: en_US.UTF-8)",
+    )
 
 
 def _text(path: Path) -> str:

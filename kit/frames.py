@@ -5,18 +5,20 @@ Common columns: `capture` is the raw file that a row came from (relative to the 
 since launch zero. A capture that has no clock leaves `time` null; it takes the time of its capture where the manifest
 knows one.
 """
+
 from __future__ import annotations
 
 from kit.schema import Column as C
 from kit.schema import Frame
 
-TIME = (
-    C("time", "time", "when, on the clock of the run"),
-    C("t_s", "float", "time since launch zero", "s"),
-)
+TIME = (C("time", "time", "when, on the clock of the run"), C("t_s", "float", "time since launch zero", "s"))
 WHERE = (
-    C("host_name", "text", "host it was taken from, in a run with several; each after the first has 10,000,000 added to its "
-      "process and thread ids and 1,000 to its GPU numbers, so that no two hosts' are taken for one"),
+    C(
+        "host_name",
+        "text",
+        "host it was taken from, in a run with several; each after the first has 10,000,000 added to its "
+        "process and thread ids and 1,000 to its GPU numbers, so that no two hosts' are taken for one",
+    ),
     C("capture", "text", "raw file the row came from", nullable=False),
     C("line", "int", "line in that file, from 1"),
 )
@@ -29,10 +31,15 @@ def _frame(name: str, meaning: str, *columns: C, moment: bool = True) -> Frame:
 
 _ALL = (
     _frame(
-        "log", "Records of server and launcher logs, after splitting frames, glued lines and continuations.",
+        "log",
+        "Records of server and launcher logs, after splitting frames, glued lines and continuations.",
         C("record", "int", "number of the record in its file, from 0", nullable=False),
-        C("time_source", "text", "own: the record's stamp; bar: last stamp before the bar plus its elapsed time; "
-          "carried: stamp of the record before; start: counted from the log's own start; none"),
+        C(
+            "time_source",
+            "text",
+            "own: the record's stamp; bar: last stamp before the bar plus its elapsed time; "
+            "carried: stamp of the record before; start: counted from the log's own start; none",
+        ),
         C("server", "text", "grammar that matched: sglang, vllm, tgi, trtllm, llamacpp, torchrun, nccl, ray, …"),
         C("process", "text", "process words of the prefix, as printed (Worker_TP0, EngineCore, shard-manager)"),
         C("pid", "int", "process id in the prefix"),
@@ -56,7 +63,8 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "processes", "Processes at one or more moments: /proc/PID/status and stat, ps, sampler.",
+        "processes",
+        "Processes at one or more moments: /proc/PID/status and stat, ps, sampler.",
         C("pid", "int", "process id", nullable=False),
         C("ppid", "int", "parent"),
         C("state", "text", "R, S, D, T, t, Z, X, I: state letter of the kernel"),
@@ -86,7 +94,8 @@ _ALL = (
         C("tool", "text", "status, stat, ps, top, pgrep, sampler"),
     ),
     _frame(
-        "threads", "Threads at one or more moments: task/*/stat, ps -L, sampler.",
+        "threads",
+        "Threads at one or more moments: task/*/stat, ps -L, sampler.",
         C("pid", "int", "process"),
         C("tid", "int", "thread", nullable=False),
         C("comm", "text", "thread name"),
@@ -105,7 +114,8 @@ _ALL = (
         C("tool", "text", "status, stat, wchan, ps, top, sampler"),
     ),
     _frame(
-        "io", "/proc/PID/io.",
+        "io",
+        "/proc/PID/io.",
         C("pid", "int", "process"),
         C("rchar_bytes", "int", "bytes asked from read calls", "bytes"),
         C("wchar_bytes", "int", "bytes given to write calls", "bytes"),
@@ -115,7 +125,8 @@ _ALL = (
         C("write_bytes", "int", "bytes sent to storage", "bytes"),
     ),
     _frame(
-        "fds", "Open descriptors: ls -l /proc/PID/fd, sampler.",
+        "fds",
+        "Open descriptors: ls -l /proc/PID/fd, sampler.",
         C("pid", "int", "process"),
         C("fd", "int", "descriptor", nullable=False),
         C("mode", "text", "permissions of the link (r, w, rw)"),
@@ -123,7 +134,8 @@ _ALL = (
         C("deleted", "bool", "the target is deleted"),
     ),
     _frame(
-        "sockets", "ss, netstat, /proc/net/tcp, sampler.",
+        "sockets",
+        "ss, netstat, /proc/net/tcp, sampler.",
         C("protocol", "text", "tcp, tcp6, udp, unix"),
         C("state", "text", "LISTEN, ESTAB, SYN-SENT, … as ss spells it"),
         C("recv_q", "int", "bytes not yet read by the process (or backlog of a listener)", "bytes"),
@@ -137,7 +149,8 @@ _ALL = (
         C("fd", "int", "owner's descriptor"),
     ),
     _frame(
-        "probes", "HTTP requests that an observer made: curl output, the kit's own probes.",
+        "probes",
+        "HTTP requests that an observer made: curl output, the kit's own probes.",
         C("method", "text", "GET, POST"),
         C("url", "text", "address asked"),
         C("port", "int", "port asked"),
@@ -152,7 +165,8 @@ _ALL = (
         C("command", "text", "the command as it stands"),
     ),
     _frame(
-        "gpus", "nvidia-smi and rocm-smi, a row a device and moment.",
+        "gpus",
+        "nvidia-smi and rocm-smi, a row a device and moment.",
         C("gpu", "int", "index", nullable=False),
         C("name", "text", "product"),
         C("bus_id", "text", "PCI bus id"),
@@ -169,17 +183,22 @@ _ALL = (
         C("remapped_rows", "text", "row remapping as printed"),
     ),
     _frame(
-        "gpu_processes", "Processes that hold a GPU (nvidia-smi table or --query-compute-apps).",
+        "gpu_processes",
+        "Processes that hold a GPU (nvidia-smi table or --query-compute-apps).",
         C("gpu", "int", "index of the GPU"),
         C("pid", "int", "process"),
         C("process", "text", "its name"),
         C("mem_used_mib", "float", "memory in use", "MiB"),
     ),
     _frame(
-        "kernel_log", "dmesg and journalctl -k.",
+        "kernel_log",
+        "dmesg and journalctl -k.",
         C("uptime_s", "float", "seconds since boot, where that is the stamp", "s"),
-        C("kind", "text", "xid, oom_kill, oom_invoked, hung_task, lockup, io_page_fault, segfault, nfs, storage, gpu_lost, ecc, "
-          "amdgpu, other"),
+        C(
+            "kind",
+            "text",
+            "xid, oom_kill, oom_invoked, hung_task, lockup, io_page_fault, segfault, nfs, storage, gpu_lost, ecc, amdgpu, other",
+        ),
         C("xid", "int", "Xid number"),
         C("bus_id", "text", "PCI bus id named"),
         C("pid", "int", "process named"),
@@ -188,7 +207,8 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "stacks", "Stack dumps, a row a frame: py-spy, gdb, /proc/PID/stack, faulthandler, dumps inside logs.",
+        "stacks",
+        "Stack dumps, a row a frame: py-spy, gdb, /proc/PID/stack, faulthandler, dumps inside logs.",
         C("tool", "text", "pyspy, pyspy-top, gdb, kernel, faulthandler"),
         C("pid", "int", "process"),
         C("process", "text", "its title or command line"),
@@ -203,7 +223,8 @@ _ALL = (
         C("share_percent", "float", "share of samples (pyspy-top)", "%"),
     ),
     _frame(
-        "tool_errors", "A tool that ran and failed: py-spy without permission, nvidia-smi that hung, …",
+        "tool_errors",
+        "A tool that ran and failed: py-spy without permission, nvidia-smi that hung, …",
         C("tool", "text", "which", nullable=False),
         C("pid", "int", "process it was aimed at"),
         C("error", "text", "permission, not_found, version, timeout, no_process, other"),
@@ -211,7 +232,8 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "locks", "Lock files: lslocks, ls -l, fuser, lsof.",
+        "locks",
+        "Lock files: lslocks, ls -l, fuser, lsof.",
         C("path", "text", "lock file", nullable=False),
         C("pid", "int", "holder"),
         C("process", "text", "holder's name"),
@@ -222,7 +244,8 @@ _ALL = (
         C("mtime", "time", "time the file was made or changed"),
     ),
     _frame(
-        "syscalls", "strace, a row a call (split calls joined).",
+        "syscalls",
+        "strace, a row a call (split calls joined).",
         C("pid", "int", "thread (or process) that called"),
         C("comm", "text", "its name, where strace printed it"),
         C("syscall", "text", "name", nullable=False),
@@ -237,12 +260,14 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "sizes", "du, ls, stat of folders and files that ought to grow.",
+        "sizes",
+        "du, ls, stat of folders and files that ought to grow.",
         C("path", "text", "what", nullable=False),
         C("size_bytes", "int", "how large", "bytes", nullable=False),
     ),
     _frame(
-        "filesystems", "df and mount.",
+        "filesystems",
+        "df and mount.",
         C("device", "text", "device or export"),
         C("mount", "text", "mount point"),
         C("type", "text", "file system type"),
@@ -254,20 +279,27 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "host_memory", "free, /proc/meminfo.",
+        "host_memory",
+        "free, /proc/meminfo.",
         C("name", "text", "total, used, free, shared, cache, available, swap_total, swap_used, …", nullable=False),
         C("value_bytes", "int", "how much", "bytes"),
     ),
     _frame(
-        "counters", "Named numbers: cgroup files, memory.events, Prometheus metrics, pressure, ray resources.",
-        C("source", "text", "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, smaps (bytes)",
-          nullable=False),
+        "counters",
+        "Named numbers: cgroup files, memory.events, Prometheus metrics, pressure, ray resources.",
+        C(
+            "source",
+            "text",
+            "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, smaps (bytes)",
+            nullable=False,
+        ),
         C("name", "text", "name as printed", nullable=False),
         C("labels", "text", "labels as printed"),
         C("value", "float", "value"),
     ),
     _frame(
-        "events", "What an orchestrator or operator said: kubectl events, docker, kill commands, ray status lines.",
+        "events",
+        "What an orchestrator or operator said: kubectl events, docker, kill commands, ray status lines.",
         C("source", "text", "kubernetes, docker, slurm, shell, ray", nullable=False),
         C("type", "text", "Normal, Warning"),
         C("reason", "text", "Unhealthy, Killing, BackOff, FailedScheduling, …"),
@@ -277,7 +309,8 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "collectives", "Collective operations by rank: ncclras, flight recorder, desync reports.",
+        "collectives",
+        "Collective operations by rank: ncclras, flight recorder, desync reports.",
         C("source", "text", "ncclras, flight_recorder, desync, watchdog", nullable=False),
         C("communicator", "text", "communicator or process group"),
         C("rank", "int", "rank in it"),
@@ -287,13 +320,15 @@ _ALL = (
         C("text", "text", "as printed"),
     ),
     _frame(
-        "commands", "Command lines and scripts that started the launch.",
+        "commands",
+        "Command lines and scripts that started the launch.",
         C("text", "text", "the command", nullable=False),
         C("program", "text", "first word, or the module after python -m"),
         moment=False,
     ),
     _frame(
-        "host", "Host facts line by line: /etc/hosts, ip addr, lspci, uname, versions.",
+        "host",
+        "Host facts line by line: /etc/hosts, ip addr, lspci, uname, versions.",
         C("source", "text", "hosts, ip, lspci, topo, uname, versions, limits, environ", nullable=False),
         C("pid", "int", "process that the line is about (environ)"),
         C("key", "text", "what the line is about"),
@@ -301,104 +336,134 @@ _ALL = (
         moment=False,
     ),
     _frame(
-        "gaps", "Stretches of time without samples, as the manifest notes them: a row a gap, never silence.",
+        "gaps",
+        "Stretches of time without samples, as the manifest notes them: a row a gap, never silence.",
         C("end", "time", "end of the gap", nullable=False),
         C("duration_s", "float", "how long", "s"),
         C("why", "text", "why", nullable=False),
         moment=False,
     ),
     _frame(
-        "notes", "What a parser could not understand, by file: nothing is dropped in silence.",
+        "notes",
+        "What a parser could not understand, by file: nothing is dropped in silence.",
         C("reason", "text", "why", nullable=False),
         C("count", "int", "how many lines"),
         C("text", "text", "a sample"),
         moment=False,
     ),
-    Frame("bench_runs", "Benchmark results, a row a run of the client (a file may hold several). No launch clock.", (
-        C("run", "text", "the run: its file, with line or index where the file holds several", nullable=False),
-        C("file", "text", "result file", nullable=False),
-        C("entry", "int", "line or index in the file"),
-        C("tool", "text", "vllm bench, sglang bench, aiperf, genai-perf, guidellm, hyperfine, …", nullable=False),
-        C("tool_version", "text", "version, where the file has it (SGLang: of the server)"),
-        C("benchmark", "text", "kind: serve, latency, throughput, startup, serving, one_batch, …"),
-        C("label", "text", "label or tag that the user gave"),
-        C("model", "text", "model"),
-        C("started", "time", "begin of the run; a time without a zone is taken as UTC"),
-        C("duration_s", "float", "length of the run", "s"),
-        C("dataset", "text", "data set"),
-        C("request_rate", "float", "requests sent a second; inf: all at once", "1/s"),
-        C("burstiness", "float", "shape of the arrivals; 1 is Poisson"),
-        C("max_concurrency", "float", "most requests at a time; inf: no limit"),
-        C("num_prompts", "int", "requests asked for"),
-        C("input_tokens_mean", "float", "mean prompt length of successful requests", "tokens"),
-        C("output_tokens_mean", "float", "mean answer length of successful requests", "tokens"),
-        C("completed", "int", "successful requests"),
-        C("failed", "int", "failed requests; null: not known"),
-        C("complete", "bool", "the tool says that the run was neither cancelled nor cut short"),
-        C("settings", "text", "all other fields of the file, as JSON; secrets masked"),
-        C("launch", "text", "command line, environment and versions of the server, as JSON"),
-        C("notes", "text", "what to know when reading this run"),
-    )),
-    Frame("bench_values", "Figures of benchmark runs, long: a row a run, benchmark, metric and statistic.", (
-        C("run", "text", "the run", nullable=False),
-        C("file", "text", "result file", nullable=False),
-        C("name", "text", "benchmark in the run (micro-benchmarks)"),
-        C("metric", "text", "ttft, itl, tpot, e2el, output_throughput, wall_time, …", nullable=False),
-        C("stat", "text", "mean, median, stddev, cv, min, max, p90, p99, run (whole run), count, process_means", nullable=False),
-        C("value", "float", "value, in `unit`; null: the tool wrote a number that is no measurement"),
-        C("unit", "text", "ms, s, tok/s, req/s, 1, …"),
-        C("direction", "text", "lower_is_better, higher_is_better, null"),
-        C("n", "int", "raw values behind it"),
-        C("definition", "text", "id of the definition where tools differ; never divide two with different ids"),
-        C("source", "text", "tool: written by the tool; samples: computed from requests or repetitions"),
-    )),
-    Frame("bench_requests", "Requests of serving benchmarks and repetitions of micro-benchmarks, failed ones marked.", (
-        C("run", "text", "the run", nullable=False),
-        C("file", "text", "result file", nullable=False),
-        C("name", "text", "benchmark in the run (micro-benchmarks)"),
-        C("number", "int", "number in the run, from 0", nullable=False),
-        C("kind", "text", "request, warmup, repetition"),
-        C("group", "int", "process that measured it (pyperf)"),
-        C("ok", "bool", "it succeeded; null: not known. Statistics hold those that are true only"),
-        C("error", "text", "message"),
-        C("start_s", "float", "start since that of the first request", "s"),
-        C("ttft_s", "float", "time to first token", "s"),
-        C("latency_s", "float", "whole time", "s"),
-        C("latency_from", "text", "file, or first_token_and_gaps: TTFT plus the sum of the gaps"),
-        C("tpot_s", "float", "time per output token, as the tool defines it", "s"),
-        C("queue_s", "float", "wait in the client before sending", "s"),
-        C("gaps", "int", "gaps between tokens"),
-        C("gap_mean_s", "float", "mean gap", "s"),
-        C("gap_max_s", "float", "longest gap", "s"),
-        C("gaps_s", "text", "all gaps in seconds, as JSON"),
-        C("input_tokens", "int", "prompt length", "tokens"),
-        C("output_tokens", "int", "answer length", "tokens"),
-    )),
+    Frame(
+        "bench_runs",
+        "Benchmark results, a row a run of the client (a file may hold several). No launch clock.",
+        (
+            C("run", "text", "the run: its file, with line or index where the file holds several", nullable=False),
+            C("file", "text", "result file", nullable=False),
+            C("entry", "int", "line or index in the file"),
+            C("tool", "text", "vllm bench, sglang bench, aiperf, genai-perf, guidellm, hyperfine, …", nullable=False),
+            C("tool_version", "text", "version, where the file has it (SGLang: of the server)"),
+            C("benchmark", "text", "kind: serve, latency, throughput, startup, serving, one_batch, …"),
+            C("label", "text", "label or tag that the user gave"),
+            C("model", "text", "model"),
+            C("started", "time", "begin of the run; a time without a zone is taken as UTC"),
+            C("duration_s", "float", "length of the run", "s"),
+            C("dataset", "text", "data set"),
+            C("request_rate", "float", "requests sent a second; inf: all at once", "1/s"),
+            C("burstiness", "float", "shape of the arrivals; 1 is Poisson"),
+            C("max_concurrency", "float", "most requests at a time; inf: no limit"),
+            C("num_prompts", "int", "requests asked for"),
+            C("input_tokens_mean", "float", "mean prompt length of successful requests", "tokens"),
+            C("output_tokens_mean", "float", "mean answer length of successful requests", "tokens"),
+            C("completed", "int", "successful requests"),
+            C("failed", "int", "failed requests; null: not known"),
+            C("complete", "bool", "the tool says that the run was neither cancelled nor cut short"),
+            C("settings", "text", "all other fields of the file, as JSON; secrets masked"),
+            C("launch", "text", "command line, environment and versions of the server, as JSON"),
+            C("notes", "text", "what to know when reading this run"),
+        ),
+    ),
+    Frame(
+        "bench_values",
+        "Figures of benchmark runs, long: a row a run, benchmark, metric and statistic.",
+        (
+            C("run", "text", "the run", nullable=False),
+            C("file", "text", "result file", nullable=False),
+            C("name", "text", "benchmark in the run (micro-benchmarks)"),
+            C("metric", "text", "ttft, itl, tpot, e2el, output_throughput, wall_time, …", nullable=False),
+            C(
+                "stat",
+                "text",
+                "mean, median, stddev, cv, min, max, p90, p99, run (whole run), count, process_means",
+                nullable=False,
+            ),
+            C("value", "float", "value, in `unit`; null: the tool wrote a number that is no measurement"),
+            C("unit", "text", "ms, s, tok/s, req/s, 1, …"),
+            C("direction", "text", "lower_is_better, higher_is_better, null"),
+            C("n", "int", "raw values behind it"),
+            C("definition", "text", "id of the definition where tools differ; never divide two with different ids"),
+            C("source", "text", "tool: written by the tool; samples: computed from requests or repetitions"),
+        ),
+    ),
+    Frame(
+        "bench_requests",
+        "Requests of serving benchmarks and repetitions of micro-benchmarks, failed ones marked.",
+        (
+            C("run", "text", "the run", nullable=False),
+            C("file", "text", "result file", nullable=False),
+            C("name", "text", "benchmark in the run (micro-benchmarks)"),
+            C("number", "int", "number in the run, from 0", nullable=False),
+            C("kind", "text", "request, warmup, repetition"),
+            C("group", "int", "process that measured it (pyperf)"),
+            C("ok", "bool", "it succeeded; null: not known. Statistics hold those that are true only"),
+            C("error", "text", "message"),
+            C("start_s", "float", "start since that of the first request", "s"),
+            C("ttft_s", "float", "time to first token", "s"),
+            C("latency_s", "float", "whole time", "s"),
+            C("latency_from", "text", "file, or first_token_and_gaps: TTFT plus the sum of the gaps"),
+            C("tpot_s", "float", "time per output token, as the tool defines it", "s"),
+            C("queue_s", "float", "wait in the client before sending", "s"),
+            C("gaps", "int", "gaps between tokens"),
+            C("gap_mean_s", "float", "mean gap", "s"),
+            C("gap_max_s", "float", "longest gap", "s"),
+            C("gaps_s", "text", "all gaps in seconds, as JSON"),
+            C("input_tokens", "int", "prompt length", "tokens"),
+            C("output_tokens", "int", "answer length", "tokens"),
+        ),
+    ),
 )
 
 FRAMES: dict[str, Frame] = {frame.name: frame for frame in _ALL}
 """All frames by name."""
 
-TABLES: dict[str, Frame] = {frame.name: frame for frame in (
-    Frame("facts", "Facts of a verdict, a row a piece of evidence (a fact without evidence has one row).", (
-        C("fact", "text", "name, as in docs/facts.md", nullable=False),
-        C("value", "text", "value as JSON", nullable=False),
-        C("number", "float", "the value, where it is a number or true (1) or false (0)"),
-        C("capture", "text", "raw file that it stands in"),
-        C("line", "int", "line in that file, from 1"),
-        C("text", "text", "what stands there"),
-    )),
-    Frame("hypotheses", "Signs for and against each class, a row a sign; classes without any have one row.", (
-        C("class", "text", "class", nullable=False),
-        C("share", "float", "share of belief, 0 to 1", nullable=False),
-        C("score", "float", "sum of the weights", nullable=False),
-        C("sign", "text", "sign that holds"),
-        C("weight", "float", "log-odds: positive speaks for the class, negative against it"),
-        C("claim", "text", "the sign as a sentence"),
-        C("reason", "text", "why it has this weight"),
-    )),
-)}
-"""Tables that are made of a verdict, not of a capture: `kit.facts(run)`, `kit.analyse.tables.hypotheses(run)`."""
+TABLES: dict[str, Frame] = {
+    frame.name: frame
+    for frame in (
+        Frame(
+            "facts",
+            "Facts of a verdict, a row a piece of evidence (a fact without evidence has one row).",
+            (
+                C("fact", "text", "name, as in docs/facts.md", nullable=False),
+                C("value", "text", "value as JSON", nullable=False),
+                C("number", "float", "the value, where it is a number or true (1) or false (0)"),
+                C("capture", "text", "raw file that it stands in"),
+                C("line", "int", "line in that file, from 1"),
+                C("text", "text", "what stands there"),
+            ),
+        ),
+        Frame(
+            "hypotheses",
+            "Signs for and against each class, a row a sign; classes without any have one row.",
+            (
+                C("class", "text", "class", nullable=False),
+                C("share", "float", "share of belief, 0 to 1", nullable=False),
+                C("score", "float", "sum of the weights", nullable=False),
+                C("sign", "text", "sign that holds"),
+                C("weight", "float", "log-odds: positive speaks for the class, negative against it"),
+                C("claim", "text", "the sign as a sentence"),
+                C("reason", "text", "why it has this weight"),
+            ),
+        ),
+    )
+}
+"""Tables that are made of a verdict, not of a capture: `kit.facts(run)`, `kit.analyse.verdict.tables.hypotheses(run)`."""
 
 
 def _reference_row(column: C) -> str:
@@ -419,11 +484,15 @@ def reference() -> str:
     >>> reference().splitlines()[0]
     '# Columns'
     """
-    lines = ["# Columns", "",
-             "Every frame of the kit, from the declarations in `kit/frames.py`. Print it anew with "
-             "`kit reference -o docs/columns.md`.", "",
-             "Types: `time` is tz-aware UTC `datetime64[ns]`, `int` nullable `Int64`, `float` `float64`, `bool` nullable "
-             "`boolean`, `text` `str`. Units stand in the names."]
+    lines = [
+        "# Columns",
+        "",
+        "Every frame of the kit, from the declarations in `kit/frames.py`. Print it anew with "
+        "`kit reference -o docs/columns.md`.",
+        "",
+        "Types: `time` is tz-aware UTC `datetime64[ns]`, `int` nullable `Int64`, `float` `float64`, `bool` nullable "
+        "`boolean`, `text` `str`. Units stand in the names.",
+    ]
     for frame in (*FRAMES.values(), *TABLES.values()):
         lines += ["", f"## {frame.name}", "", frame.meaning, ""]
         lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]

@@ -7,6 +7,7 @@ Names decide first (`HF_TOKEN=…`, `--api-key …`, `"password": …`), then sh
 URLs with a password). Words that only look like it are kept, for analysis needs them: `max_tokens=512`,
 `tokenizer='…'`, `eos_token_id=2`, `api_key=None`.
 """
+
 import re
 
 MARK = "[redacted]"

@@ -10,7 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit import hosts, knowledge_paths, parse
+from kit import knowledge_paths, parse
+from kit import multi_host as hosts
 from kit.clock import NS, parse_time, show_time
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES, TABLES
@@ -162,7 +163,7 @@ class Run:
         consumers : dict of str to callable
             By frame name; rows of other frames are passed over. A file that cannot be read is reported, never raised.
             Where `log_skipped` has a consumer too, lines of large logs that only repeat others are counted for it instead
-            of being made rows (`kit.parse.skim`).
+            of being made rows (`kit.parse.log_fast`).
         threads_from_ns : int, optional
             The sampler's rows of threads from before this are not wanted.
         """
@@ -338,9 +339,7 @@ class Run:
         )
 
 
-def open_run(
-    path: str | Path, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
-) -> Run:
+def open_run(path: str | Path, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None) -> Run:
     """Open the evidence of a launch.
 
     Parameters
@@ -498,7 +497,7 @@ def _known(name: str):
         raise UsageError(
             f"{name} is no frame of a run",
             "it is made of a verdict",
-            f"use kit.analyse.tables.{name}(run) or: kit export RUN {name}",
+            f"use kit.analyse.verdict.tables.{name}(run) or: kit export RUN {name}",
         )
     near = get_close_matches(name, FRAMES, 1, 0.3)
     raise UsageError(

@@ -15,11 +15,7 @@ NO_RUNS = ("runs", "bench", "launches")
 
 def sample_names() -> list[str]:
     """Names of the bundled runs."""
-    return (
-        sorted(path.name for path in DATA.glob("*") if path.is_dir() and path.name not in NO_RUNS)
-        if DATA.is_dir()
-        else []
-    )
+    return sorted(path.name for path in DATA.glob("*") if path.is_dir() and path.name not in NO_RUNS) if DATA.is_dir() else []
 
 
 def sample_path(name: str) -> Path:

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-PANDAS_DTYPE = {
-    "time": "datetime64[ns, UTC]",
-    "int": "Int64",
-    "float": "float64",
-    "bool": "boolean",
-    "text": "str",
-}
+PANDAS_DTYPE = {"time": "datetime64[ns, UTC]", "int": "Int64", "float": "float64", "bool": "boolean", "text": "str"}
 """The five types of a column. Rows hold a time as integer nanoseconds since 1970-01-01 UTC, and None for a missing value."""
 
 PYTHON_TYPE = {"time": (int,), "int": (int,), "float": (int, float), "bool": (bool,), "text": (str,)}

@@ -66,7 +66,7 @@ def parser_version() -> str:
             package / "frames.py",
             package / "schema.py",
             package / "clock.py",
-            package / "hosts.py",
+            package / "multi_host.py",
         ]
     ):
         digest.update(path.read_bytes())

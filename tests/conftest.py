@@ -1,4 +1,5 @@
 """What all tests share: programs of the system, bundled files, and a check that nothing is left open."""
+
 from __future__ import annotations
 
 import os
@@ -130,8 +131,11 @@ def _tasks() -> set[str]:
             found.add(f"process {child.pid}")
     found |= {f"thread {thread.name}" for thread in threading.enumerate() if not thread.daemon}
     try:
-        found |= {f"socket listening on {connection.laddr.port}" for connection in this.net_connections("inet")
-                  if connection.status == psutil.CONN_LISTEN}
+        found |= {
+            f"socket listening on {connection.laddr.port}"
+            for connection in this.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
     except psutil.AccessDenied:
         pass  # macOS lets only root list them
     return found

@@ -1,4 +1,5 @@
 """An SSH server that wants a password: a private sshd cannot check one without changing the system's users."""
+
 from __future__ import annotations
 
 import socket
@@ -44,8 +45,10 @@ def _serve(channel: paramiko.Channel, command: bytes) -> None:
 
 def _run(channel: paramiko.Channel, command: bytes) -> None:
     """Join a channel to a shell."""
-    with subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          bufsize=0) as process:
+    with subprocess.Popen(
+        ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+    ) as process:
+
         def feed() -> None:
             try:
                 while data := channel.recv(CHUNK_BYTES):

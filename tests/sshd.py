@@ -2,6 +2,7 @@
 
 A test takes the fixture `sshd` (one server for all tests) or `make_sshd` (a server with options of its own).
 """
+
 from __future__ import annotations
 
 import collections

@@ -1,4 +1,5 @@
 """`kit doctor`: what it finds, on this machine and on /proc folders written as other machines have them."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -33,27 +34,33 @@ def test_this_machine_works():
     assert all(check.why and check.do for check in found if check.ok is not True)
 
 
-@pytest.mark.parametrize(("scope", "capabilities", "ok"), [
-    ("0", SOME_CAPABILITIES, True),
-    ("1", SOME_CAPABILITIES, None),
-    ("2", SOME_CAPABILITIES, None),
-    ("2", ALL_CAPABILITIES, True),
-    ("3", ALL_CAPABILITIES, None),
-    (None, SOME_CAPABILITIES, True),
-    ("1", "no hexadecimal", None),
-])
+@pytest.mark.parametrize(
+    ("scope", "capabilities", "ok"),
+    [
+        ("0", SOME_CAPABILITIES, True),
+        ("1", SOME_CAPABILITIES, None),
+        ("2", SOME_CAPABILITIES, None),
+        ("2", ALL_CAPABILITIES, True),
+        ("3", ALL_CAPABILITIES, None),
+        (None, SOME_CAPABILITIES, True),
+        ("1", "no hexadecimal", None),
+    ],
+)
 def test_right_to_trace(tmp_path, scope, capabilities, ok):
     check = named("tracing", doctor.checks(proc(tmp_path, scope, capabilities), tmp_path))
     assert check.ok is ok
     assert bool(check.do) is (ok is None)
 
 
-@pytest.mark.parametrize(("options", "ok"), [
-    ("rw,nosuid,nodev,noexec,relatime", True),
-    ("rw,hidepid=0", True),
-    ("rw,relatime,hidepid=2", None),
-    ("rw,hidepid=invisible,gid=4", None),
-])
+@pytest.mark.parametrize(
+    ("options", "ok"),
+    [
+        ("rw,nosuid,nodev,noexec,relatime", True),
+        ("rw,hidepid=0", True),
+        ("rw,relatime,hidepid=2", None),
+        ("rw,hidepid=invisible,gid=4", None),
+    ],
+)
 def test_hidden_processes(tmp_path, options, ok):
     assert named("hidepid", doctor.checks(proc(tmp_path, options=options), tmp_path)).ok is ok
 
@@ -90,6 +97,7 @@ def test_missing_program_is_a_note(tmp_path, monkeypatch):
 
 def test_package_out_of_bounds_fails():
     from packaging.specifiers import SpecifierSet
+
     assert doctor._package("psutil", SpecifierSet(">=7")) is None
     assert "wanted <1" in doctor._package("psutil", SpecifierSet("<1")).what
     assert doctor._package("no-such-package", SpecifierSet(">=1")).what == "not installed"

@@ -148,9 +148,7 @@ def test_a_changed_file_is_read_anew(folder: Path, run: Path) -> None:
     assert kit.verdict(run, knowledge=folder).phase == "post_load"
 
 
-def test_cached_frames_follow_the_knowledge(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_frames_follow_the_knowledge(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(store, "CACHE_FROM_BYTES", 1)
     log = tmp_path / "server.log"

@@ -1,4 +1,5 @@
 """The project's own files agree: pyproject.toml, environment.yml, requirements.lock, CONTRIBUTING.md, README.md."""
+
 from __future__ import annotations
 
 import ast
@@ -44,8 +45,13 @@ def locked() -> dict[str, tuple[str, list[str]]]:
 
 def project_files() -> list[Path]:
     """Files in git, and those that could be added; without git (an unpacked archive) there is nothing to look at."""
-    done = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip("not a git checkout")
     return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
@@ -59,7 +65,8 @@ def test_environment_equals_pyproject():
     assert "      - -e ." in lines
     entries = [Requirement(line) for line in packages if line not in ("conda-forge", "python=3.12", "pip")]
     assert {canonicalize_name(entry.name): entry.specifier for entry in entries} == {
-        name: entry.specifier for name, entry in declared().items()}
+        name: entry.specifier for name, entry in declared().items()
+    }
     assert "3.12" in Requirement(f"python{PROJECT['project']['requires-python']}").specifier
 
 
@@ -100,7 +107,7 @@ def test_lock_holds_no_address():
 
 def test_every_dependency_is_explained():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    section = text[text.index("## Dependencies"):text.index("## Rules of the house")]
+    section = text[text.index("## Dependencies") : text.index("## Rules of the house")]
     for name in [*declared(), *build_backend()]:
         row = re.search(rf"^\|[^\n]*`{re.escape(name)}` \| (\S[^|\n]+)\|", section, re.MULTILINE)
         assert row, f"CONTRIBUTING.md gives no reason for {name}"
@@ -129,8 +136,11 @@ def test_no_file_names_a_machine_path():
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(EVIDENCE) or (content := path.read_bytes()).find(b"\0") >= 0:
             continue
-        found += [f"{name}:{number}: {line.strip()[:100]}"
-                  for number, line in enumerate(content.decode(errors="replace").splitlines(), 1) if MACHINE_PATHS.search(line)]
+        found += [
+            f"{name}:{number}: {line.strip()[:100]}"
+            for number, line in enumerate(content.decode(errors="replace").splitlines(), 1)
+            if MACHINE_PATHS.search(line)
+        ]
     assert found == []
 
 
@@ -160,8 +170,14 @@ def test_set_up_says_in_one_sentence_what_is_missing(tmp_path, root):
         (old, ["Python 3.11 or later is needed", "is 3.9.2"]),
         (bare, ["has no venv module", "apt install python3.12-venv"]),
     ):
-        done = subprocess.run(["sh", root / "tools/setup.sh"], env={**os.environ, "PYTHON": str(python)}, capture_output=True,
-                              text=True, check=False, cwd=tmp_path)
+        done = subprocess.run(
+            ["sh", root / "tools/setup.sh"],
+            env={**os.environ, "PYTHON": str(python)},
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert all(word in done.stderr for word in words), done.stderr

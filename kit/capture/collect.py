@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kit.capture import tools
 from kit.capture.find import find_target
-from kit.capture.host import Host
+from kit.capture.hosts.host import Host
+from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
-from kit.capture.targets import open_host
 from kit.capture.together import collect_together, one_each
+from kit.capture.tools import commands as tools
 
 
 def collect(

@@ -143,7 +143,7 @@ def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
 
 def pull_main(args: argparse.Namespace) -> int:
     """Pull, and return the exit code."""
-    from kit.capture.pull import pull
+    from kit.capture.logs.pull import pull
 
     heed_signals()
     how = {"transport": args.transport, "accept_new": args.accept_new, "sudo": args.sudo}

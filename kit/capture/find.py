@@ -6,10 +6,10 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-from kit.capture.host import Host
+from kit.capture.hosts.host import Host
+from kit.capture.logs.sources import parse_source
 from kit.capture.manifest import utc_text
 from kit.capture.processes import ancestors, commands_of, launch_root, listener_of, process_table, started_ns, writer_of
-from kit.capture.sources import parse_source
 from kit.errors import EvidenceError, UsageError
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
@@ -60,7 +60,7 @@ def find_target(host: Host, pid: int | None, log: str | None, port: int | None) 
     Examples
     --------
     >>> import os
-    >>> from kit.capture.this_machine import LocalHost
+    >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:  # doctest: +ELLIPSIS
     ...     find_target(host, os.getpid(), None, 8000)
     Target(pid=..., port=8000, log=None, said=[])

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kit.capture.host import Abilities
-from kit.capture.this_machine import utc_offset_s
+from kit.capture.hosts.host import Abilities
+from kit.capture.hosts.this_machine import utc_offset_s
 from kit.clock import NS
 from kit.errors import EvidenceError, UsageError
 

@@ -6,8 +6,10 @@ import shlex
 from dataclasses import dataclass
 from textwrap import wrap
 
-from kit.capture import probe, sampler_program, tools
+from kit.capture import sampler_program
 from kit.capture.recording import Options
+from kit.capture.tools import commands as tools
+from kit.capture.tools import probe
 
 ANY = "any user"
 OWN = "the launch's user or root (another user: state and CPU time, no system call, descriptors or environment)"

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.capture.host import ANSWER_S, Host
+from kit.capture.hosts.host import ANSWER_S, Host
 from kit.redact import scrub_argv
 
 SEARCH_S = 30.0
@@ -63,7 +63,7 @@ def process_table(host: Host) -> dict[int, Process]:
     Examples
     --------
     >>> import os
-    >>> from kit.capture.this_machine import LocalHost
+    >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     process_table(host)[os.getpid()].parent == os.getppid()
     True

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit import __version__
-from kit.capture.costly import Costly
 from kit.capture.find import Target, launch_entry
-from kit.capture.host import Host, HostLost, Ran
-from kit.capture.logs import Logs
-from kit.capture.looker import Looker
+from kit.capture.hosts.host import Host, HostLost, Ran
+from kit.capture.logs.streams import Logs
 from kit.capture.manifest import Manifest, utc_text
 from kit.capture.processes import process_table
-from kit.capture.sampling import Sampling
+from kit.capture.sampler.sampling import Sampling
+from kit.capture.tools.intrusive import Costly
+from kit.capture.tools.snapshots import Looker
 from kit.errors import KitError, UsageError
 
 WAIT_S = 0.2

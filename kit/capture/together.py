@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from kit import __version__
 from kit.capture.find import Target, find_target
-from kit.capture.host import Host
+from kit.capture.hosts.host import Host
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.recording import Options, Recording
 from kit.errors import UsageError

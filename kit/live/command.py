@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Search, print, and return the exit code."""
-    from kit.analyse.ledger import as_text
+    from kit.analyse.verdict.belief_log import as_text
     from kit.live.triage import triage
 
     heed_signals()

@@ -16,19 +16,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.analyse.verdict import Verdict, verdict
-from kit.analyse.verdict_text import headline
-from kit.capture import probe
+from kit.analyse.verdict.verdict import Verdict, verdict
+from kit.analyse.verdict.verdict_text import headline
 from kit.capture.find import find_target
-from kit.capture.logs import Logs
+from kit.capture.hosts.this_machine import LocalHost
+from kit.capture.logs.streams import Logs
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.recording import Options, Recording
-from kit.capture.this_machine import LocalHost
+from kit.capture.tools import probe
 from kit.clock import show_duration
 from kit.errors import TROUBLE, KitError, UsageError
 from kit.live.judging import WINDOW_S, Judged, judge_so_far, listens_itself
 from kit.live.launch import Launch, LogKeeper
-from kit.live.looks import SECOND_LOOK_S, STRACE_S, Looks
+from kit.live.triage_tests import SECOND_LOOK_S, STRACE_S, Looks
 
 WAIT_S = 0.2
 FIRST_S = 3.0
@@ -383,5 +383,3 @@ def _may_end(found: Verdict, captures: list[dict]) -> bool:
     if found.state in ("stalled", "failed"):
         return True
     return found.state == "unknown" and len(captures) >= 2
-
-

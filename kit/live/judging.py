@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from kit.analyse.board import Board, Voices, board_of
-from kit.analyse.evidence import gather
-from kit.analyse.ledger import signs_of
-from kit.analyse.signs import scene_of
-from kit.analyse.verdict import Verdict, weigh
-from kit.capture.host import HostLost
+from kit.analyse.verdict.belief_log import signs_of
+from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.live_status import Board, Voices, board_of
+from kit.analyse.verdict.scene import scene_of
+from kit.analyse.verdict.verdict import Verdict, weigh
+from kit.capture.hosts.host import HostLost
 from kit.capture.manifest import utc_text
 from kit.capture.processes import listener_of, tree_of
 from kit.capture.recording import Recording

@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import FULL, RawFile
-from kit.capture.scrub import Scrubber
 from kit.errors import UsageError
 
 READ_BYTES = 1 << 16

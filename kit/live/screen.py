@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from kit.analyse.board import Board
+from kit.analyse.verdict.live_status import Board
 from kit.clock import show_duration
 from kit.plot.style import human_bytes
 from kit.show.board import HEADS, NUMERIC, ODD, cells, columns, headline, progress, rates

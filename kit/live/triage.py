@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from kit.analyse.evidence import gather
-from kit.analyse.hypotheses import captures
-from kit.analyse.ledger import entry, signs_of
-from kit.analyse.verdict import Verdict, weigh
+from kit.analyse.verdict.belief_log import entry, signs_of
+from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.hypotheses import captures
+from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.find import Target, find_target, look_up
-from kit.capture.host import Host
+from kit.capture.hosts.host import Host
+from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.processes import process_table, writer_of
 from kit.capture.recording import Options, Recording
-from kit.capture.targets import open_host
 from kit.errors import EvidenceError, UsageError
 from kit.live.judging import FLAT_S, PAUSE_S, SURE, Stillness, judge_so_far, listens_itself
-from kit.live.looks import CONSENT, Looks
+from kit.live.triage_tests import CONSENT, Looks
 from kit.run import open_run
 
 ALLOWED = frozenset(program for programs in CONSENT.values() for program in programs) | {"request"}
@@ -111,9 +111,7 @@ def triage(
     """
     if unknown := sorted(set(allow) - ALLOWED):
         raise UsageError(
-            f"{', '.join(unknown)} cannot be allowed",
-            "no test uses it",
-            f"choose from: --allow {','.join(sorted(ALLOWED))}",
+            f"{', '.join(unknown)} cannot be allowed", "no test uses it", f"choose from: --allow {','.join(sorted(ALLOWED))}"
         )
     if not 5 <= limit_s <= 3600:
         raise UsageError(f"a time limit of {limit_s:g} s makes no sense", "it must be 5 s to an hour", "for example: --for 60s")

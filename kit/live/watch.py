@@ -14,16 +14,16 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from kit.analyse.board import Board, Voices, board_of
-from kit.analyse.evidence import gather
-from kit.analyse.signs import scene_of
-from kit.analyse.verdict import weigh
+from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.live_status import Board, Voices, board_of
+from kit.analyse.verdict.scene import scene_of
+from kit.analyse.verdict.verdict import weigh
 from kit.capture.find import find_target
+from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
-from kit.capture.targets import open_host
 from kit.live.judging import Stillness, judge_so_far, listens_itself
-from kit.live.looks import Looks
+from kit.live.triage_tests import Looks
 from kit.run import Run, open_run
 
 FIRST_S = 2.3
@@ -68,7 +68,7 @@ class Watch:
     say : callable
         Is told in sentences how the launch was found.
     **connection
-        As `kit.capture.targets.open_host` takes them: `transport`, `accept_new`, `sudo`.
+        As `kit.capture.hosts.targets.open_host` takes them: `transport`, `accept_new`, `sudo`.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
 """Parsers, one module a family of formats. `recognise` tells a file's kind by content and name, `parse_file` reads it."""
+
 from __future__ import annotations
 
 import importlib
@@ -9,8 +10,23 @@ from pathlib import Path
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import HEAD_BYTES, LineReader, encoding_of, head_of
 
-MODULES = ("sampler", "strace", "stacks", "locks", "collectives", "desync", "procfs", "ps", "net", "gpu", "kernel", "disk",
-           "cluster", "metrics", "log")
+MODULES = (
+    "sampler",
+    "strace",
+    "stacks",
+    "locks",
+    "collectives",
+    "desync",
+    "procfs",
+    "ps",
+    "net",
+    "gpu",
+    "kernel",
+    "disk",
+    "cluster",
+    "metrics",
+    "log",
+)
 """Modules that list `FORMATS`. Order decides between equal scores only."""
 
 NAME_BONUS = 0.3
@@ -107,14 +123,14 @@ def _rows(path: Path, entry: Format, source: Source, report: Report, folders: tu
 
 
 def skim_file(path: Path, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
-    """Read a large log without a row for each of its lines, see `kit.parse.skim`.
+    """Read a large log without a row for each of its lines, see `kit.parse.log_fast`.
 
     Returns
     -------
     tuple of (Report, iterator of (frame name, row)) or None
         None where the file is small, or in another encoding than UTF-8: `parse_file` reads it then.
     """
-    from kit.parse import skim
+    from kit.parse import log_fast as skim
 
     if path.stat().st_size < skim.FROM_BYTES:
         return None

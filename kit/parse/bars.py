@@ -1,4 +1,5 @@
 """Progress bars of tqdm and its kin, one frame at a time."""
+
 from __future__ import annotations
 
 import re
@@ -8,13 +9,19 @@ MULTIPLIER = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 """tqdm's unit_scale counts in powers of 1000 (its default unit_divisor)."""
 
 _UNIT = r"(?:\s?(?:i?B|it|shards?|files?|tokens?))?"
-_TAIL = (r"(?:\s*\[(?P<el>(?:\d+ days?, )?\d[\d:]*)?(?:<(?P<eta>[\d:?]*(?: days?, [\d:]*)?))?"
-         r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?")
-BAR = re.compile(r"(?P<desc>[^%|]{0,200}?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
-                 r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL)
-OPEN = re.compile(r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)"
-                  r"(?:(?:it|i?B|ex| examples)|/(?P<total>\?)) \[(?P<el>\d[\d:]*)(?:<(?P<eta>[\d:?]*))?,"
-                  r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]*/\w+)?[^\]\[(]*(?P<end>\])?")
+_TAIL = (
+    r"(?:\s*\[(?P<el>(?:\d+ days?, )?\d[\d:]*)?(?:<(?P<eta>[\d:?]*(?: days?, [\d:]*)?))?"
+    r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?"
+)
+BAR = re.compile(
+    r"(?P<desc>[^%|]{0,200}?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
+    r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL
+)
+OPEN = re.compile(
+    r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)"
+    r"(?:(?:it|i?B|ex| examples)|/(?P<total>\?)) \[(?P<el>\d[\d:]*)(?:<(?P<eta>[\d:?]*))?,"
+    r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]*/\w+)?[^\]\[(]*(?P<end>\])?"
+)
 TGI = re.compile(r"(?P<desc>Download): \[(?P<n>\d+)/(?P<total>\d+)\] -- ETA: (?P<eta>[\d:]+)")
 DOTS = re.compile(r"\.{3,101}")
 
@@ -100,8 +107,16 @@ def read(text: str, position: int = 0) -> Bar | None:
         s_per_item = rate if unit.startswith("s/") else 1.0 / rate if unit.endswith("/s") else None
     scale = MULTIPLIER[got.get("nm") or ""], MULTIPLIER[got.get("tm") or ""]
     description = (got["desc"] or "").strip().rstrip(":").strip()
-    return Bar(description, round(n * scale[0], 3), None if total is None else round(total * scale[1], 3), seconds(got.get("el")),
-               s_per_item, found.start(), found.end(), bool(got.get("end")))
+    return Bar(
+        description,
+        round(n * scale[0], 3),
+        None if total is None else round(total * scale[1], 3),
+        seconds(got.get("el")),
+        s_per_item,
+        found.start(),
+        found.end(),
+        bool(got.get("end")),
+    )
 
 
 def dots(text: str) -> Bar | None:

@@ -3,6 +3,7 @@
 A parser is pure: lines of text in, rows out. It knows no target and no run. A module of this package lists its parsers
 as `FORMATS`, a tuple of `Format`.
 """
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """What orchestrators and operators said: kubectl, docker, ray, Slurm tables; launch scripts; shell transcripts."""
+
 from __future__ import annotations
 
 import re
@@ -9,36 +10,69 @@ from kit.parse import disk, gpu, kernel, net, procfs, ps
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI, SECOND_NS
 from kit.parse.script import is_launch, parse_launch
-from kit.parse.snapshot import (
-    PROMPT,
-    Line,
-    Samples,
-    body_lines,
-    date_of,
-    failure,
-    number,
-    only_failures,
-    size_bytes,
-    titled,
-)
+from kit.parse.snapshot import PROMPT, Line, Samples, body_lines, date_of, failure, number, only_failures, size_bytes, titled
 from kit.schema import Row
 
 # --- tables of kubectl, docker, Slurm, ray -------------------------------------------------------------------------------
 
 TABLES = {
-    "kubernetes": ({"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE", "Type", "Reason", "Age", "From", "Message", "FIRST SEEN",
-                    "COUNT",
-                    "NAMESPACE", "NAME", "SOURCE", "SUBOBJECT", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "KIND",
-                    "NOMINATED NODE", "READINESS GATES"}, 3),
+    "kubernetes": (
+        {
+            "LAST SEEN",
+            "TYPE",
+            "REASON",
+            "OBJECT",
+            "MESSAGE",
+            "Type",
+            "Reason",
+            "Age",
+            "From",
+            "Message",
+            "FIRST SEEN",
+            "COUNT",
+            "NAMESPACE",
+            "NAME",
+            "SOURCE",
+            "SUBOBJECT",
+            "READY",
+            "STATUS",
+            "RESTARTS",
+            "AGE",
+            "IP",
+            "NODE",
+            "KIND",
+            "NOMINATED NODE",
+            "READINESS GATES",
+        },
+        3,
+    ),
     "docker": ({"CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES", "SIZE", "NAME", "SERVICE"}, 4),
-    "slurm": ({"JOBID", "PARTITION", "NAME", "USER", "ST", "STATE", "TIME", "TIME_LIMI", "NODES", "NODELIST(REASON)", "NODELIST",
-               "CPUS", "MIN_MEMORY"}, 4),
+    "slurm": (
+        {
+            "JOBID",
+            "PARTITION",
+            "NAME",
+            "USER",
+            "ST",
+            "STATE",
+            "TIME",
+            "TIME_LIMI",
+            "NODES",
+            "NODELIST(REASON)",
+            "NODELIST",
+            "CPUS",
+            "MIN_MEMORY",
+        },
+        4,
+    ),
     "ray": ({"NODE_ID", "NODE_IP", "IS_HEAD_NODE", "STATE", "STATE_MESSAGE", "NODE_NAME", "RESOURCES_TOTAL", "LABELS"}, 3),
 }
 """Columns of the tables, and how many of them a header must show."""
 _AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
-_DESCRIBED = re.compile(r"^\s*(?P<key>Name|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
-                        r"Ready):\s+(?P<value>\S.*)$")
+_DESCRIBED = re.compile(
+    r"^\s*(?P<key>Name|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
+    r"Ready):\s+(?P<value>\S.*)$"
+)
 _INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
@@ -79,7 +113,7 @@ def _cells(text: str, spots: list[tuple[str, int]], words_only: bool) -> dict[st
     if len(parts) == len(names):
         return dict(zip(names, parts, strict=True))
     starts = [start for _, start in spots] + [None]
-    return {name: text[starts[at] if at else 0:starts[at + 1]].strip() for at, name in enumerate(names)}
+    return {name: text[starts[at] if at else 0 : starts[at + 1]].strip() for at, name in enumerate(names)}
 
 
 def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -126,11 +160,19 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
         reason = value if key == "Reason" else key.replace(" ", "")
         return {"source": "kubernetes", "reason": reason, "object": about, "text": text.strip()}, about
     if inspected:
-        return {"source": "docker", "reason": inspected["key"],
-                "text": f"{inspected['key']}: {inspected['value']}".replace('"', "")}, about
+        return {
+            "source": "docker",
+            "reason": inspected["key"],
+            "text": f"{inspected['key']}: {inspected['value']}".replace('"', ""),
+        }, about
     if event:
-        return {"source": "docker", "reason": event["reason"], "object": event["object"], "text": event["text"],
-                "time": date_of(re.sub(r"(\.\d{9})\d*", r"\1", event["when"]), source)}, about
+        return {
+            "source": "docker",
+            "reason": event["reason"],
+            "object": event["object"],
+            "text": event["text"],
+            "time": date_of(re.sub(r"(\.\d{9})\d*", r"\1", event["when"]), source),
+        }, about
     return None, about
 
 
@@ -142,20 +184,33 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
         if not reason:
             return None
         time = None if age is None or source.captured_ns is None or message is None else source.captured_ns - int(age) * SECOND_NS
-        row = {"source": tool, "type": got.get("TYPE") or got.get("Type"), "reason": reason, "age_s": age, "text": message
-               or " ".join(text.split()),
-               "object": got.get("OBJECT") or got.get("NAME")}
+        row = {
+            "source": tool,
+            "type": got.get("TYPE") or got.get("Type"),
+            "reason": reason,
+            "age_s": age,
+            "text": message or " ".join(text.split()),
+            "object": got.get("OBJECT") or got.get("NAME"),
+        }
         return row | ({"time": time} if time is not None else {})
     if tool == "docker":
         status = got.get("STATUS") or ""
         ports = got.get("PORTS")
-        return {"source": tool, "reason": status.split(" ")[0] or None, "object": got.get("NAMES") or got.get("NAME"),
-                "text": " ".join(part for part in (status, ports, got.get("IMAGE")) if part) or text.strip()}
+        return {
+            "source": tool,
+            "reason": status.split(" ")[0] or None,
+            "object": got.get("NAMES") or got.get("NAME"),
+            "text": " ".join(part for part in (status, ports, got.get("IMAGE")) if part) or text.strip(),
+        }
     if tool == "slurm":
         place = got.get("NODELIST(REASON)") or ""
         why = re.match(r"^\((.*)\)$", place)
-        return {"source": tool, "reason": why.group(1) if why else got.get("ST") or got.get("STATE"), "object": got.get("JOBID"),
-                "text": " ".join(text.split())}
+        return {
+            "source": tool,
+            "reason": why.group(1) if why else got.get("ST") or got.get("STATE"),
+            "object": got.get("JOBID"),
+            "text": " ".join(text.split()),
+        }
     return {"source": "ray", "reason": got.get("STATE"), "object": got.get("NODE_ID"), "text": " ".join(text.split())}
 
 
@@ -206,8 +261,11 @@ def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Ro
             for what, unit in (("used", "u1"), ("total", "u2")):
                 value = size_bytes(usage[what] + usage[unit]) if usage[unit] else number(usage[what])
                 name = f"{usage['name'].lower()}_{what}"
-                samples.add("counters", {"source": "ray", "name": name, "value": float(value or 0), "line": line.number,
-                                         "time": time}, name)
+                samples.add(
+                    "counters",
+                    {"source": "ray", "name": name, "value": float(value or 0), "line": line.number, "time": time},
+                    name,
+                )
         elif node and section in ("Active", "Pending", "Idle"):
             nodes[section.lower()] += int(node["count"])
         elif text and not text.startswith(("(no ", "---", "===", "Node status", "Resources")):
@@ -230,9 +288,11 @@ def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Ro
 
 def _nodes(nodes: dict[str, int], at: Line | None, time: int | None, samples: Samples) -> None:
     for name, count in nodes.items():
-        samples.add("counters", {"source": "ray", "name": f"nodes_{name}", "value": float(count), "line": at.number if at
-                                 else None,
-                                 "time": time}, f"nodes_{name}")
+        samples.add(
+            "counters",
+            {"source": "ray", "name": f"nodes_{name}", "value": float(count), "line": at.number if at else None, "time": time},
+            f"nodes_{name}",
+        )
 
 
 def _is_ray_status(head: str) -> float:
@@ -245,9 +305,34 @@ def _is_ray_status(head: str) -> float:
 # --- shell transcripts ---------------------------------------------------------------------------------------------------
 
 _KILL = re.compile(r"^(?:sudo )?(?:kill|pkill|killall|docker (?:kill|stop|rm)|kubectl delete)\b")
-OURS = {"ps", "ss", "netstat", "curl", "nvidia-smi", "rocm-smi", "dmesg", "journalctl", "free", "df", "du", "mount", "top",
-        "pgrep",
-        "kill", "pkill", "killall", "cat", "uptime", "vmstat", "ip", "lspci", "kubectl", "docker", "ray", "squeue"}
+OURS = {
+    "ps",
+    "ss",
+    "netstat",
+    "curl",
+    "nvidia-smi",
+    "rocm-smi",
+    "dmesg",
+    "journalctl",
+    "free",
+    "df",
+    "du",
+    "mount",
+    "top",
+    "pgrep",
+    "kill",
+    "pkill",
+    "killall",
+    "cat",
+    "uptime",
+    "vmstat",
+    "ip",
+    "lspci",
+    "kubectl",
+    "docker",
+    "ray",
+    "squeue",
+}
 """Programs whose output a transcript is taken apart for. Lock files (ls, fuser, lslocks) are read together elsewhere."""
 THEIRS = {"fuser", "lslocks", "py-spy", "gdb", "strace", "gstack", "pstack", "ncclras"}
 

@@ -1,4 +1,5 @@
 """Collective operations by rank: NCCL RAS (`ncclras`, text and JSON), PyTorch's flight recorder and its analyser."""
+
 from __future__ import annotations
 
 import pickle
@@ -17,25 +18,35 @@ from kit.schema import Row
 # --- ncclras, text -------------------------------------------------------------------------------------------------------
 
 _BEGINS = re.compile(r"^(?:(?P<version>NCCL version \S+ compiled)|(?P<job>Job summary)|(?P<comms>Communicators\.\.\. ))")
-_GROUP = re.compile(r"^\s*(?P<group>\d+)\s+\d+\s+\d+\s+[\d-]+\s+(?P<ranks>\d+)\s+\d+\s+(?P<status>[A-Z]+)\s+"
-                    r"(?P<errors>[A-Z]+(?:,[A-Z]+)*)$")
+_GROUP = re.compile(
+    r"^\s*(?P<group>\d+)\s+\d+\s+\d+\s+[\d-]+\s+(?P<ranks>\d+)\s+\d+\s+(?P<status>[A-Z]+)\s+"
+    r"(?P<errors>[A-Z]+(?:,[A-Z]+)*)$"
+)
 _SECTION = re.compile(r"^#(?P<group>\d+)-\d+ \((?P<hash>[0-9a-fA-F]+)\) (?P<state>[A-Z]+)$")
 _JOB_STATE = re.compile(r"^(?P<state>INCOMPLETE|DEAD|TIMEOUT|MISMATCH|ERROR)$")
-_OPERATION = re.compile(r"^\s+Communicator ranks have different (?P<operation>\S+) (?:operation counts|status)$|"
-                        r"^\s+Communicator ranks have different (?P<status>status)$")
-_MANY = re.compile(r"^\s+(?P<many>\d+) ranks? (?:have|has) (?:launched up to operation (?P<count>\d+)|"
-                   r"(?P<none>not launched any operations)|status (?P<status>[A-Z]+))")
+_OPERATION = re.compile(
+    r"^\s+Communicator ranks have different (?P<operation>\S+) (?:operation counts|status)$|"
+    r"^\s+Communicator ranks have different (?P<status>status)$"
+)
+_MANY = re.compile(
+    r"^\s+(?P<many>\d+) ranks? (?:have|has) (?:launched up to operation (?P<count>\d+)|"
+    r"(?P<none>not launched any operations)|status (?P<status>[A-Z]+))"
+)
 _REPORTED = re.compile(r"^\s+(?P<many>\d+) ranks? reported (?P<error>.+)$")
-_RANK = re.compile(r"^\s+Rank (?P<rank>\d+)(?: (?:has launched up to operation (?P<count>\d+)|"
-                   r"(?P<none>has not launched any operations)|has status (?P<status>[A-Z]+)|reported (?P<error>.+?)))? -- ")
+_RANK = re.compile(
+    r"^\s+Rank (?P<rank>\d+)(?: (?:has launched up to operation (?P<count>\d+)|"
+    r"(?P<none>has not launched any operations)|has status (?P<status>[A-Z]+)|reported (?P<error>.+?)))? -- "
+)
 _MISSING = re.compile(r"^\s+The missing ranks?: (?P<ranks>[\d, -]+)$")
 _PROCESS = re.compile(r"^\s+Process \d+ on node \S+ managing GPU")
 _EVENT = re.compile(r"^\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)\] (?P<event>[A-Z]+_[A-Z_]+): ")
 _STATES = {"INCOMPLETE": "missing", "DEAD": "unresponsive", "TIMEOUT": "timed_out"}
-_RAS_OTHER = re.compile(r"^(?:=+$|\s*Nodes\s+Processes|\s*\(total\)|\s+per node|\s*[\d\s-]+$|Group\s+Comms|\s+#\s+in group|"
-                        r"Errors$|Warnings$|CUDA runtime|NCCL version|No communicator data|The outlier node|\s+Node \S+ running|"
-                        r"RAS Monitor|\[could|\s+\[could not|\s+Missing communicator|\s+\d+ job process|\s+Encountered|"
-                        r"\s+(?:Initialization|Asynchronous) error)")
+_RAS_OTHER = re.compile(
+    r"^(?:=+$|\s*Nodes\s+Processes|\s*\(total\)|\s+per node|\s*[\d\s-]+$|Group\s+Comms|\s+#\s+in group|"
+    r"Errors$|Warnings$|CUDA runtime|NCCL version|No communicator data|The outlier node|\s+Node \S+ running|"
+    r"RAS Monitor|\[could|\s+\[could not|\s+Missing communicator|\s+\d+ job process|\s+Encountered|"
+    r"\s+(?:Initialization|Asynchronous) error)"
+)
 
 
 @dataclass
@@ -64,13 +75,30 @@ class _Ras:
         self.section: _Section | None = None
         self.rows: list[Row] = []
 
-    def add(self, line: Line, rank: int | None = None, state: str | None = None, count: int | None = None,
-            communicator: str | None = None) -> None:
+    def add(
+        self,
+        line: Line,
+        rank: int | None = None,
+        state: str | None = None,
+        count: int | None = None,
+        communicator: str | None = None,
+    ) -> None:
         """Take a row; what it lacks is that of the section."""
         at = self.section
-        self.rows.append({"source": "ncclras", "communicator": communicator or (at.communicator if at else None), "rank": rank,
-                          "operation": at.operation if at else None, "count": count, "state": state or (at.state if at else None),
-                          "text": line.text.strip(), "line": line.number, "time": line.time, "moment": self.query})
+        self.rows.append(
+            {
+                "source": "ncclras",
+                "communicator": communicator or (at.communicator if at else None),
+                "rank": rank,
+                "operation": at.operation if at else None,
+                "count": count,
+                "state": state or (at.state if at else None),
+                "text": line.text.strip(),
+                "line": line.number,
+                "time": line.time,
+                "moment": self.query,
+            }
+        )
 
     def begin(self, word: str) -> None:
         """Count the queries: each begins with the same headings."""
@@ -244,26 +272,39 @@ def _communicator(given: dict) -> Iterator[Row]:
     counts: dict[str, dict[int, int]] = {}
     for rank in ranks:
         done = rank.get("collective_counts")
-        for operation, count in (done.items() if isinstance(done, dict) else ()):
+        for operation, count in done.items() if isinstance(done, dict) else ():
             if isinstance(count, int):
                 counts.setdefault(str(operation), {})[rank["rank"]] = count
     differ = {operation for operation, by_rank in counts.items() if len(set(by_rank.values())) > 1}
     if name:
-        yield {"communicator": name, "rank": None, "state": "missing" if missing else "mismatch" if differ else "running",
-               "text": f"{given.get('ranks_count', len(ranks))} of {given.get('size')} ranks answered"}
+        yield {
+            "communicator": name,
+            "rank": None,
+            "state": "missing" if missing else "mismatch" if differ else "running",
+            "text": f"{given.get('ranks_count', len(ranks))} of {given.get('size')} ranks answered",
+        }
     for operation in sorted(counts, key=lambda operation: operation in differ):
         for rank in ranks:
             count = counts[operation].get(rank["rank"])
             if count is not None and (count or operation in differ or not any(any(by.values()) for by in counts.values())):
                 state = _status(rank.get("status"))
-                yield {"communicator": name, "rank": rank["rank"], "operation": operation, "count": count,
-                       "state": "mismatch" if operation in differ and state == "running" else state,
-                       "text": f"rank {rank['rank']} (pid {rank.get('pid')}): {operation} {count}"}
+                yield {
+                    "communicator": name,
+                    "rank": rank["rank"],
+                    "operation": operation,
+                    "count": count,
+                    "state": "mismatch" if operation in differ and state == "running" else state,
+                    "text": f"rank {rank['rank']} (pid {rank.get('pid')}): {operation} {count}",
+                }
     for rank in missing:
         status = rank.get("status") if isinstance(rank.get("status"), dict) else {}
         lost = status.get("unresponsive") or status.get("considered_dead")
-        yield {"communicator": name, "rank": rank["rank"], "state": "unresponsive" if lost else "nocomm" if status else "missing",
-               "text": f"rank {rank['rank']} (pid {rank.get('pid')}) gave no data"}
+        yield {
+            "communicator": name,
+            "rank": rank["rank"],
+            "state": "unresponsive" if lost else "nocomm" if status else "missing",
+            "text": f"rank {rank['rank']} (pid {rank.get('pid')}) gave no data",
+        }
 
 
 def _status(status: object) -> str:
@@ -285,10 +326,28 @@ def _is_ncclras(head: str) -> float:
     if re.search(r'"event"\s*:\s*"PEER_', head) and '"nvml_devs"' in head:
         return 0.9
     lines = body_lines(head)
-    own = sum(bool(_SECTION.match(line) or _GROUP.match(line) or _BEGINS.match(line) or _EVENT.match(line)
-                   or re.match(r"^Group\s+Comms\s+Nodes\s+Ranks|^No communicator data collected", line)) for line in lines)
-    known = sum(bool(_RAS_OTHER.match(line) or _MANY.match(line) or _RANK.match(line) or _OPERATION.match(line)
-                     or _PROCESS.match(line) or _JOB_STATE.match(line) or _MISSING.match(line)) for line in lines)
+    own = sum(
+        bool(
+            _SECTION.match(line)
+            or _GROUP.match(line)
+            or _BEGINS.match(line)
+            or _EVENT.match(line)
+            or re.match(r"^Group\s+Comms\s+Nodes\s+Ranks|^No communicator data collected", line)
+        )
+        for line in lines
+    )
+    known = sum(
+        bool(
+            _RAS_OTHER.match(line)
+            or _MANY.match(line)
+            or _RANK.match(line)
+            or _OPERATION.match(line)
+            or _PROCESS.match(line)
+            or _JOB_STATE.match(line)
+            or _MISSING.match(line)
+        )
+        for line in lines
+    )
     if own and own + known > 0.7 * len(lines):
         return 0.95
     return 0.9 if "Failed to connect to the NCCL RAS service" in head else only_failures(head, "ncclras")
@@ -342,8 +401,11 @@ def read_flight_recorder(path: Path, source: Source | None = None) -> Iterator[t
         with open(path, "rb") as file:
             dump = RestrictedUnpickler(file).load()
     except Exception as error:  # a broken pickle may raise nearly anything
-        raise EvidenceError(f"{path.name} could not be read as a flight recorder dump", str(error) or type(error).__name__,
-                            "dump it as JSON, or read it with: torchfrtrace") from error
+        raise EvidenceError(
+            f"{path.name} could not be read as a flight recorder dump",
+            str(error) or type(error).__name__,
+            "dump it as JSON, or read it with: torchfrtrace",
+        ) from error
     source = source or Source(path.name)
     for row in _dump_rows(dump, _rank_of(source.name), 1) if isinstance(dump, dict) else ():
         yield "collectives", row | {"moment": source.moment, "capture": source.name}
@@ -381,10 +443,17 @@ def _dump_rows(dump: dict, rank: int | None, line: int) -> Iterator[Row]:
         waiting = next((entry for entry in entries if entry["state"] != "completed"), last)
         for entry in (waiting, last) if waiting is not last else (last,):
             created = entry.get("time_created_ns")
-            yield {"source": "flight_recorder", "communicator": name, "rank": rank, "operation": str(entry.get("profiling_name")),
-                   "count": _sequence(entry), "state": str(entry["state"]), "line": line,
-                   "time": created if isinstance(created, int) and 0 < created < 1 << 62 else None,
-                   "text": f"group {name}: {entry.get('profiling_name')} #{_sequence(entry)} {entry['state']}"}
+            yield {
+                "source": "flight_recorder",
+                "communicator": name,
+                "rank": rank,
+                "operation": str(entry.get("profiling_name")),
+                "count": _sequence(entry),
+                "state": str(entry["state"]),
+                "line": line,
+                "time": created if isinstance(created, int) and 0 < created < 1 << 62 else None,
+                "text": f"group {name}: {entry.get('profiling_name')} #{_sequence(entry)} {entry['state']}",
+            }
 
 
 def parse_fr_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -417,12 +486,18 @@ def _is_fr_json(head: str) -> float:
 
 # --- analysis of the flight recorder -------------------------------------------------------------------------------------
 
-_HEADLINE = re.compile(r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|"
-                       r"Mismatch in collective|Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry| has errors|\s*$)")
-_OLD_HEADLINE = re.compile(r"Not all ranks joining collective for group (?P<group>\S+) collective (?P<operation>\S+)\s+"
-                           r"Missing ranks are (?P<ranks>\{[^}]*\})")
-_FIELD = re.compile(r"(?P<key>group info|collective|missing ranks|collective state|error msg|expected ranks|world size|"
-                    r"internal record id|(?:total )?(?:input|output) (?:sizes|numel)|collective stack trace): ?(?P<value>.*)$")
+_HEADLINE = re.compile(
+    r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|"
+    r"Mismatch in collective|Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry| has errors|\s*$)"
+)
+_OLD_HEADLINE = re.compile(
+    r"Not all ranks joining collective for group (?P<group>\S+) collective (?P<operation>\S+)\s+"
+    r"Missing ranks are (?P<ranks>\{[^}]*\})"
+)
+_FIELD = re.compile(
+    r"(?P<key>group info|collective|missing ranks|collective state|error msg|expected ranks|world size|"
+    r"internal record id|(?:total )?(?:input|output) (?:sizes|numel)|collective stack trace): ?(?P<value>.*)$"
+)
 _CULPRIT = re.compile(r"Culprit rank (?P<rank>\d+); (?P<error>[^;]*?)(?=, Culprit|$)")
 _NO_DUMP = re.compile(r"(?:missed FR dumps from ranks|Missing dump files from ranks) \(?(?P<ranks>\{[^}]*\})")
 _FR_OTHER = re.compile(r"^\s*(?:\S.* at \S+:\d+$|$)|No errors found for this collective|loaded \d+ files|built groups")
@@ -450,13 +525,26 @@ def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> R
             state = "missing" if old or head["kind"].startswith("Not all") else "mismatch"
             block = {"source": "flight_recorder", "state": state, "text": text.strip(), "line": line.number, "time": line.time}
             ranks = [(rank, state) for rank in _ranks(old["ranks"])] if old else []
-            block |= {"communicator": old["group"], "operation": old["operation"]} if old else {
-                "count": int(head["count"]) if head["count"] else None}
+            block |= (
+                {"communicator": old["group"], "operation": old["operation"]}
+                if old
+                else {"count": int(head["count"]) if head["count"] else None}
+            )
         elif no_dump:
             for rank in _ranks(no_dump["ranks"]):
                 report.records += 1
-                yield "collectives", {"source": "flight_recorder", "rank": rank, "state": "no_dump", "text": text.strip(),
-                                      "line": line.number, "time": line.time, "moment": source.moment}
+                yield (
+                    "collectives",
+                    {
+                        "source": "flight_recorder",
+                        "rank": rank,
+                        "state": "no_dump",
+                        "text": text.strip(),
+                        "line": line.number,
+                        "time": line.time,
+                        "moment": source.moment,
+                    },
+                )
         elif block is not None and value:
             _field(block, ranks, value)
         elif not _FR_OTHER.search(text):

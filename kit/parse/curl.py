@@ -1,4 +1,5 @@
 """curl transcripts: what an observer asked of the server and what came back."""
+
 from __future__ import annotations
 
 import json
@@ -17,13 +18,40 @@ ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52
 """curl's exit codes (man curl) by the error names of the frame; all others are `other`."""
 TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
-LONG_WITH_VALUE = {"--request", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--max-time",
-                   "--write-out",
-                   "--output", "--header", "--user", "--connect-timeout", "--cookie", "--user-agent", "--form", "--upload-file",
-                   "--proxy", "--resolve", "--retry", "--retry-delay", "--unix-socket", "--interface", "--cacert", "--url"}
+LONG_WITH_VALUE = {
+    "--request",
+    "--data",
+    "--data-raw",
+    "--data-binary",
+    "--data-urlencode",
+    "--json",
+    "--max-time",
+    "--write-out",
+    "--output",
+    "--header",
+    "--user",
+    "--connect-timeout",
+    "--cookie",
+    "--user-agent",
+    "--form",
+    "--upload-file",
+    "--proxy",
+    "--resolve",
+    "--retry",
+    "--retry-delay",
+    "--unix-socket",
+    "--interface",
+    "--cacert",
+    "--url",
+}
 PURPOSES = (
-    ("generate", re.compile(r"health_generate|completions?$|/generate(?:_stream)?$|/responses$|/messages$|/embeddings?$|"
-                            r"/encode$|/infer$|/invocations$")),
+    (
+        "generate",
+        re.compile(
+            r"health_generate|completions?$|/generate(?:_stream)?$|/responses$|/messages$|/embeddings?$|"
+            r"/encode$|/infer$|/invocations$"
+        ),
+    ),
     ("health", re.compile(r"/(?:health|healthz|ping|ready|readyz|live|livez|livenessz?|readinessz?)(?:/\w+)?$")),
     ("models", re.compile(r"/models?(?:/.*)?$")),
     ("metrics", re.compile(r"/metrics/?$")),
@@ -35,8 +63,11 @@ _ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo \$\?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
 _STATUS = re.compile(r"^(?:< )?HTTP/[\d.]+ (?P<status>\d{3})\b")
 _METER = re.compile(r"^[\s\r]*(?:% Total\s+%|Dload\s+Upload|\d+\s+[\d.]+[kMG]?\s+\d+\s+[\d.]+[kMG]?\s+\d+\s+\d+.*(?:--|\d+):)")
-_HEADER = re.compile(r"^(?:date|server|content-\w+|transfer-encoding|connection|access-control-[\w-]+|x-[\w-]+|vary|allow|"
-                     r"keep-alive): ", re.IGNORECASE)
+_HEADER = re.compile(
+    r"^(?:date|server|content-\w+|transfer-encoding|connection|access-control-[\w-]+|x-[\w-]+|vary|allow|"
+    r"keep-alive): ",
+    re.IGNORECASE,
+)
 _REQUEST = re.compile(r"^> (?P<method>GET|POST|HEAD|PUT|OPTIONS) (?P<path>\S+) HTTP/")
 _TEXT_KEYS = {"text", "content", "generated_text", "reasoning_content", "output_text", "response"}
 
@@ -59,8 +90,13 @@ class Probe:
 
     @property
     def empty(self) -> bool:
-        return self.command is None and self.status is None and self.code is None and self.url is None and not any(map(str.strip,
-            self.body))
+        return (
+            self.command is None
+            and self.status is None
+            and self.code is None
+            and self.url is None
+            and not any(map(str.strip, self.body))
+        )
 
 
 def parse_curl(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -92,7 +128,7 @@ def parse_curl(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield from _give(probe, report)
             probe, foreign = Probe(number), command is None and "curl" not in text
             if command or not foreign:
-                read_command(command["command"] if command else text[text.index("curl"):], probe)
+                read_command(command["command"] if command else text[text.index("curl") :], probe)
         elif foreign:
             if text.strip():
                 report.odd("output of a command that is not curl", text)
@@ -136,14 +172,19 @@ def read_command(text: str, probe: Probe) -> None:
             place = next((place for place, letter in enumerate(word[1:], 1) if letter in TAKES_VALUE), None)
             option = "-" + (word[place] if place else word[1:])
             if place is not None:
-                value = word[place + 1:]
+                value = word[place + 1 :]
                 if not value and at < len(words):
                     value, at = words[at], at + 1
         if option is None or option == "--url":
             probe.url = probe.url or (value or word).rstrip(";")
             continue
-        method = value if option in ("-X", "--request") else "HEAD" if option in ("-I",
-            "--head") or "I" in word[1:3] and not value else method
+        method = (
+            value
+            if option in ("-X", "--request")
+            else "HEAD"
+            if option in ("-I", "--head") or "I" in word[1:3] and not value
+            else method
+        )
         has_data = has_data or option in ("-d", "-F", "--json", "--form") or option.startswith("--data")
         probe.template = value if option in ("-w", "--write-out") else probe.template
         probe.to_file = probe.to_file or option in ("-o", "--output")
@@ -167,8 +208,11 @@ def _take(text: str, probe: Probe) -> None:
             probe.url = (base.group(1) if base else "http://localhost") + request["path"]
     elif re.match(r"^[*<>{}] ", text) or text in ("<", ">", "*") or re.match(r"^[{}] \[\d+ bytes", text):
         probe.verbose = True
-        port = re.match(r"^\* (?:Connected to|connect to) (?P<host>\S+) .*?port (?P<port>\d+)|"
-                        r"^\*\s+Trying \[?(?P<h2>[^\]\s]+?)\]?:(?P<p2>\d+)\.\.\.", text)
+        port = re.match(
+            r"^\* (?:Connected to|connect to) (?P<host>\S+) .*?port (?P<port>\d+)|"
+            r"^\*\s+Trying \[?(?P<h2>[^\]\s]+?)\]?:(?P<p2>\d+)\.\.\.",
+            text,
+        )
         if port and probe.command is None:
             path = re.sub(r"^https?://[^/]+", "", probe.url or "")
             probe.url = f"http://{port['host'] or port['h2']}:{port['port'] or port['p2']}{path}"
@@ -180,9 +224,14 @@ def _give(probe: Probe, report: Report) -> Rows:
     if probe.empty:
         return
     body = "\n".join(probe.body).strip()
-    row: Row = {"line": probe.line, "command": probe.command, "method": probe.method, "url": probe.url,
-                "http_status": probe.status,
-                "error_code": probe.code}
+    row: Row = {
+        "line": probe.line,
+        "command": probe.command,
+        "method": probe.method,
+        "url": probe.url,
+        "http_status": probe.status,
+        "error_code": probe.code,
+    }
     row |= _address(probe.url)
     body = _template(probe, body, row)
     body = _exit_code(probe, body)
@@ -237,14 +286,15 @@ def _template(probe: Probe, body: str, row: Row) -> str:
         row["error"] = "other"
     if got.get("time_total"):
         row["duration_s"] = float(got["time_total"])
-    return body[:found.start()].strip()
+    return body[: found.start()].strip()
 
 
 def _address(url: str | None) -> Row:
     if not url:
         return {"purpose": "other"}
-    found = re.match(r"^(?:(?P<scheme>https?)://)?(?:[^@/]*@)?(?P<host>\[[^\]]*\]|[^:/?#]*)(?::(?P<port>\d+))?(?P<path>/[^?#]*)?",
-                     url)
+    found = re.match(
+        r"^(?:(?P<scheme>https?)://)?(?:[^@/]*@)?(?P<host>\[[^\]]*\]|[^:/?#]*)(?::(?P<port>\d+))?(?P<path>/[^?#]*)?", url
+    )
     path = (found["path"] or "/") if found else "/"
     port = int(found["port"]) if found and found["port"] else 443 if found and found["scheme"] == "https" else 80
     trimmed = path.rstrip("/") or "/"
@@ -272,8 +322,17 @@ def status_of_body(body: str) -> int | None:
     ...     )
     (404, 500, None)
     """
-    names = {"not found": 404, "method not allowed": 405, "unauthorized": 401, "forbidden": 403, "service unavailable": 503,
-             "internal server error": 500, "bad gateway": 502, "gateway timeout": 504, "loading model": 503}
+    names = {
+        "not found": 404,
+        "method not allowed": 405,
+        "unauthorized": 401,
+        "forbidden": 403,
+        "service unavailable": 503,
+        "internal server error": 500,
+        "bad gateway": 502,
+        "gateway timeout": 504,
+        "loading model": 503,
+    }
     plain = body.strip().strip('"').lower()
     page = re.search(r"<title>\s*(\d{3})\b", body)
     if page:
@@ -286,9 +345,20 @@ def status_of_body(body: str) -> int | None:
         code = error.get("code", error.get("status_code"))
         if isinstance(code, int) and 400 <= code < 600:
             return code
-        told = next((value for value in (data.get("detail"), data.get("error"), data.get("message"), error.get("message"),
-                                         data.get("status"))
-                     if isinstance(value, str)), "")
+        told = next(
+            (
+                value
+                for value in (
+                    data.get("detail"),
+                    data.get("error"),
+                    data.get("message"),
+                    error.get("message"),
+                    data.get("status"),
+                )
+                if isinstance(value, str)
+            ),
+            "",
+        )
         if told.lower() in names:
             return names[told.lower()]
         wrong = "error" in data and data["error"] or "detail" in data or data.get("object") == "error"
@@ -308,8 +378,12 @@ def tokens_of(body: str) -> int | None:
     """
     streamed = [part for part in (_json(line[6:]) for line in body.splitlines() if line.startswith("data: ")) if part is not None]
     answers = streamed or [data for data in [_json(body)] if data is not None]
-    counts = [found for data in answers for found in _find(data, {"completion_tokens", "generated_tokens", "tokens_predicted"})
-              if isinstance(found, int)]
+    counts = [
+        found
+        for data in answers
+        for found in _find(data, {"completion_tokens", "generated_tokens", "tokens_predicted"})
+        if isinstance(found, int)
+    ]
     if counts:
         return max(counts)
     texts = [found for data in answers for found in _find(data, _TEXT_KEYS) if isinstance(found, str)]
@@ -323,8 +397,9 @@ def tokens_of(body: str) -> int | None:
 def _find(data: object, keys: set[str]) -> list[object]:
     """All values under the keys, at any depth."""
     if isinstance(data, dict):
-        return [value for key, value in data.items() if key in keys] + [found for value in data.values()
-                                                                        for found in _find(value, keys)]
+        return [value for key, value in data.items() if key in keys] + [
+            found for value in data.values() for found in _find(value, keys)
+        ]
     return [found for value in data for found in _find(value, keys)] if isinstance(data, list) else []
 
 

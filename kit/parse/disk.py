@@ -1,4 +1,5 @@
 """Files, folders, file systems and memory of the host: du, ls, /proc/PID/fd, lsof, df, free, mount."""
+
 from __future__ import annotations
 
 import re
@@ -23,8 +24,10 @@ from kit.schema import Row
 # --- du, ls --------------------------------------------------------------------------------------------------------------
 
 _DU = re.compile(r"^\s*(?P<size>\d+(?:[.,]\d+)?[KMGTP]?i?B?)(?:\t\s*|\s+(?=[/.~]|models--|total$))(?P<path>\S.*)$")
-_LS = re.compile(r"^(?P<type>[-dlcbps])(?P<perm>[rwxsStT-]{9})[.+@]?\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+(?:[.,]\d+)?[KMGTP]?)\s+"
-                 r"(?:\w{3}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d\s+[\d:.]+(?:\s+[+-]\d{4})?|\d\d-\d\d\s+[\d:]+)\s+(?P<name>.+)$")
+_LS = re.compile(
+    r"^(?P<type>[-dlcbps])(?P<perm>[rwxsStT-]{9})[.+@]?\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+(?:[.,]\d+)?[KMGTP]?)\s+"
+    r"(?:\w{3}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d\s+[\d:.]+(?:\s+[+-]\d{4})?|\d\d-\d\d\s+[\d:]+)\s+(?P<name>.+)$"
+)
 BYTES = ("find", "stat", "wc")
 """Commands that print sizes in bytes where du prints KiB."""
 
@@ -36,8 +39,9 @@ def _du_unit(title: str | None) -> int:
         return 1
     block = re.search(r"(?:-B|--block-size=)(\d*[KMG]?)|(?:^|\s)-[a-zA-Z]*(m)\b", options)
     if block and (block.group(1) or block.group(2)):
-        return size_bytes((block.group(1) or "M") if (block.group(1) or "M")[0].isdigit()
-                          else "1" + (block.group(1) or "M")) or 1024
+        return (
+            size_bytes((block.group(1) or "M") if (block.group(1) or "M")[0].isdigit() else "1" + (block.group(1) or "M")) or 1024
+        )
     return 1024
 
 
@@ -57,8 +61,9 @@ def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif found:
             size = size_bytes(found["size"], _du_unit(line.title))
-            samples.add("sizes", {"path": found["path"], "size_bytes": size, "line": line.number, "time": line.time},
-                        found["path"])
+            samples.add(
+                "sizes", {"path": found["path"], "size_bytes": size, "line": line.number, "time": line.time}, found["path"]
+            )
         elif line.text.strip():
             report.odd("no line of du", line.text)
     yield from samples.settle(report)
@@ -99,8 +104,9 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
             if found["type"] == "-":
                 name = found["name"]
                 path = name if name.startswith("/") or not folder or folder == name else f"{folder.rstrip('/')}/{name}"
-                samples.add("sizes", {"path": path, "size_bytes": size_bytes(found["size"]), "line": line.number,
-                                      "time": line.time}, path)
+                samples.add(
+                    "sizes", {"path": path, "size_bytes": size_bytes(found["size"]), "line": line.number, "time": line.time}, path
+                )
         elif line.text.strip() and not re.match(r"^total \S+$", line.text):
             report.odd("no line of ls -l", line.text)
     yield from samples.settle(report)
@@ -114,11 +120,15 @@ def _is_ls(head: str) -> float:
 # --- descriptors ---------------------------------------------------------------------------------------------------------
 
 _FD_LS = re.compile(r"^l(?P<read>[r-])(?P<write>[w-])[-x]\S*\s.*?\s(?P<fd>\d+) -> (?P<target>.*)$")
-_FD_PAIR = re.compile(r"^\s*(?:/proc/(?P<pid>\d+)/fd/)?(?P<fd>\d+)(?: -> |: symbolic link to |\s+(?=/|pipe:|socket:|anon_inode:|"
-                      r"/memfd|inotify))(?P<target>.+)$")
+_FD_PAIR = re.compile(
+    r"^\s*(?:/proc/(?P<pid>\d+)/fd/)?(?P<fd>\d+)(?: -> |: symbolic link to |\s+(?=/|pipe:|socket:|anon_inode:|"
+    r"/memfd|inotify))(?P<target>.+)$"
+)
 _LSOF_HEADER = re.compile(r"^COMMAND\s+PID\s+(?:TID\s+\S+\s+)?USER\s+FD\s+TYPE\b")
-_LSOF = re.compile(r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:(?P<tid>\d+)\s+\S+\s+)?\S+\s+(?P<fd>\d+|cwd|rtd|txt|mem|DEL|"
-                   r"NOFD)(?P<mode>[rwu]?)\S*\s+(?P<type>\w+)\s+(?P<rest>.*)$")
+_LSOF = re.compile(
+    r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:(?P<tid>\d+)\s+\S+\s+)?\S+\s+(?P<fd>\d+|cwd|rtd|txt|mem|DEL|"
+    r"NOFD)(?P<mode>[rwu]?)\S*\s+(?P<type>\w+)\s+(?P<rest>.*)$"
+)
 _BRIEF = {"r": "r", "w": "w", "u": "rw"}
 
 
@@ -175,8 +185,9 @@ def _descriptor(line: Line, pid: int | None) -> Row | None:
     """Row of a descriptor; empty for a line that lsof prints of what is no descriptor; None for any other line."""
     found = _FD_LS.match(line.text)
     if found:
-        return {"pid": pid, "fd": int(found["fd"]), "mode": (found["read"] + found["write"]).replace("-", "")
-                or None} | _target(found["target"])
+        return {"pid": pid, "fd": int(found["fd"]), "mode": (found["read"] + found["write"]).replace("-", "") or None} | _target(
+            found["target"]
+        )
     found = _LSOF.match(line.text)
     if found and found["fd"].isdigit():
         place = found["rest"].split()
@@ -225,9 +236,11 @@ def _is_fd(head: str) -> float:
 # --- df, mount -----------------------------------------------------------------------------------------------------------
 
 _DF_HEADER = re.compile(r"^(?:Filesystem|Sys\. ?de fichiers|Dateisystem)\s+")
-_DF = re.compile(r"^(?P<device>\S.*?)?\s+(?:(?P<type>[a-z][\w.-]*)\s+)?(?P<size>[\d.,]+[KMGTPE]?i?|"
-                 r"-)\s+(?P<used>[\d.,]+[KMGTPE]?i?|-)\s+"
-                 r"(?P<available>-?[\d.,]+[KMGTPE]?i?|-)\s+(?P<percent>\d+(?:\.\d+)?%|-)\s+(?P<mount>/.*)$")
+_DF = re.compile(
+    r"^(?P<device>\S.*?)?\s+(?:(?P<type>[a-z][\w.-]*)\s+)?(?P<size>[\d.,]+[KMGTPE]?i?|"
+    r"-)\s+(?P<used>[\d.,]+[KMGTPE]?i?|-)\s+"
+    r"(?P<available>-?[\d.,]+[KMGTPE]?i?|-)\s+(?P<percent>\d+(?:\.\d+)?%|-)\s+(?P<mount>/.*)$"
+)
 
 
 def parse_df(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -253,11 +266,20 @@ def parse_df(lines: Iterable[str], source: Source, report: Report) -> Rows:
         elif found and not inodes:
             pending = None
             report.records += 1
-            yield "filesystems", {
-                "device": found["device"], "type": found["type"], "mount": found["mount"],
-                "used_percent": number(found["percent"]),
-                "size_bytes": size_bytes(found["size"], unit), "used_bytes": size_bytes(found["used"], unit),
-                "available_bytes": size_bytes(found["available"], unit), "line": line.number, "time": line.time}
+            yield (
+                "filesystems",
+                {
+                    "device": found["device"],
+                    "type": found["type"],
+                    "mount": found["mount"],
+                    "used_percent": number(found["percent"]),
+                    "size_bytes": size_bytes(found["size"], unit),
+                    "used_bytes": size_bytes(found["used"], unit),
+                    "available_bytes": size_bytes(found["available"], unit),
+                    "line": line.number,
+                    "time": line.time,
+                },
+            )
         elif len(line.text.split()) == 1:
             pending = line.text.strip()
         elif line.text.strip():
@@ -337,8 +359,11 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 guess = _free_unit(words[1:], line, report)
             for name, cell in zip(names, words[1:], strict=False):
                 name = f"swap_{name}" if words[0] == "Swap:" else FREE_NAMES.get(name, name)
-                samples.add("host_memory", {"name": name, "value_bytes": size_bytes(cell, guess or 1024), "line": line.number,
-                                            "time": line.time}, name)
+                samples.add(
+                    "host_memory",
+                    {"name": name, "value_bytes": size_bytes(cell, guess or 1024), "line": line.number, "time": line.time},
+                    name,
+                )
         elif words and words[0] not in ("-/+", "Total:", "Low:", "High:", "Comm:"):
             failed = failure(line, "free", source)
             if failed:

@@ -1,4 +1,5 @@
 """nvidia-smi (CSV, table, -q, topo) and rocm-smi."""
+
 from __future__ import annotations
 
 import csv
@@ -23,32 +24,62 @@ from kit.parse.snapshot import (
 from kit.schema import Row
 
 QUERY = {
-    "index": "gpu", "name": "name", "gpu_name": "name", "pci.bus_id": "bus_id", "gpu_bus_id": "bus_id",
+    "index": "gpu",
+    "name": "name",
+    "gpu_name": "name",
+    "pci.bus_id": "bus_id",
+    "gpu_bus_id": "bus_id",
     "utilization.gpu": "util_percent",
-    "utilization.memory": "mem_util_percent", "memory.used": "mem_used_mib", "memory.total": "mem_total_mib",
+    "utilization.memory": "mem_util_percent",
+    "memory.used": "mem_used_mib",
+    "memory.total": "mem_total_mib",
     "power.draw": "power_w",
-    "power.draw.instant": "power_w", "power.draw.average": "power_w", "power.limit": "power_limit_w",
-    "enforced.power.limit": "power_limit_w", "temperature.gpu": "temperature_c", "clocks.current.sm": "sm_clock_mhz",
-    "clocks.sm": "sm_clock_mhz", "pstate": "pstate", "timestamp": "time", "pid": "pid", "process_name": "process",
+    "power.draw.instant": "power_w",
+    "power.draw.average": "power_w",
+    "power.limit": "power_limit_w",
+    "enforced.power.limit": "power_limit_w",
+    "temperature.gpu": "temperature_c",
+    "clocks.current.sm": "sm_clock_mhz",
+    "clocks.sm": "sm_clock_mhz",
+    "pstate": "pstate",
+    "timestamp": "time",
+    "pid": "pid",
+    "process_name": "process",
     "name_of_process": "process",
-    "used_gpu_memory": "process_mem", "used_memory": "process_mem", "gpu_uuid": "uuid", "uuid": "uuid", "gpu": "gpu"}
+    "used_gpu_memory": "process_mem",
+    "used_memory": "process_mem",
+    "gpu_uuid": "uuid",
+    "uuid": "uuid",
+    "gpu": "gpu",
+}
 """Fields of nvidia-smi --help-query-gpu and --help-query-compute-apps, by the column they fill."""
 TEXTS = {"name", "bus_id", "pstate", "process", "uuid", "time"}
 _MISSING = re.compile(r"^\[?(?:N/?A|Not Supported|Not Available|Not Active|Active|Disabled|Enabled|Default|)\]?$", re.IGNORECASE)
-_BROKEN = re.compile(r"ERR!|is lost|Unknown Error|requires reset|fallen off|Insufficient Permissions|Reset Required",
-                     re.IGNORECASE)
-_NO_HANDLE = re.compile(r"[Uu]nable to determine the device handle for "
-                        r"(?:GPU\s?(?P<gpu>\d+)?:?\s*)(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+?)?:? ")
-_TROUBLE = re.compile(r"NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|couldn't communicate with|"
-                      r"[Uu]nable to determine the device handle|GPU is lost|GPU access blocked|No AMD GPUs|"
-                      r"ERROR: ?\d*:? ?(?:Unable|Driver)")
-_HEAD_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|"
-                     r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s")
-_HEAD_2 = re.compile(r"^\|\s*\S+\s+(?P<temp>\d+C|N/A|ERR!)\s+(?P<pstate>P\d+|N/A|"
-                     r"ERR!)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*"
-                     r"(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)")
-_TABLE_PROCESS = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
-                            r"N/A)\s*\|$")
+_BROKEN = re.compile(
+    r"ERR!|is lost|Unknown Error|requires reset|fallen off|Insufficient Permissions|Reset Required", re.IGNORECASE
+)
+_NO_HANDLE = re.compile(
+    r"[Uu]nable to determine the device handle for "
+    r"(?:GPU\s?(?P<gpu>\d+)?:?\s*)(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+?)?:? "
+)
+_TROUBLE = re.compile(
+    r"NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|couldn't communicate with|"
+    r"[Uu]nable to determine the device handle|GPU is lost|GPU access blocked|No AMD GPUs|"
+    r"ERROR: ?\d*:? ?(?:Unable|Driver)"
+)
+_HEAD_1 = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|"
+    r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s"
+)
+_HEAD_2 = re.compile(
+    r"^\|\s*\S+\s+(?P<temp>\d+C|N/A|ERR!)\s+(?P<pstate>P\d+|N/A|"
+    r"ERR!)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*"
+    r"(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)"
+)
+_TABLE_PROCESS = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
+    r"N/A)\s*\|$"
+)
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
 
 
@@ -69,9 +100,13 @@ def _guessed_header(row: list[str]) -> list[str] | None:
     names, seen = [], []
     for cell in row:
         unit = re.sub(r"^[\d.]+\s*", "", cell) if re.match(r"^[\d.]+", cell) else cell
-        choices = {"%": ("utilization.gpu", "utilization.memory"), "MiB": ("memory.used", "memory.total"),
-                   "W": ("power.draw", "power.limit"),
-                   "MHz": ("clocks.sm",), "": ("index", "temperature.gpu") if not names else ("temperature.gpu",)}.get(unit)
+        choices = {
+            "%": ("utilization.gpu", "utilization.memory"),
+            "MiB": ("memory.used", "memory.total"),
+            "W": ("power.draw", "power.limit"),
+            "MHz": ("clocks.sm",),
+            "": ("index", "temperature.gpu") if not names else ("temperature.gpu",),
+        }.get(unit)
         if re.match(r"^P\d+$", cell):
             choices = ("pstate",)
         elif choices is None:
@@ -144,10 +179,18 @@ class _Smi:
         mem = number(got.get("used_gpu_memory") or got.get("used_memory"))
         about = got.get("gpu_uuid") or got.get("gpu_bus_id")
         gpu = integer(got.get("index") or got.get("gpu"))
-        self.samples.add("gpu_processes", {"gpu": gpu if gpu is not None else self.ordinal.get(about or ""),
-                                           "pid": integer(got["pid"]),
-                                           "process": got.get("process_name") or got.get("name"), "mem_used_mib": mem,
-                                           "line": line.number, "time": line.time}, (integer(got["pid"]), about))
+        self.samples.add(
+            "gpu_processes",
+            {
+                "gpu": gpu if gpu is not None else self.ordinal.get(about or ""),
+                "pid": integer(got["pid"]),
+                "process": got.get("process_name") or got.get("name"),
+                "mem_used_mib": mem,
+                "line": line.number,
+                "time": line.time,
+            },
+            (integer(got["pid"]), about),
+        )
 
     def _gpu(self, got: dict[str, str], line: Line) -> None:
         row: Row = {"line": line.number, "time": line.time}
@@ -188,8 +231,11 @@ class _Smi:
         value = number(cell) if value is None and not cell.lower().startswith("0x") else value
         if value is not None:
             labels = f'gpu="{gpu}"' + (f',bus_id="{bus}"' if bus else "")
-            self.samples.add("counters", {"source": "gpu", "name": name, "labels": labels, "value": value, "line": line.number,
-                                          "time": line.time}, (name, labels))
+            self.samples.add(
+                "counters",
+                {"source": "gpu", "name": name, "labels": labels, "value": value, "line": line.number, "time": line.time},
+                (name, labels),
+            )
 
     def _table(self, line: Line) -> bool:
         first, second, process = (pattern.match(line.text) for pattern in (_HEAD_1, _HEAD_2, _TABLE_PROCESS))
@@ -198,22 +244,43 @@ class _Smi:
             self.samples.table()
             for key in ("driver", "cuda"):
                 if versions[key]:
-                    self.samples.add("host", {"source": "versions", "key": key, "value": versions[key], "line": line.number,
-                                              "time": line.time})
+                    self.samples.add(
+                        "host", {"source": "versions", "key": key, "value": versions[key], "line": line.number, "time": line.time}
+                    )
         elif process:
-            self.samples.add("gpu_processes", {"gpu": int(process["gpu"]), "pid": int(process["pid"]), "process": process["name"],
-                                               "mem_used_mib": number(process["mem"]), "line": line.number, "time": line.time},
-                             (process["gpu"], process["pid"]))
+            self.samples.add(
+                "gpu_processes",
+                {
+                    "gpu": int(process["gpu"]),
+                    "pid": int(process["pid"]),
+                    "process": process["name"],
+                    "mem_used_mib": number(process["mem"]),
+                    "line": line.number,
+                    "time": line.time,
+                },
+                (process["gpu"], process["pid"]),
+            )
         elif first:
-            self.open = {"gpu": int(first["gpu"]), "name": first["name"], "bus_id": first["bus"], "line": line.number,
-                         "time": line.time}
+            self.open = {
+                "gpu": int(first["gpu"]),
+                "name": first["name"],
+                "bus_id": first["bus"],
+                "line": line.number,
+                "time": line.time,
+            }
             self.samples.add("gpus", self.open, self.open["gpu"])
             self.ordinal.setdefault(first["bus"], self.open["gpu"])
             if "ERR!" in line.text:
                 self.open["error"] = "ERR!"
         elif second and self.open is not None:
-            got = {"temperature_c": second["temp"], "power_w": second["power"], "power_limit_w": second["limit"],
-                   "mem_used_mib": second["used"], "mem_total_mib": second["total"], "util_percent": second["util"]}
+            got = {
+                "temperature_c": second["temp"],
+                "power_w": second["power"],
+                "power_limit_w": second["limit"],
+                "mem_used_mib": second["used"],
+                "mem_total_mib": second["total"],
+                "util_percent": second["util"],
+            }
             self.open |= {name: number(cell) for name, cell in got.items()}
             self.open["pstate"] = second["pstate"] if second["pstate"].startswith("P") else None
             if "ERR!" in line.text or "Unknown Error" in line.text:
@@ -250,26 +317,36 @@ class _Smi:
             elif section.startswith("Remapped Rows"):
                 said = f"{name}: {value}"
                 self.open["remapped_rows"] = f"{self.open['remapped_rows']}, {said}" if self.open.get("remapped_rows") else said
-            if column is None and ({title for _, title in self.path} & {"Remapped Rows", "ECC Errors", "Retired Pages",
-                                                                        "Aggregate", "Volatile"}):
+            if column is None and (
+                {title for _, title in self.path} & {"Remapped Rows", "ECC Errors", "Retired Pages", "Aggregate", "Volatile"}
+            ):
                 path = [title for _, title in self.path] + [name]
                 self._counter(" / ".join(path), value, gpu, bus, line)
 
 
-DETAILS = {("", "Product Name"): "name", ("Utilization", "Gpu"): "util_percent", ("Utilization", "GPU"): "util_percent",
-           ("Utilization", "Memory"): "mem_util_percent", ("FB Memory Usage", "Used"): "mem_used_mib",
-           ("FB Memory Usage", "Total"): "mem_total_mib",
-           ("", "Performance State"): "pstate", ("", "GPU Current Temp"): "temperature_c", ("", "Power Draw"): "power_w",
-           ("", "Average Power Draw"): "power_w", ("", "Instantaneous Power Draw"): "power_w",
-           ("", "Current Power Limit"): "power_limit_w",
-           ("", "Power Limit"): "power_limit_w", ("Clocks", "SM"): "sm_clock_mhz"}
+DETAILS = {
+    ("", "Product Name"): "name",
+    ("Utilization", "Gpu"): "util_percent",
+    ("Utilization", "GPU"): "util_percent",
+    ("Utilization", "Memory"): "mem_util_percent",
+    ("FB Memory Usage", "Used"): "mem_used_mib",
+    ("FB Memory Usage", "Total"): "mem_total_mib",
+    ("", "Performance State"): "pstate",
+    ("", "GPU Current Temp"): "temperature_c",
+    ("", "Power Draw"): "power_w",
+    ("", "Average Power Draw"): "power_w",
+    ("", "Instantaneous Power Draw"): "power_w",
+    ("", "Current Power Limit"): "power_limit_w",
+    ("", "Power Limit"): "power_limit_w",
+    ("Clocks", "SM"): "sm_clock_mhz",
+}
 
 
 def _join_commas(row: list[str], fields: list[str]) -> list[str]:
     """Put a process name that holds commas together again."""
     place = next((at for at, name in enumerate(fields) if QUERY.get(name) in ("process", "name")), len(fields) - 1)
     more = len(row) - len(fields)
-    return row[:place] + [", ".join(row[place:place + more + 1])] + row[place + more + 1:]
+    return row[:place] + [", ".join(row[place : place + more + 1])] + row[place + more + 1 :]
 
 
 def parse_nvidia_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -287,13 +364,26 @@ def parse_nvidia_smi(lines: Iterable[str], source: Source, report: Report) -> Ro
             continue
         failed = failure(line, "nvidia-smi", source)
         if _TROUBLE.search(line.text) and not line.text.startswith("|") and not smi.is_row(line):
-            failed = {"tool": "nvidia-smi", "error": failed["error"] if failed else "other", "text": line.text.strip(),
-                      "line": line.number,
-                      "time": line.time}
+            failed = {
+                "tool": "nvidia-smi",
+                "error": failed["error"] if failed else "other",
+                "text": line.text.strip(),
+                "line": line.number,
+                "time": line.time,
+            }
             device = _NO_HANDLE.search(line.text)
             if device and device["gpu"]:
-                smi.samples.add("gpus", {"gpu": int(device["gpu"]), "bus_id": device["bus"], "error": line.text.strip(),
-                                         "line": line.number, "time": line.time}, int(device["gpu"]))
+                smi.samples.add(
+                    "gpus",
+                    {
+                        "gpu": int(device["gpu"]),
+                        "bus_id": device["bus"],
+                        "error": line.text.strip(),
+                        "line": line.number,
+                        "time": line.time,
+                    },
+                    int(device["gpu"]),
+                )
         if failed and failed["error"] != "permission" or failed and not smi.fields:
             yield "tool_errors", failed
         elif not smi.take(line):
@@ -336,8 +426,16 @@ def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif found or re.match(r"^(?:GPU0|GPU1)\b", text):
             report.records += 1
-            yield "host", {"source": "topo", "key": found["key"] if found else "header", "value": text, "line": line.number,
-                           "time": line.time}
+            yield (
+                "host",
+                {
+                    "source": "topo",
+                    "key": found["key"] if found else "header",
+                    "value": text,
+                    "line": line.number,
+                    "time": line.time,
+                },
+            )
         elif text and not re.match(r"^(?:Legend|X +=|SYS +=|NODE +=|PHB +=|PXB +=|PIX +=|NV# +=|NIC Legend|NIC\d+:)", text):
             report.odd("no line of nvidia-smi topo", line.text)
 
@@ -347,12 +445,16 @@ def _is_topo(head: str) -> float:
 
 
 ROCM = (
-    ("util_percent", re.compile(r"^GPU use \(%\)")), ("mem_total_mib", re.compile(r"^VRAM Total Memory \(B\)")),
+    ("util_percent", re.compile(r"^GPU use \(%\)")),
+    ("mem_total_mib", re.compile(r"^VRAM Total Memory \(B\)")),
     ("mem_used_mib", re.compile(r"^VRAM Total Used Memory \(B\)")),
     ("mem_util_percent", re.compile(r"^GPU Memory (?:Read/Write|Activity)")),
-    ("temperature_c", re.compile(r"^Temperature \(Sensor (?:edge|junction)\)")), ("name", re.compile(r"^Card [Ss]eries")),
-    ("power_w", re.compile(r"^(?:Average Graphics|Current Socket Graphics) Package Power")), ("bus_id", re.compile(r"^PCI Bus")),
-    ("power_limit_w", re.compile(r"^Max Graphics Package Power")))
+    ("temperature_c", re.compile(r"^Temperature \(Sensor (?:edge|junction)\)")),
+    ("name", re.compile(r"^Card [Ss]eries")),
+    ("power_w", re.compile(r"^(?:Average Graphics|Current Socket Graphics) Package Power")),
+    ("bus_id", re.compile(r"^PCI Bus")),
+    ("power_limit_w", re.compile(r"^Max Graphics Package Power")),
+)
 _ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
 _ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
 
@@ -416,8 +518,14 @@ def _rocm_table(found: re.Match[str]) -> Row:
     shares = [number(word) for word in words if re.match(r"^\d+%$", word)]
     warm = next((number(word) for word in words if re.match(r"^[\d.]+°?[cC]$", word)), None)
     clock = next((number(word) for word in words if re.match(r"^[\d.]+M[hH]z$", word)), None)
-    return {"gpu": int(found["gpu"]), "util_percent": shares[-1] if shares else None, "power_w": watts[0] if watts else None,
-            "power_limit_w": watts[-1] if len(watts) > 1 else None, "temperature_c": warm, "sm_clock_mhz": clock}
+    return {
+        "gpu": int(found["gpu"]),
+        "util_percent": shares[-1] if shares else None,
+        "power_w": watts[0] if watts else None,
+        "power_limit_w": watts[-1] if len(watts) > 1 else None,
+        "temperature_c": warm,
+        "sm_clock_mhz": clock,
+    }
 
 
 def _is_rocm(head: str) -> float:

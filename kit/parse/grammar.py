@@ -22,6 +22,7 @@ A grammar file holds
     ``kind`` (weights, graph, download, jit, other), ``phase``, ``pattern`` for the description, ``step`` (the bar counts
     training steps).
 """
+
 from __future__ import annotations
 
 import json
@@ -39,8 +40,20 @@ FOLDER = PACKAGED / "logs"
 ROLES = ("server", "training", "layer")
 KINDS = ("progress", "heartbeat", "symptom", "error", "request", "noise", "other")
 BAR_KINDS = ("weights", "graph", "download", "jit", "other")
-PHASES = ("launch", "download", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup", "ready", "serving",
-          "data_prep", "train_step")
+PHASES = (
+    "launch",
+    "download",
+    "dist_init",
+    "weights",
+    "post_load",
+    "compile",
+    "graph_capture",
+    "warmup",
+    "ready",
+    "serving",
+    "data_prep",
+    "train_step",
+)
 STAGES = ("init", "http", "ready")
 _MILESTONE_KEYS = set("code kind phase find pattern when start args ready http note versions per_rank".split())
 _BAR_KEYS = set("kind phase pattern step note".split())
@@ -146,16 +159,21 @@ class Matcher:
     def __init__(self, grammars: Iterable[Grammar], server: str | None):
         own = [g for g in grammars if g.name == server]
         roles = {"layer"} if own and own[0].role == "server" else {"layer", "training"} if own else set(ROLES)
-        others = sorted((g for g in grammars if g.name != server and g.role in roles),
-                        key=lambda g: (g.role == "server", g.order))
+        others = sorted(
+            (g for g in grammars if g.name != server and g.role in roles), key=lambda g: (g.role == "server", g.order)
+        )
         self.server = server
         self.grammars = own + others
         self.names: dict[str, str] = {}
         for grammar in self.grammars:
             self.names.update(grammar.args)
         self.bars = [bar for grammar in self.grammars for bar in grammar.bars]
-        self.entries = [(part, milestone) for grammar in self.grammars for milestone in grammar.milestones
-                        for part in (milestone.find or ("",))]
+        self.entries = [
+            (part, milestone)
+            for grammar in self.grammars
+            for milestone in grammar.milestones
+            for part in (milestone.find or ("",))
+        ]
         self._bare = [part.translate(NO_DIGITS) for part, _ in self.entries]
         self._candidates: dict[str, list[tuple[str, Milestone]]] = {}
 
@@ -236,15 +254,27 @@ def _milestone(table: Table, name: str) -> Milestone:
         raise table.error("find", "a milestone needs find or pattern")
     pattern = table.expression("pattern", values["pattern"]) if "pattern" in values else None
     marks = (bool(values.get(key)) for key in ("start", "args", "ready", "http", "per_rank"))
-    return Milestone(code, table.text("kind", KINDS, "progress"), table.text("phase", PHASES), find, pattern,
-                     table.text("when", STAGES), *marks, name)
+    return Milestone(
+        code,
+        table.text("kind", KINDS, "progress"),
+        table.text("phase", PHASES),
+        find,
+        pattern,
+        table.text("when", STAGES),
+        *marks,
+        name,
+    )
 
 
 def _bar(table: Table) -> BarRule:
     """One [[bar]]."""
     table.known(_BAR_KEYS)
-    return BarRule(table.text("kind", BAR_KINDS, "other"), table.text("phase", PHASES),
-                   table.expression("pattern", table.values.get("pattern")), bool(table.values.get("step")))
+    return BarRule(
+        table.text("kind", BAR_KINDS, "other"),
+        table.text("phase", PHASES),
+        table.expression("pattern", table.values.get("pattern")),
+        bool(table.values.get("step")),
+    )
 
 
 def read(path: Path) -> Grammar:
@@ -265,8 +295,15 @@ def read(path: Path) -> Grammar:
         raise top.error("args", "it is no table of names")
     if not isinstance(order, int):
         raise top.error("order", "it is no whole number")
-    return Grammar(name, role, order, detect, dict(names), tuple(_milestone(table, name) for table in file.tables("milestone")),
-                   tuple(_bar(table) for table in file.tables("bar")))
+    return Grammar(
+        name,
+        role,
+        order,
+        detect,
+        dict(names),
+        tuple(_milestone(table, name) for table in file.tables("milestone")),
+        tuple(_bar(table) for table in file.tables("bar")),
+    )
 
 
 @lru_cache(maxsize=8)
@@ -277,8 +314,13 @@ def _load(folders: tuple[Path, ...], version: str) -> Grammars:
         grammar = read(path)
         before = found.get(grammar.name)
         if before is not None:  # a user's file of a known name goes before the packaged one, and adds to it
-            grammar = replace(grammar, detect=grammar.detect + before.detect, args=before.args | grammar.args,
-                              milestones=grammar.milestones + before.milestones, bars=grammar.bars + before.bars)
+            grammar = replace(
+                grammar,
+                detect=grammar.detect + before.detect,
+                args=before.args | grammar.args,
+                milestones=grammar.milestones + before.milestones,
+                bars=grammar.bars + before.bars,
+            )
         found[grammar.name] = grammar
     return Grammars(tuple(found.values()))
 
@@ -318,8 +360,12 @@ def per_rank_codes(server: str | None, folders: Sequence[Path] = ()) -> frozense
     >>> "weights_end" in per_rank_codes("sglang"), "weights_end" in per_rank_codes("llamacpp")
     (True, False)
     """
-    return frozenset(milestone.code for grammar in load(folders).matcher(server).grammars for milestone in grammar.milestones
-                     if milestone.per_rank)
+    return frozenset(
+        milestone.code
+        for grammar in load(folders).matcher(server).grammars
+        for milestone in grammar.milestones
+        if milestone.per_rank
+    )
 
 
 def to_json(fields: dict[str, Any]) -> str | None:

@@ -1,4 +1,5 @@
 """JSON objects in a text that may hold more than JSON: prompts, several answers one after the other, a cut end."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """Kernel messages: dmesg in its forms, journalctl -k."""
+
 from __future__ import annotations
 
 import re
@@ -12,13 +13,17 @@ from kit.schema import Row
 _MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
 _LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
-_STAMPS = tuple(re.compile(pattern) for pattern in (
-    rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
-    rf"^{_LEVEL}\[(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<y>20\d\d)\] ?(?P<text>.*)$",
-    rf"^{_LEVEL}\[?(?P<y>20\d\d)-(?P<m>\d\d)-(?P<d>\d\d)[T ]{_CLOCK}(?P<z>Z|[+-]\d\d:?\d\d)?\]?:? (?P<text>.*)$",
-    rf"^(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<text>.*)$",
-    rf"^{_LEVEL}\[{_MONTH}\s*(?P<d>\d+) (?P<H>\d\d):(?P<M>\d\d)\] ?(?P<text>.*)$",
-    rf"^{_LEVEL}\[\s*(?P<step>[+-]\d+\.\d+)\] ?(?P<text>.*)$"))
+_STAMPS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
+        rf"^{_LEVEL}\[(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<y>20\d\d)\] ?(?P<text>.*)$",
+        rf"^{_LEVEL}\[?(?P<y>20\d\d)-(?P<m>\d\d)-(?P<d>\d\d)[T ]{_CLOCK}(?P<z>Z|[+-]\d\d:?\d\d)?\]?:? (?P<text>.*)$",
+        rf"^(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<text>.*)$",
+        rf"^{_LEVEL}\[{_MONTH}\s*(?P<d>\d+) (?P<H>\d\d):(?P<M>\d\d)\] ?(?P<text>.*)$",
+        rf"^{_LEVEL}\[\s*(?P<step>[+-]\d+\.\d+)\] ?(?P<text>.*)$",
+    )
+)
 """Seconds since boot; `dmesg -T`; `--time-format iso` and journal short-iso; syslog; `dmesg -e`, absolute and step."""
 _JOURNAL = re.compile(r"^(?P<host>[\w.-]+) (?P<unit>kernel|systemd-oomd|earlyoom)(?:\[\d+\])?: (?P<text>.*)$")
 _OTHER_UNIT = re.compile(r"^[\w.-]+ [\w.@/()-]+\[\d+\]: ")
@@ -26,27 +31,59 @@ _BUS = re.compile(r"\b(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2
 RECORD_CHARS = 1024
 """Longest kernel record (LOG_LINE_MAX, kernel/printk)."""
 KINDS = (
-    ("xid", re.compile(r"Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?:pid='?(?P<pid>\d+)?[^,]*))?(?:, "
-                       r"name=(?P<process>[^,]+))?")),
+    (
+        "xid",
+        re.compile(
+            r"Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?:pid='?(?P<pid>\d+)?[^,]*))?(?:, "
+            r"name=(?P<process>[^,]+))?"
+        ),
+    ),
     ("oom_kill", re.compile(r"[Kk]illed process (?P<pid>\d+),? \((?P<process>.+?)\)(?:,| total-vm|$| )")),
     ("oom_kill", re.compile(r"oom-kill:.*\btask=(?P<process>.+?),pid=(?P<pid>\d+)")),
     ("oom_kill", re.compile(r"oom_reaper: (?:reaped|unable to reap) (?:process )?(?P<pid>\d+) \((?P<process>.+?)\)")),
     ("oom_kill", re.compile(r"systemd-oomd.*Killed \S+|Killed \S+ due to memory (?:used|pressure)")),
     ("oom_invoked", re.compile(r"(?P<process>\S.*?) invoked oom-killer:")),
     ("hung_task", re.compile(r"task (?P<process>.+?):(?P<pid>\d+) (?:<.*> )?(?:is )?blocked (?:for more than|on)")),
-    ("lockup", re.compile(r"(?:soft|hard) lockup.*?(?:\[(?P<process>.+?):(?P<pid>\d+)\])?$|LOCKUP|rcu:? .*(?:detected stalls|"
-                          r"self-detected stall)")),
+    (
+        "lockup",
+        re.compile(
+            r"(?:soft|hard) lockup.*?(?:\[(?P<process>.+?):(?P<pid>\d+)\])?$|LOCKUP|rcu:? .*(?:detected stalls|"
+            r"self-detected stall)"
+        ),
+    ),
     ("io_page_fault", re.compile(r"IO_PAGE_FAULT|DMAR:.*[Ff]ault|arm-smmu.*fault|iommu.*page fault", re.IGNORECASE)),
-    ("segfault", re.compile(r"^(?P<process>.+?)\[(?P<pid>\d+)\]: segfault at|"
-                            r"traps: (?P<p2>.+?)\[(?P<i2>\d+)\]:? (?:general protection|trap |divide error)")),
-    ("nfs", re.compile(r"\bnfs:|\bNFS:|\bnfs4?[_:].*(?:not responding|timed out|error|failed)|"
-                       r"RPC:.*(?:timed out|timeout)|^lockd:", re.IGNORECASE)),
-    ("storage", re.compile(r"LustreError|\bLNet(?:Error)?:|ceph: .*(?:hung|lost|down)|libceph:.*(?:down|lost)|I/O error|"
-                           r"blk_update_request|nvme.*(?:timeout|reset)")),
+    (
+        "segfault",
+        re.compile(
+            r"^(?P<process>.+?)\[(?P<pid>\d+)\]: segfault at|"
+            r"traps: (?P<p2>.+?)\[(?P<i2>\d+)\]:? (?:general protection|trap |divide error)"
+        ),
+    ),
+    (
+        "nfs",
+        re.compile(
+            r"\bnfs:|\bNFS:|\bnfs4?[_:].*(?:not responding|timed out|error|failed)|"
+            r"RPC:.*(?:timed out|timeout)|^lockd:",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "storage",
+        re.compile(
+            r"LustreError|\bLNet(?:Error)?:|ceph: .*(?:hung|lost|down)|libceph:.*(?:down|lost)|I/O error|"
+            r"blk_update_request|nvme.*(?:timeout|reset)"
+        ),
+    ),
     ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
     ("ecc", re.compile(r"\bEDAC\b|\bECC\b|Hardware Error|\bmce:|[Rr]ow [Rr]emap|uncorrectable", re.IGNORECASE)),
-    ("amdgpu", re.compile(r"amdgpu.*(?:ring \S+ timeout|GPU reset|reset begin|VM fault|page fault|hang|failed)|amdkfd.*(?:hang|"
-                          r"evict|reset)|kfd.*(?:hang|fail)", re.IGNORECASE)),
+    (
+        "amdgpu",
+        re.compile(
+            r"amdgpu.*(?:ring \S+ timeout|GPU reset|reset begin|VM fault|page fault|hang|failed)|amdkfd.*(?:hang|"
+            r"evict|reset)|kfd.*(?:hang|fail)",
+            re.IGNORECASE,
+        ),
+    ),
 )
 """Kinds in the order in which they are tried: the first that fits names the line."""
 
@@ -71,8 +108,13 @@ def classify(text: str) -> Row:
             if bus is None and kind in ("io_page_fault", "gpu_lost", "amdgpu", "ecc"):
                 named = _BUS.search(text)
                 bus = named["bus"] if named else None
-            return {"kind": kind, "xid": int(got["xid"]) if got.get("xid") else None, "bus_id": bus,
-                    "pid": int(pid) if pid else None, "process": got.get("process") or got.get("p2")}
+            return {
+                "kind": kind,
+                "xid": int(got["xid"]) if got.get("xid") else None,
+                "bus_id": bus,
+                "pid": int(pid) if pid else None,
+                "process": got.get("process") or got.get("p2"),
+            }
     return {"kind": "other"}
 
 
@@ -118,16 +160,26 @@ def _time(got: dict[str, str | None], source: Source, base: int | None) -> tuple
     if not got.get("d"):
         return None, base
     month = MONTHS[got["b"]] if got.get("b") else int(got["m"])
-    time = stamp_ns(source, int(got["y"]) if got.get("y") else None, month, int(got["d"]), got["H"], got["M"], got.get("S")
-                    or "00",
-                    got.get("f"), got.get("z"))
+    time = stamp_ns(
+        source,
+        int(got["y"]) if got.get("y") else None,
+        month,
+        int(got["d"]),
+        got["H"],
+        got["M"],
+        got.get("S") or "00",
+        got.get("f"),
+        got.get("z"),
+    )
     return time, time if got.get("S") is None else base
 
 
-_CERTAIN = re.compile(r"NVRM: |oom-kill|invoked oom-killer|Killed process \d+ \(|blocked for more than \d+ seconds|"
-                      r"IO_PAGE_FAULT|segfault at [0-9a-f]+ ip|"
-                      r"nfs: server|Linux version \d|nvidia-modeset|\bkernel: |amdgpu |EDAC |usb \d|systemd\[1\]|"
-                      r"fallen off the bus")
+_CERTAIN = re.compile(
+    r"NVRM: |oom-kill|invoked oom-killer|Killed process \d+ \(|blocked for more than \d+ seconds|"
+    r"IO_PAGE_FAULT|segfault at [0-9a-f]+ ip|"
+    r"nfs: server|Linux version \d|nvidia-modeset|\bkernel: |amdgpu |EDAC |usb \d|systemd\[1\]|"
+    r"fallen off the bus"
+)
 
 
 def _is_kernel(head: str) -> float:

@@ -1,4 +1,5 @@
 """Lock files and who holds them: lslocks, /proc/locks, and transcripts of ls, stat, fuser, lsof and flock on a lock."""
+
 from __future__ import annotations
 
 import re
@@ -48,8 +49,12 @@ def _lslocks_cells(names: list[str], text: str) -> dict[str, str]:
     """Give each column its cell. SIZE, PATH and BLOCKER may be blank; a command may hold blanks."""
     words, names = text.split(), list(names)
     at = next((place for place, word in enumerate(words) if word in _TYPES), None)
-    if at is not None and "SIZE" in names and names.index("SIZE") == names.index("TYPE") + 1 and not (
-            at + 1 < len(words) and _SIZE.match(words[at + 1])):
+    if (
+        at is not None
+        and "SIZE" in names
+        and names.index("SIZE") == names.index("TYPE") + 1
+        and not (at + 1 < len(words) and _SIZE.match(words[at + 1]))
+    ):
         names.remove("SIZE")
     cells: dict[str, str] = {}
     while names and names[-1] == "BLOCKER":
@@ -59,7 +64,7 @@ def _lslocks_cells(names: list[str], text: str) -> dict[str, str]:
     for place, name in enumerate(names):
         if not words:
             break
-        if name == "COMMAND" and names[place + 1:place + 2] == ["PID"]:
+        if name == "COMMAND" and names[place + 1 : place + 2] == ["PID"]:
             pid = next((n for n, word in enumerate(words) if n and re.match(r"^-?\d+$", word)), 1)
             cells[name], words = " ".join(words[:pid]), words[pid:]
         elif name == "PATH" and place == len(names) - 1:
@@ -74,10 +79,17 @@ def _lslocks_row(cells: dict[str, str], line: Line) -> Row | None:
         return None
     pid = integer(cells.get("PID"))
     inode = cells.get("INODE")
-    return {"path": cells.get("PATH") or (f"inode {inode}" if inode else NO_PATH), "pid": pid if pid and pid > 0 else None,
-            "process": cells.get("COMMAND"), "type": cells["TYPE"], "mode": cells["MODE"],
-            "waits": cells["MODE"].endswith("*") or bool(integer(cells.get("BLOCKER"))), "checked": True,
-            "line": line.number, "time": line.time}
+    return {
+        "path": cells.get("PATH") or (f"inode {inode}" if inode else NO_PATH),
+        "pid": pid if pid and pid > 0 else None,
+        "process": cells.get("COMMAND"),
+        "type": cells["TYPE"],
+        "mode": cells["MODE"],
+        "waits": cells["MODE"].endswith("*") or bool(integer(cells.get("BLOCKER"))),
+        "checked": True,
+        "line": line.number,
+        "time": line.time,
+    }
 
 
 def parse_lslocks(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -117,8 +129,11 @@ def _lslocks_json(lines: list[str], samples: Samples, report: Report) -> Rows:
     for at, document in objects("\n".join(lines)):
         samples.table()
         for lock in document.get("locks", [document]) if isinstance(document.get("locks", []), list) else []:
-            cells = {str(key).upper(): str(value) for key, value in lock.items() if value is not None} if isinstance(
-                lock, dict) else {}
+            cells = (
+                {str(key).upper(): str(value) for key, value in lock.items() if value is not None}
+                if isinstance(lock, dict)
+                else {}
+            )
             row = _lslocks_row(cells, Line(at, "", None, None))
             if row:
                 samples.add("locks", row, tuple(sorted(cells.items())))
@@ -141,8 +156,10 @@ def _is_lslocks(head: str) -> float:
 
 # --- /proc/locks ---------------------------------------------------------------------------------------------------------
 
-_PROC = re.compile(r"^\s*\d+: (?P<waits>-> )?\s*(?P<type>[A-Z]+)\s+\S+\s+(?P<mode>[A-Z]+)\s+(?P<pid>-?\d+)\s+"
-                   r"(?P<device>[0-9a-f]+:[0-9a-f]+):(?P<inode>\d+)\s")
+_PROC = re.compile(
+    r"^\s*\d+: (?P<waits>-> )?\s*(?P<type>[A-Z]+)\s+\S+\s+(?P<mode>[A-Z]+)\s+(?P<pid>-?\d+)\s+"
+    r"(?P<device>[0-9a-f]+:[0-9a-f]+):(?P<inode>\d+)\s"
+)
 
 
 def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -161,9 +178,20 @@ def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Ro
         failed = None if found else failure(line, "cat", source)
         if found:
             pid, waits = int(found["pid"]), bool(found["waits"])
-            samples.add("locks", {"path": f"inode {found['inode']}", "pid": pid if pid > 0 else None, "type": found["type"],
-                                  "mode": found["mode"] + "*" * waits, "waits": waits, "checked": True, "line": line.number,
-                                  "time": line.time}, line.text)
+            samples.add(
+                "locks",
+                {
+                    "path": f"inode {found['inode']}",
+                    "pid": pid if pid > 0 else None,
+                    "type": found["type"],
+                    "mode": found["mode"] + "*" * waits,
+                    "waits": waits,
+                    "checked": True,
+                    "line": line.number,
+                    "time": line.time,
+                },
+                line.text,
+            )
         elif failed:
             yield "tool_errors", failed
         elif line.text.strip():
@@ -178,19 +206,27 @@ def _is_proc_locks(head: str) -> float:
 
 # --- ls, stat, fuser, lsof, flock on lock files --------------------------------------------------------------------------
 
-_LS = re.compile(r"^[-dlcbps][-rwxsStT]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+\S+\s+(?:(?P<month>\w{3})\s+(?P<day>\d+)\s+"
-                 r"(?:(?P<hour>\d\d):(?P<minute>\d\d)|(?P<year>\d{4}))|(?P<date>\d{4}-\d\d-\d\d)\s+(?P<clock>\d\d:\d\d(?::\d\d)?)"
-                 r"(?:\.(?P<fraction>\d+))?(?:\s+(?P<zone>[+-]\d{4}))?)\s+(?P<path>.+?)(?: -> .*)?$")
-_FUSER_V = re.compile(r"^(?:(?P<path>\S[^:]*):)?\s+(?P<user>\S+)\s+(?P<pid>\d+|kernel)\s+(?P<access>[A-Za-z.]{4,6})\s+"
-                      r"(?P<command>\S.*)$")
+_LS = re.compile(
+    r"^[-dlcbps][-rwxsStT]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+\S+\s+(?:(?P<month>\w{3})\s+(?P<day>\d+)\s+"
+    r"(?:(?P<hour>\d\d):(?P<minute>\d\d)|(?P<year>\d{4}))|(?P<date>\d{4}-\d\d-\d\d)\s+(?P<clock>\d\d:\d\d(?::\d\d)?)"
+    r"(?:\.(?P<fraction>\d+))?(?:\s+(?P<zone>[+-]\d{4}))?)\s+(?P<path>.+?)(?: -> .*)?$"
+)
+_FUSER_V = re.compile(
+    r"^(?:(?P<path>\S[^:]*):)?\s+(?P<user>\S+)\s+(?P<pid>\d+|kernel)\s+(?P<access>[A-Za-z.]{4,6})\s+"
+    r"(?P<command>\S.*)$"
+)
 _FUSER = re.compile(r"^(?:(?P<path>[^\s:][^:]*):)?\s*(?P<pids>\d+[a-zA-Z]*(?:\s+\d+[a-zA-Z]*)*)?\s*$")
 _FUSER_HEAD = re.compile(r"^\s+USER\s+PID\s+ACCESS\s+COMMAND")
 _LSOF_HEAD = re.compile(r"^COMMAND\s+PID\b.*\bFD\b")
-_LSOF = re.compile(r"^(?P<command>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+\S+\s+)?\S+\s+(?P<fd>\d+)(?P<mode>[rwu])?"
-                   r"(?P<lock>[NrRwWuUxX ])?\s+[A-Za-z]+\s+.*?(?P<path>\S+(?: \(\S+\))?)$")
+_LSOF = re.compile(
+    r"^(?P<command>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+\S+\s+)?\S+\s+(?P<fd>\d+)(?P<mode>[rwu])?"
+    r"(?P<lock>[NrRwWuUxX ])?\s+[A-Za-z]+\s+.*?(?P<path>\S+(?: \(\S+\))?)$"
+)
 _STAT = re.compile(r"^\s*(?:(?P<file>File): [^\w/.~-]?(?P<path>.+?)[^\w/.~-]?$|(?P<kind>Modify): (?P<stamp>20.*)$)")
-_STAMP = re.compile(r"^(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d+))?\s*"
-                    r"(?P<zone>[+-]\d{4})?$")
+_STAMP = re.compile(
+    r"^(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d+))?\s*"
+    r"(?P<zone>[+-]\d{4})?$"
+)
 _BLIND = re.compile(r"^Cannot (?:stat|open) .*: Permission denied|can't stat\(\)")
 _SPLIT = re.compile(r"\s*(?:;|&&|\|\|)\s*")
 _FREE = re.compile(r"^(?:0|free|unlocked|not locked|acquired|ok)$", re.IGNORECASE)
@@ -282,8 +318,11 @@ class _Check:
                 waits = {"waits": bool(locked) and not row.get("mode")}
                 self.samples.add("locks", base | {"type": kind} | waits | row, (path, row.get("pid"), row.get("mode")))
             if not entry.holders:
-                self.samples.add("locks", base | {"type": kind or ("FLOCK" if entry.held else None), "line": entry.line,
-                                                  "time": entry.time}, (path, None))
+                self.samples.add(
+                    "locks",
+                    base | {"type": kind or ("FLOCK" if entry.held else None), "line": entry.line, "time": entry.time},
+                    (path, None),
+                )
         self.files, self.seen = {}, set()
 
     def gone(self, text: str) -> None:
@@ -318,9 +357,13 @@ class _Check:
                 self.holder(found["path"], line, pid=int(found["pid"]), process=found["command"])
         elif found := _LSOF.match(text):
             lock = (found["lock"] or " ").strip()
-            self.holder(found["path"] if is_lock(found["path"]) else None, line, pid=int(found["pid"]),
-                        process=found["command"], mode="WRITE" if lock in ("w", "W", "u", "U") and lock else
-                        "READ" if lock else None)
+            self.holder(
+                found["path"] if is_lock(found["path"]) else None,
+                line,
+                pid=int(found["pid"]),
+                process=found["command"],
+                mode="WRITE" if lock in ("w", "W", "u", "U") and lock else "READ" if lock else None,
+            )
         else:
             return self._short(text, line, programs)
         return True
@@ -370,8 +413,15 @@ def _mtime(source: Source, found: re.Match) -> int | None:
     month = MONTHS.get(parts["month"])
     if month is None:
         return None
-    return stamp_ns(source, int(parts["year"]) if parts["year"] else None, month, int(parts["day"]), parts["hour"] or "00",
-                    parts["minute"] or "00", "00")
+    return stamp_ns(
+        source,
+        int(parts["year"]) if parts["year"] else None,
+        month,
+        int(parts["day"]),
+        parts["hour"] or "00",
+        parts["minute"] or "00",
+        "00",
+    )
 
 
 def parse_lock_check(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -18,6 +18,7 @@ Examples
 >>> row["rank"], row["milestone"], row["phase"], row["fields"]
 (6, 'weights_begin', 'weights', '{"avail_gb": 93.42}')
 """
+
 from __future__ import annotations
 
 import re
@@ -41,24 +42,38 @@ MOST_BARS = 4096
 MATCH_CHARS = 32_768
 """How much of a record the grammars see; the longest that they know, SGLang's server_args, has about 10 kB."""
 
-_GLUE = re.compile(r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
-                   r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
-                   r"|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d ")
+_GLUE = re.compile(
+    r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
+    r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
+    r"|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d "
+)
 BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [")
 _GLUE_SIGNS = ("[20", " pid=", "INFO ", "WARNING ", "ERROR ")
-_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"
-                        r"(?:: ?(?P<message>.*))?$")
+_EXCEPTION = re.compile(
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"
+    r"(?:: ?(?P<message>.*))?$"
+)
 _EXCEPTION_IN_TRACEBACK = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?)(?:: ?(?P<message>.*))?$")
 TRACEBACK = "Traceback (most recent call last)"
-_INSIDE = ("File \"", "^", "~", "[Previous line repeated", "During handling of the above exception",
-           "The above exception was the direct cause")
-_STACK_LINE = re.compile(r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s|Extension modules:|<no Python frame>"
-                         r"|.* \([^()]*:\d+\)$)")
+_INSIDE = (
+    'File "',
+    "^",
+    "~",
+    "[Previous line repeated",
+    "During handling of the above exception",
+    "The above exception was the direct cause",
+)
+_STACK_LINE = re.compile(
+    r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s|Extension modules:|<no Python frame>"
+    r"|.* \([^()]*:\d+\)$)"
+)
 _BARE_ID = re.compile(r"^[0-9a-f]{12,64}$")
 _WORD = re.compile(r"\w")
 _CHANGING = re.compile(r"\([^)]*=[^)]*\)")
-WRITER_RANK = frozenset("rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
-                         "watchdog_failure watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split())
+WRITER_RANK = frozenset(
+    "rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
+    "watchdog_failure watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split()
+)
 """Milestones whose field `rank` is the rank that wrote the record (in others it is the rank that the record is about)."""
 _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")
 
@@ -92,8 +107,11 @@ class _Reader:
             bar = self._bar(text)
             if bar is not None:
                 end = bar.end
-            elif (any(sign in text for sign in _GLUE_SIGNS) and (found := _GLUE.search(text, 1)) is not None
-                  and text[:found.start()].strip()):
+            elif (
+                any(sign in text for sign in _GLUE_SIGNS)
+                and (found := _GLUE.search(text, 1)) is not None
+                and text[: found.start()].strip()
+            ):
                 end = found.start()
             else:
                 end = len(text)
@@ -102,7 +120,7 @@ class _Reader:
             if not rest.strip() or (bar is not None and not bar.closed and _GLUE.match(rest.lstrip()) is None):
                 yield raw.strip(), prefix, text, bar
                 return
-            yield raw[:offset + end].strip(), prefix, text[:end], bar
+            yield raw[: offset + end].strip(), prefix, text[:end], bar
             raw = rest.strip()
 
     def _bar(self, text: str) -> Bar | None:
@@ -141,8 +159,15 @@ class _Reader:
                 rank = known[0] if known is not None and code in _PID_RANK else fields["rank"]
         elif rank is None and label is None and prefix.pid in self.ranks and prefix.pid is not None:
             rank = self.ranks[prefix.pid][0]
-        row.update(process=prefix.process, pid=prefix.pid, rank_label=label, rank=rank, node=self.source.node, level=prefix.level,
-                   source=prefix.source)
+        row.update(
+            process=prefix.process,
+            pid=prefix.pid,
+            rank_label=label,
+            rank=rank,
+            node=self.source.node,
+            level=prefix.level,
+            source=prefix.source,
+        )
         row.setdefault("server", "nccl" if prefix.style == "nccl" else self.server)
 
     def _time(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
@@ -168,9 +193,16 @@ class _Reader:
         self.frames[key] = bar.n, bar.elapsed_s, anchor
         moved = begun or bar.n != before[0]
         done = bar.total is not None and bar.total > 0 and bar.n >= bar.total
-        row.update(kind="progress" if moved else "other", bar=bar.description, bar_kind=rule.kind if rule else "other",
-                   bar_n=bar.n, bar_total=bar.total, bar_elapsed_s=bar.elapsed_s, bar_s_per_item=bar.s_per_item,
-                   phase=rule.phase if rule else None)
+        row.update(
+            kind="progress" if moved else "other",
+            bar=bar.description,
+            bar_kind=rule.kind if rule else "other",
+            bar_n=bar.n,
+            bar_total=bar.total,
+            bar_elapsed_s=bar.elapsed_s,
+            bar_s_per_item=bar.s_per_item,
+            phase=rule.phase if rule else None,
+        )
         if rule is not None and rule.kind == "weights" and done:
             row["phase"] = "post_load"
             row["milestone"] = "weights_end" if moved else None
@@ -267,12 +299,27 @@ class _Reader:
         row["kind"] = "error"
         if not prefix.peeled:
             prefix.process, prefix.pid, prefix.rank_label, prefix.rank, prefix.level = (
-                opener.process, opener.pid, opener.rank_label, opener.rank, opener.level)
+                opener.process,
+                opener.pid,
+                opener.rank_label,
+                opener.rank,
+                opener.level,
+            )
         return True
 
 
-_SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
-            "SIGSEGV": 11, "SIGTERM": 15}
+_SIGNALS = {
+    "SIGHUP": 1,
+    "SIGINT": 2,
+    "SIGQUIT": 3,
+    "SIGILL": 4,
+    "SIGABRT": 6,
+    "SIGBUS": 7,
+    "SIGFPE": 8,
+    "SIGKILL": 9,
+    "SIGSEGV": 11,
+    "SIGTERM": 15,
+}
 
 
 def _exit(fields: dict[str, Any]) -> None:
@@ -326,7 +373,7 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
 
 
 class Reading:
-    """One log on its way from lines to rows; `parse` gives it every line, `kit.parse.skim` those that say something new.
+    """One log on its way from lines to rows; `parse` gives it every line, `kit.parse.log_fast` those that say something new.
 
     Parameters
     ----------
@@ -397,15 +444,21 @@ _CERTAIN = re.compile(
     r"|\d+\.\d\d\.\d{3}\.\d{3} [IWED] |llama_model_loader: |srv\s+\w+: "
     r"|[\w.-]+:\d+:\d+ \[\d+\] NCCL |\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+ |\[rank\d+\]:"
     r"|INFO:\s+(?:Started server process|Application startup|Uvicorn running)"
-    r"|\[aiter\] |Loading (?:safetensors|pt) checkpoint shards:)", re.MULTILINE)
+    r"|\[aiter\] |Loading (?:safetensors|pt) checkpoint shards:)",
+    re.MULTILINE,
+)
 _STAMPED = re.compile(
     r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d|\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d|^(?:INFO|WARNING|ERROR)[: ]"
-    r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+", re.MULTILINE)
+    r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
+    re.MULTILINE,
+)
 _OTHER = re.compile(
     r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
     r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"
     r"|^(?:State|Netid)\s+Recv-Q|^rchar: |^(?:NAME|LAST SEEN|COMMAND)\s|^ {1,20}total\s+used\s+free|^# (?:HELP|TYPE) "
-    r"|^Filesystem\s|^==> ", re.MULTILINE)
+    r"|^Filesystem\s|^==> ",
+    re.MULTILINE,
+)
 
 
 def looks_like(head: str) -> float:

@@ -1,4 +1,5 @@
 """Prometheus text format, as the servers' /metrics gives it."""
+
 from __future__ import annotations
 
 import re
@@ -7,8 +8,10 @@ from collections.abc import Iterable
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.snapshot import Samples, body_lines, failure, only_failures, titled
 
-_SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:.]*)(?:\{(?P<labels>(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*)\})?\s+"
-                     r"(?P<value>[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|Inf|NaN))(?:\s+(?P<stamp>-?\d+))?\s*$")
+_SAMPLE = re.compile(
+    r"^(?P<name>[a-zA-Z_:][\w:.]*)(?:\{(?P<labels>(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*)\})?\s+"
+    r"(?P<value>[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|Inf|NaN))(?:\s+(?P<stamp>-?\d+))?\s*$"
+)
 _COMMENT = re.compile(r"^# (?:HELP|TYPE|EOF)\b")
 
 
@@ -26,9 +29,18 @@ def parse_metrics(lines: Iterable[str], source: Source, report: Report) -> Rows:
         found = _SAMPLE.match(line.text)
         if found:
             time = line.time if found["stamp"] is None else int(found["stamp"]) * 1_000_000
-            samples.add("counters", {"source": "metrics", "name": found["name"], "labels": found["labels"] or None,
-                                     "value": float(found["value"]), "line": line.number, "time": time},
-                        (found["name"], found["labels"]))
+            samples.add(
+                "counters",
+                {
+                    "source": "metrics",
+                    "name": found["name"],
+                    "labels": found["labels"] or None,
+                    "value": float(found["value"]),
+                    "line": line.number,
+                    "time": time,
+                },
+                (found["name"], found["labels"]),
+            )
         elif line.text.strip() and not line.text.startswith("#"):
             failed = failure(line, "curl", source)
             if failed:

@@ -1,4 +1,5 @@
 """Sockets (ss, netstat, lsof -i, /proc/net/tcp) and what the host says of its network and its PCI bus."""
+
 from __future__ import annotations
 
 import re
@@ -8,33 +9,71 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.curl import is_curl, parse_curl
 from kit.parse.snapshot import Line, body_lines, failure, integer, only_failures, share, titled
 
-STATES = {"ESTABLISHED": "ESTAB", "SYN_SENT": "SYN-SENT", "SYN_RECV": "SYN-RECV", "FIN_WAIT1": "FIN-WAIT-1",
-          "FIN_WAIT2": "FIN-WAIT-2",
-          "TIME_WAIT": "TIME-WAIT", "CLOSE_WAIT": "CLOSE-WAIT", "LAST_ACK": "LAST-ACK", "CLOSE": "CLOSE", "CLOSED": "CLOSE"}
+STATES = {
+    "ESTABLISHED": "ESTAB",
+    "SYN_SENT": "SYN-SENT",
+    "SYN_RECV": "SYN-RECV",
+    "FIN_WAIT1": "FIN-WAIT-1",
+    "FIN_WAIT2": "FIN-WAIT-2",
+    "TIME_WAIT": "TIME-WAIT",
+    "CLOSE_WAIT": "CLOSE-WAIT",
+    "LAST_ACK": "LAST-ACK",
+    "CLOSE": "CLOSE",
+    "CLOSED": "CLOSE",
+}
 """States of netstat and lsof, spelt as ss spells them."""
-HEX_STATES = ("", "ESTAB", "SYN-SENT", "SYN-RECV", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "CLOSE", "CLOSE-WAIT", "LAST-ACK",
-              "LISTEN", "CLOSING", "SYN-RECV")
+HEX_STATES = (
+    "",
+    "ESTAB",
+    "SYN-SENT",
+    "SYN-RECV",
+    "FIN-WAIT-1",
+    "FIN-WAIT-2",
+    "TIME-WAIT",
+    "CLOSE",
+    "CLOSE-WAIT",
+    "LAST-ACK",
+    "LISTEN",
+    "CLOSING",
+    "SYN-RECV",
+)
 """States of /proc/net/tcp by number (include/net/tcp_states.h)."""
 SERVICES = {"http": 80, "https": 443, "ssh": 22, "http-alt": 8080, "irdmi": 8000, "webcache": 8080, "domain": 53, "sunrpc": 111}
 """Ports that ss prints by name without -n (/etc/services)."""
-_STATE = (r"LISTEN|ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-[12]|TIME-WAIT|CLOSE-WAIT|LAST-ACK|CLOSING|CLOSED?|UNCONN|NEW")
+_STATE = r"LISTEN|ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-[12]|TIME-WAIT|CLOSE-WAIT|LAST-ACK|CLOSING|CLOSED?|UNCONN|NEW"
 _END = r"(?P<{0}>(?:\[[0-9a-fA-F:.*]*\](?:%\w+)?|[\w.*%:-]*?)):(?P<{0}_port>[\w*-]+)"
-_SS = re.compile(rf"^\s*(?:(?P<net>tcp|udp|mptcp|sctp|raw|tcp6|"
-                 rf"udp6)\s+)?(?:(?P<state>{_STATE})\s+)?(?P<recv>\d+)\s+(?P<send>\d+)\s+"
-                 + _END.format("local") + r"\s+" + _END.format("peer") + r"(?:\s+(?P<rest>.*))?$")
-_SS_UNIX = re.compile(rf"^(?P<net>u_str|u_dgr|u_seq|nl|v_str|p_raw|"
-                      rf"p_dgr)\s+(?P<state>{_STATE})\s+(?P<recv>\d+)\s+(?P<send>\d+)\s+(?P<local>\S+)\s(?P<rest>.*)$")
+_SS = re.compile(
+    rf"^\s*(?:(?P<net>tcp|udp|mptcp|sctp|raw|tcp6|"
+    rf"udp6)\s+)?(?:(?P<state>{_STATE})\s+)?(?P<recv>\d+)\s+(?P<send>\d+)\s+"
+    + _END.format("local")
+    + r"\s+"
+    + _END.format("peer")
+    + r"(?:\s+(?P<rest>.*))?$"
+)
+_SS_UNIX = re.compile(
+    rf"^(?P<net>u_str|u_dgr|u_seq|nl|v_str|p_raw|"
+    rf"p_dgr)\s+(?P<state>{_STATE})\s+(?P<recv>\d+)\s+(?P<send>\d+)\s+(?P<local>\S+)\s(?P<rest>.*)$"
+)
 _SS_HEADER = re.compile(r"^\s*(?:Netid\s+)?(?:State\s+)?Recv-Q\s+Send-Q\s+Local Address")
 _OWNER = re.compile(r"\(\"(?P<process>[^\"]*)\",pid=(?P<pid>\d+),fd=(?P<fd>\d+)\)")
-_NETSTAT = re.compile(r"^(?P<net>tcp6?|udp6?)\s+(?P<recv>\d+)\s+(?P<send>\d+)\s+" + _END.format("local") + r"\s+"
-                      + _END.format("peer") + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s+(?:(?P<pid>\d+)/(?P<process>.*?)|-))?\s*$")
+_NETSTAT = re.compile(
+    r"^(?P<net>tcp6?|udp6?)\s+(?P<recv>\d+)\s+(?P<send>\d+)\s+"
+    + _END.format("local")
+    + r"\s+"
+    + _END.format("peer")
+    + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s+(?:(?P<pid>\d+)/(?P<process>.*?)|-))?\s*$"
+)
 _NETSTAT_HEADER = re.compile(r"^(?:Active Internet connections|Proto\s+Recv-Q\s+Send-Q)")
-_HEX = re.compile(r"^\s*\d+: (?P<local>[0-9A-F]{8}(?:[0-9A-F]{24})?):(?P<local_port>[0-9A-F]{4}) "
-                  r"(?P<peer>[0-9A-F]{8}(?:[0-9A-F]{24})?):(?P<peer_port>[0-9A-F]{4}) (?P<state>[0-9A-F]{2}) "
-                  r"(?P<send>[0-9A-F]{8}):(?P<recv>[0-9A-F]{8})")
-_LSOF = re.compile(r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+)?\S+\s+(?P<fd>\d+)[urw "
-                   r"]\w?\s+IPv[46]\s+\S+\s+\S+\s+(?P<net>TCP|UDP)\s+"
-                   r"(?P<ends>\S+)(?:\s+\((?P<state>\w+)\))?$")
+_HEX = re.compile(
+    r"^\s*\d+: (?P<local>[0-9A-F]{8}(?:[0-9A-F]{24})?):(?P<local_port>[0-9A-F]{4}) "
+    r"(?P<peer>[0-9A-F]{8}(?:[0-9A-F]{24})?):(?P<peer_port>[0-9A-F]{4}) (?P<state>[0-9A-F]{2}) "
+    r"(?P<send>[0-9A-F]{8}):(?P<recv>[0-9A-F]{8})"
+)
+_LSOF = re.compile(
+    r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+)?\S+\s+(?P<fd>\d+)[urw "
+    r"]\w?\s+IPv[46]\s+\S+\s+\S+\s+(?P<net>TCP|UDP)\s+"
+    r"(?P<ends>\S+)(?:\s+\((?P<state>\w+)\))?$"
+)
 
 
 def parse_sockets(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -68,9 +107,13 @@ def parse_sockets(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _is_aside(text: str) -> bool:
     """Headers, and the lines of details that `ss -i` puts under a socket."""
-    return bool(_SS_HEADER.match(text) or _NETSTAT_HEADER.match(text) or re.match(r"^\s*sl\s+local_address", text)
-                or text[:1] in "\t "
-                or re.match(r"^COMMAND\s+PID|^\(Not all processes|^ ?will not be shown|^Proto|^Active ", text))
+    return bool(
+        _SS_HEADER.match(text)
+        or _NETSTAT_HEADER.match(text)
+        or re.match(r"^\s*sl\s+local_address", text)
+        or text[:1] in "\t "
+        or re.match(r"^COMMAND\s+PID|^\(Not all processes|^ ?will not be shown|^Proto|^Active ", text)
+    )
 
 
 def _one_socket(line: Line) -> list[dict]:
@@ -79,32 +122,62 @@ def _one_socket(line: Line) -> list[dict]:
     found = _HEX.match(line.text)
     if found:
         state = int(found["state"], 16)
-        return [base | {"protocol": "tcp6" if len(found["local"]) > 8 else "tcp", "state": HEX_STATES[state]
-                        if state < len(HEX_STATES) else None,
-                        "recv_q": int(found["recv"], 16), "send_q": int(found["send"], 16),
-                        "local_address": _hex_address(found["local"]), "local_port": int(found["local_port"], 16),
-                        "peer_address": _hex_address(found["peer"]), "peer_port": int(found["peer_port"], 16) or None}]
+        return [
+            base
+            | {
+                "protocol": "tcp6" if len(found["local"]) > 8 else "tcp",
+                "state": HEX_STATES[state] if state < len(HEX_STATES) else None,
+                "recv_q": int(found["recv"], 16),
+                "send_q": int(found["send"], 16),
+                "local_address": _hex_address(found["local"]),
+                "local_port": int(found["local_port"], 16),
+                "peer_address": _hex_address(found["peer"]),
+                "peer_port": int(found["peer_port"], 16) or None,
+            }
+        ]
     found = _LSOF.match(line.text)
     if found:
         local, _, peer = found["ends"].partition("->")
         state = STATES.get(found["state"], found["state"])
-        return [base | {"protocol": found["net"].lower(), "state": state, "process": found["process"], "pid": int(found["pid"]),
-                        "fd": int(found["fd"]), "local_address": local.rpartition(":")[0],
-                        "local_port": _port(local.rpartition(":")[2]),
-                        "peer_address": peer.rpartition(":")[0] or None, "peer_port": _port(peer.rpartition(":")[2])}]
+        return [
+            base
+            | {
+                "protocol": found["net"].lower(),
+                "state": state,
+                "process": found["process"],
+                "pid": int(found["pid"]),
+                "fd": int(found["fd"]),
+                "local_address": local.rpartition(":")[0],
+                "local_port": _port(local.rpartition(":")[2]),
+                "peer_address": peer.rpartition(":")[0] or None,
+                "peer_port": _port(peer.rpartition(":")[2]),
+            }
+        ]
     found = _SS_UNIX.match(line.text)
     if found:
-        row = base | {"protocol": "unix", "state": found["state"], "recv_q": int(found["recv"]), "send_q": int(found["send"]),
-                      "local_address": found["local"]}
+        row = base | {
+            "protocol": "unix",
+            "state": found["state"],
+            "recv_q": int(found["recv"]),
+            "send_q": int(found["send"]),
+            "local_address": found["local"],
+        }
         return [row | owner for owner in _owners(found["rest"])]
     found = _NETSTAT.match(line.text) or _SS.match(line.text)
     if not found:
         return []
     got = found.groupdict()
     state = STATES.get(got["state"], got["state"]) or _state_of_filter(line.title, got["peer_port"])
-    row = base | {"protocol": got["net"] or "tcp", "state": state, "recv_q": int(got["recv"]), "send_q": int(got["send"]),
-                  "local_address": _address(got["local"]), "local_port": _port(got["local_port"]),
-                  "peer_address": _address(got["peer"]), "peer_port": _port(got["peer_port"])}
+    row = base | {
+        "protocol": got["net"] or "tcp",
+        "state": state,
+        "recv_q": int(got["recv"]),
+        "send_q": int(got["send"]),
+        "local_address": _address(got["local"]),
+        "local_port": _port(got["local_port"]),
+        "peer_address": _address(got["peer"]),
+        "peer_port": _port(got["peer_port"]),
+    }
     if got.get("pid"):
         return [row | {"pid": int(got["pid"]), "process": got["process"]}]
     return [row | owner for owner in _owners(got.get("rest") or "")]
@@ -141,7 +214,8 @@ def _hex_address(text: str) -> str:
     ('127.0.0.1', '::')
     """
     from ipaddress import ip_address
-    raw = b"".join(bytes.fromhex(text[at:at + 8])[::-1] for at in range(0, len(text), 8))
+
+    raw = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     return str(ip_address(raw))
 
 
@@ -167,12 +241,18 @@ def _is_proc_net(head: str) -> float:
 
 # --- host ----------------------------------------------------------------------------------------------------------------
 
-_HOSTS = re.compile(r"^\s*(?P<key>\d{1,3}(?:\.\d{1,3}){3}|"
-                    r"[0-9a-fA-F]*:[0-9a-fA-F:]+(?:%\w+)?)\s+(?P<names>[A-Za-z0-9][\w.-]*(?:\s+[\w.-]+)*)\s*(?:#.*)?$")
-_LINK = re.compile(r"^(?:\d+: (?P<key>[\w.@:-]+?)(?:@\S+)?: <|(?P<old>[\w.-]+): flags=\d+<|(?P<brief>[\w.@-]+)\s+(?:UP|DOWN|"
-                   r"UNKNOWN)\s+(?:[0-9a-f.:]+|$))")
-_ROUTE = re.compile(r"^(?:(?:default|unreachable|blackhole|[0-9a-f.:]+(?:/\d+)?)\s+(?:via|dev|proto)\s.*|\S+ dev \S+ (?:src|"
-                    r"proto|scope) .*)$")
+_HOSTS = re.compile(
+    r"^\s*(?P<key>\d{1,3}(?:\.\d{1,3}){3}|"
+    r"[0-9a-fA-F]*:[0-9a-fA-F:]+(?:%\w+)?)\s+(?P<names>[A-Za-z0-9][\w.-]*(?:\s+[\w.-]+)*)\s*(?:#.*)?$"
+)
+_LINK = re.compile(
+    r"^(?:\d+: (?P<key>[\w.@:-]+?)(?:@\S+)?: <|(?P<old>[\w.-]+): flags=\d+<|(?P<brief>[\w.@-]+)\s+(?:UP|DOWN|"
+    r"UNKNOWN)\s+(?:[0-9a-f.:]+|$))"
+)
+_ROUTE = re.compile(
+    r"^(?:(?:default|unreachable|blackhole|[0-9a-f.:]+(?:/\d+)?)\s+(?:via|dev|proto)\s.*|\S+ dev \S+ (?:src|"
+    r"proto|scope) .*)$"
+)
 _PCI = re.compile(r"^(?P<key>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \S")
 _ACS = re.compile(r"^\s+(?:ACS(?:Ctl|Cap)|LnkSta|LnkCap|Capabilities|Kernel driver|Region|Control):?\s")
 

@@ -1,4 +1,5 @@
 """Files of /proc and of control groups: status, stat, io, wchan, stack, meminfo, memory.events, pressure, loadavg, vmstat."""
+
 from __future__ import annotations
 
 import re
@@ -12,21 +13,51 @@ TICKS_PER_S = 100
 PAGE_BYTES = 4096
 """Page size; arm64 kernels of 64 KiB pages print smaller counts, and their rss reads too small."""
 
-STATUS = {"Pid": "pid", "PPid": "ppid", "Threads": "threads", "TracerPid": "tracer_pid",
-          "voluntary_ctxt_switches": "voluntary_switches", "nonvoluntary_ctxt_switches": "nonvoluntary_switches"}
-STATUS_SIZES = {"VmSize": "vsize_bytes", "VmRSS": "rss_bytes", "RssAnon": "rss_anon_bytes", "RssFile": "rss_file_bytes",
-                "RssShmem": "rss_shmem_bytes", "VmSwap": "swap_bytes"}
-IO = {"rchar": "rchar_bytes", "wchar": "wchar_bytes", "syscr": "read_calls", "syscw": "write_calls",
-      "read_bytes": "read_bytes", "write_bytes": "write_bytes"}
-MEMINFO = {"MemTotal": "total", "MemFree": "free", "MemAvailable": "available", "Buffers": "buffers", "Cached": "cache",
-           "Shmem": "shared", "SwapTotal": "swap_total", "SwapFree": "swap_free"}
+STATUS = {
+    "Pid": "pid",
+    "PPid": "ppid",
+    "Threads": "threads",
+    "TracerPid": "tracer_pid",
+    "voluntary_ctxt_switches": "voluntary_switches",
+    "nonvoluntary_ctxt_switches": "nonvoluntary_switches",
+}
+STATUS_SIZES = {
+    "VmSize": "vsize_bytes",
+    "VmRSS": "rss_bytes",
+    "RssAnon": "rss_anon_bytes",
+    "RssFile": "rss_file_bytes",
+    "RssShmem": "rss_shmem_bytes",
+    "VmSwap": "swap_bytes",
+}
+IO = {
+    "rchar": "rchar_bytes",
+    "wchar": "wchar_bytes",
+    "syscr": "read_calls",
+    "syscw": "write_calls",
+    "read_bytes": "read_bytes",
+    "write_bytes": "write_bytes",
+}
+MEMINFO = {
+    "MemTotal": "total",
+    "MemFree": "free",
+    "MemAvailable": "available",
+    "Buffers": "buffers",
+    "Cached": "cache",
+    "Shmem": "shared",
+    "SwapTotal": "swap_total",
+    "SwapFree": "swap_free",
+}
 _KEYED = re.compile(r"^(?P<key>\w+(?:\(\w+\))?):\s*(?P<value>.*)$")
-_STATUS_KEY = re.compile(r"^(?:Tgid|Ngid|Pid|PPid|TracerPid|FDSize|NSpid|NStgid|Vm[A-Z]\w+|Rss[A-Z]\w+|Threads|Sig\w+|Cap\w+|"
-                         r"(?:non)?voluntary_ctxt_switches):\s")
+_STATUS_KEY = re.compile(
+    r"^(?:Tgid|Ngid|Pid|PPid|TracerPid|FDSize|NSpid|NStgid|Vm[A-Z]\w+|Rss[A-Z]\w+|Threads|Sig\w+|Cap\w+|"
+    r"(?:non)?voluntary_ctxt_switches):\s"
+)
 _STAT = re.compile(r"^(?P<pid>\d+) \((?P<comm>.*)\) (?P<state>[A-Za-z]) (?P<rest>-?\d+(?: -?\d+){4,})\s*$", re.DOTALL)
 _IO_KEY = re.compile(r"^(?:rchar|wchar|syscr|syscw|read_bytes|write_bytes|cancelled_write_bytes):\s*\d+$")
-_MEM_KEY = re.compile(r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
-                      r"Shmem)[\w()]*:\s+\d+ kB$")
+_MEM_KEY = re.compile(
+    r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
+    r"Shmem)[\w()]*:\s+\d+ kB$"
+)
 _TASK = re.compile(r"/task/(\d+)")
 
 
@@ -38,6 +69,7 @@ def _thread_id(line: Line, source: Source) -> tuple[int | None, int]:
 
 
 # --- status --------------------------------------------------------------------------------------------------------------
+
 
 def parse_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read /proc/PID/status of one process or several, and of threads under /proc/PID/task/TID/status.
@@ -71,8 +103,13 @@ def parse_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def _status_row(got: dict[str, str], at: Line | None, source: Source, report: Report, samples: Samples) -> None:
     if at is None:
         return
-    row = {"line": at.number, "time": at.time, "tool": "status", "comm": got.get("Name"), "state": (got.get("State") or "")[:1]
-           or None}
+    row = {
+        "line": at.number,
+        "time": at.time,
+        "tool": "status",
+        "comm": got.get("Name"),
+        "state": (got.get("State") or "")[:1] or None,
+    }
     row |= {column: integer(got.get(key)) for key, column in STATUS.items()}
     row |= {column: size_bytes(got[key].replace(" kB", "").strip(), 1024) for key, column in STATUS_SIZES.items() if key in got}
     process, thread = _thread_id(at, source)
@@ -81,8 +118,19 @@ def _status_row(got: dict[str, str], at: Line | None, source: Source, report: Re
         row["pid"] = thread
     group = integer(got.get("Tgid")) or process
     if group is not None and group != row["pid"] and _TASK.search(at.title or ""):
-        samples.add("threads", {"pid": group, "tid": row["pid"], "comm": row["comm"], "state": row["state"], "tool": "status",
-                                "line": at.number, "time": at.time}, row["pid"])
+        samples.add(
+            "threads",
+            {
+                "pid": group,
+                "tid": row["pid"],
+                "comm": row["comm"],
+                "state": row["state"],
+                "tool": "status",
+                "line": at.number,
+                "time": at.time,
+            },
+            row["pid"],
+        )
     else:
         samples.add("processes", row, row["pid"])
 
@@ -96,6 +144,7 @@ def _is_status(head: str) -> float:
 
 
 # --- stat ----------------------------------------------------------------------------------------------------------------
+
 
 def parse_stat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/stat, a line a process, and /proc/PID/task/TID/stat, a line a thread.
@@ -133,17 +182,34 @@ def _stat_row(found: re.Match[str], line: Line, of_thread: bool, source: Source,
         return fields[position - 4] if len(fields) > position - 4 and fields[position - 4] < 1 << 51 else None
 
     utime, stime = (None if ticks is None else ticks / TICKS_PER_S for ticks in (field(14), field(15)))
-    row = {"comm": found["comm"], "state": found["state"], "utime_s": utime, "stime_s": stime,
-           "cpu_s": None if utime is None or stime is None else utime + stime, "tool": "stat", "line": line.number,
-           "time": line.time}
+    row = {
+        "comm": found["comm"],
+        "state": found["state"],
+        "utime_s": utime,
+        "stime_s": stime,
+        "cpu_s": None if utime is None or stime is None else utime + stime,
+        "tool": "stat",
+        "line": line.number,
+        "time": line.time,
+    }
     own = int(found["pid"])
     if of_thread:
         samples.add("threads", row | {"pid": pid_of_path(line.title) or source.pid, "tid": own, "processor": field(39)}, own)
         return
     rss = field(24)
-    samples.add("processes", row | {
-        "pid": own, "ppid": field(4), "threads": field(20), "start_ticks": field(22), "vsize_bytes": field(23),
-        "rss_bytes": None if rss is None else rss * PAGE_BYTES}, own)
+    samples.add(
+        "processes",
+        row
+        | {
+            "pid": own,
+            "ppid": field(4),
+            "threads": field(20),
+            "start_ticks": field(22),
+            "vsize_bytes": field(23),
+            "rss_bytes": None if rss is None else rss * PAGE_BYTES,
+        },
+        own,
+    )
 
 
 def _is_stat(head: str) -> float:
@@ -151,6 +217,7 @@ def _is_stat(head: str) -> float:
 
 
 # --- io ------------------------------------------------------------------------------------------------------------------
+
 
 def parse_io(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/io of one process or several.
@@ -188,8 +255,10 @@ def _is_io(head: str) -> float:
 
 _SYMBOL = r"[a-z_][a-zA-Z0-9_]*(?:\.[a-z0-9]+)*"
 _WCHAN = re.compile(rf"^\s*(?:(?P<id>\d+)(?::\s*|\s+)(?:(?P<comm>\S.*?)\s+)?)?(?P<wchan>{_SYMBOL}|0|-)\s*$")
-_SLEEPS = re.compile(r"wait|poll|select|sleep|schedule|pipe_|futex|lock|accept|recv|read|write|^io_|"
-                     r"rpc|uvm|nv_?|amdgpu|fuse|exit")
+_SLEEPS = re.compile(
+    r"wait|poll|select|sleep|schedule|pipe_|futex|lock|accept|recv|read|write|^io_|"
+    r"rpc|uvm|nv_?|amdgpu|fuse|exit"
+)
 """Parts of the names of the kernel functions that tasks sleep in."""
 
 
@@ -216,10 +285,19 @@ def parse_wchan(lines: Iterable[str], source: Source, report: Report) -> Rows:
             elif found:
                 pid, tid = _thread_id(line, source)
                 own = integer(found["id"])
-                samples.add("threads", {
-                    "pid": pid if own is None or pid else own, "tid": tid if own is None else own, "comm": found["comm"],
-                    "wchan": None if found["wchan"] in "0-" else found["wchan"], "tool": "wchan", "line": line.number,
-                    "time": line.time}, own or tid or None)
+                samples.add(
+                    "threads",
+                    {
+                        "pid": pid if own is None or pid else own,
+                        "tid": tid if own is None else own,
+                        "comm": found["comm"],
+                        "wchan": None if found["wchan"] in "0-" else found["wchan"],
+                        "tool": "wchan",
+                        "line": line.number,
+                        "time": line.time,
+                    },
+                    own or tid or None,
+                )
             elif piece.strip():
                 report.odd("no wait channel", piece)
     yield from samples.settle(report)
@@ -236,8 +314,10 @@ def _is_wchan(head: str) -> float:
     return 0.85 if known > len(lines) / 2 else 0.1
 
 
-_FRAME = re.compile(r"^\s*(?:\[<[0-9a-f]+>\]\s*)(?P<function>[\w.?]+)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?"
-                    r"(?:\s+\[(?P<module>\w+)\])?\s*$")
+_FRAME = re.compile(
+    r"^\s*(?:\[<[0-9a-f]+>\]\s*)(?P<function>[\w.?]+)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?"
+    r"(?:\s+\[(?P<module>\w+)\])?\s*$"
+)
 
 
 def parse_stack(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -258,10 +338,21 @@ def parse_stack(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed | {"pid": pid_of_path(line.text) or pid_of_path(line.title) or source.pid}
         elif found and found["function"] != "0xffffffffffffffff":
             pid, tid = _thread_id(line, source)
-            samples.add("stacks", {"tool": "kernel", "pid": pid, "tid": tid or None, "depth": depth,
-                                   "function": found["function"],
-                                   "file": found["module"], "native": True, "line": line.number, "time": line.time},
-                        (tid, line.title) if depth == 0 else None)
+            samples.add(
+                "stacks",
+                {
+                    "tool": "kernel",
+                    "pid": pid,
+                    "tid": tid or None,
+                    "depth": depth,
+                    "function": found["function"],
+                    "file": found["module"],
+                    "native": True,
+                    "line": line.number,
+                    "time": line.time,
+                },
+                (tid, line.title) if depth == 0 else None,
+            )
             depth += 1
         elif not line.text.strip():
             depth = 0
@@ -275,6 +366,7 @@ def _is_stack(head: str) -> float:
 
 
 # --- the host ------------------------------------------------------------------------------------------------------------
+
 
 def parse_meminfo(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/meminfo. Names are those of `free` where it has one, else as printed; counts of pages are left out.
@@ -290,8 +382,11 @@ def parse_meminfo(lines: Iterable[str], source: Source, report: Report) -> Rows:
         found = _KEYED.match(line.text)
         if found and found["value"].endswith("kB"):
             name = MEMINFO.get(found["key"], found["key"])
-            samples.add("host_memory", {"name": name, "value_bytes": size_bytes(found["value"][:-2], 1024), "line": line.number,
-                                        "time": line.time}, name)
+            samples.add(
+                "host_memory",
+                {"name": name, "value_bytes": size_bytes(found["value"][:-2], 1024), "line": line.number, "time": line.time},
+                name,
+            )
         elif line.text.strip() and not (found and found["key"].startswith("HugePages")):
             report.odd("no line of /proc/meminfo", line.text)
     yield from samples.settle(report)
@@ -330,9 +425,30 @@ def _is_smaps_rollup(head: str) -> float:
 _PRESSURE = re.compile(r"^(?P<who>some|full)((?: \w+=[\d.]+)+)\s*$")
 _COUNT = re.compile(r"^(?P<name>[a-z]\w*(?:\.\w+)*)[ \t:]+(?P<value>\d+|max)\s*$")
 _ALONE = re.compile(r"^(?P<value>\d+|max)$")
-CGROUP_KEYS = {"low", "high", "max", "oom", "oom_kill", "oom_group_kill", "usage_usec", "user_usec", "system_usec", "nr_periods",
-               "nr_throttled", "throttled_usec", "under_oom", "oom_kill_disable", "anon", "file", "kernel_stack", "pgmajfault",
-               "workingset_refault_file", "sock_throttled", "inactive_anon", "active_anon"}
+CGROUP_KEYS = {
+    "low",
+    "high",
+    "max",
+    "oom",
+    "oom_kill",
+    "oom_group_kill",
+    "usage_usec",
+    "user_usec",
+    "system_usec",
+    "nr_periods",
+    "nr_throttled",
+    "throttled_usec",
+    "under_oom",
+    "oom_kill_disable",
+    "anon",
+    "file",
+    "kernel_stack",
+    "pgmajfault",
+    "workingset_refault_file",
+    "sock_throttled",
+    "inactive_anon",
+    "active_anon",
+}
 """Keys of memory.events, cpu.stat and memory.stat (Documentation/admin-guide/cgroup-v2.rst), and of v1's oom_control."""
 
 
@@ -356,13 +472,23 @@ def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
         elif pressure:
             for pair in pressure.group(2).split():
                 name, value = pair.split("=")
-                samples.add("counters", row | {"source": "pressure", "name": f"{pressure['who']}_{name}", "value": float(value),
-                                               "labels": labels or _file_name(source.name)}, (labels, pressure["who"], name))
+                samples.add(
+                    "counters",
+                    row
+                    | {
+                        "source": "pressure",
+                        "name": f"{pressure['who']}_{name}",
+                        "value": float(value),
+                        "labels": labels or _file_name(source.name),
+                    },
+                    (labels, pressure["who"], name),
+                )
         elif count or alone:
             value = (count or alone)["value"]
             name = count["name"] if count else _file_name(labels or source.name)
-            samples.add("counters", row | {"name": name, "value": float("inf") if value == "max" else float(value)},
-                        (labels, name))
+            samples.add(
+                "counters", row | {"name": name, "value": float("inf") if value == "max" else float(value)}, (labels, name)
+            )
         elif line.text.strip():
             report.odd("no line of a control-group file", line.text)
     yield from samples.settle(report)
@@ -409,8 +535,11 @@ def parse_loadavg(lines: Iterable[str], source: Source, report: Report) -> Rows:
         found = _LOAD.match(line.text) or _UPTIME.match(line.text)
         if found:
             for group, value in found.groupdict().items():
-                samples.add("counters", {"source": "loadavg", "name": names[group], "value": number(value), "line": line.number,
-                                         "time": line.time}, group)
+                samples.add(
+                    "counters",
+                    {"source": "loadavg", "name": names[group], "value": number(value), "line": line.number, "time": line.time},
+                    group,
+                )
         elif line.text.strip():
             report.odd("no load average", line.text)
     yield from samples.settle(report)
@@ -439,13 +568,19 @@ def parse_vmstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
         words = line.text.split()
         if _VMSTAT_HEADER.match(line.text):
             names = words
-        elif names and len(words) >= len(names) and all(integer(word) is not None for word in words[:len(names)]):
+        elif names and len(words) >= len(names) and all(integer(word) is not None for word in words[: len(names)]):
             for name, word in zip(names, words, strict=False):
-                samples.add("counters", {"source": "vmstat", "name": name, "value": float(word), "line": line.number,
-                                         "time": line.time}, name)
+                samples.add(
+                    "counters",
+                    {"source": "vmstat", "name": name, "value": float(word), "line": line.number, "time": line.time},
+                    name,
+                )
         elif len(words) == 2 and integer(words[1]) is not None:
-            samples.add("counters", {"source": "vmstat", "name": words[0], "value": float(words[1]), "line": line.number,
-                                     "time": line.time}, words[0])
+            samples.add(
+                "counters",
+                {"source": "vmstat", "name": words[0], "value": float(words[1]), "line": line.number, "time": line.time},
+                words[0],
+            )
         elif words and words[0] != "procs":
             report.odd("no line of vmstat", line.text)
     yield from samples.settle(report)

@@ -1,4 +1,5 @@
 """Process lists: ps with any columns, ps -L and -T, top in batch mode, pgrep -a."""
+
 from __future__ import annotations
 
 import re
@@ -21,31 +22,122 @@ from kit.parse.snapshot import (
 )
 from kit.schema import Row
 
-IDS = {"PID": "pid", "PPID": "ppid", "NLWP": "threads", "THCNT": "threads", "nTH": "threads", "TID": "tid", "LWP": "tid",
-       "SPID": "tid", "PSR": "processor", "P": "processor"}
-SIZES = {"VSZ": ("vsize_bytes", 1024), "VIRT": ("vsize_bytes", 1024), "RSS": ("rss_bytes", 1024), "RSZ": ("rss_bytes", 1024),
-         "RES": ("rss_bytes", 1024), "RSSIZE": ("rss_bytes", 1024), "VSIZE": ("vsize_bytes", 1024)}
+IDS = {
+    "PID": "pid",
+    "PPID": "ppid",
+    "NLWP": "threads",
+    "THCNT": "threads",
+    "nTH": "threads",
+    "TID": "tid",
+    "LWP": "tid",
+    "SPID": "tid",
+    "PSR": "processor",
+    "P": "processor",
+}
+SIZES = {
+    "VSZ": ("vsize_bytes", 1024),
+    "VIRT": ("vsize_bytes", 1024),
+    "RSS": ("rss_bytes", 1024),
+    "RSZ": ("rss_bytes", 1024),
+    "RES": ("rss_bytes", 1024),
+    "RSSIZE": ("rss_bytes", 1024),
+    "VSIZE": ("vsize_bytes", 1024),
+}
 """Columns of ps(1) and top(1) that are KiB where they name no unit."""
-TIMES = {"TIME": "cpu_s", "TIME+": "cpu_s", "CPUTIME": "cpu_s", "ELAPSED": "elapsed_s", "ETIME": "elapsed_s",
-         "ETIMES": "elapsed_s"}
-WORDS = {"USER": "user", "UID": "user", "EUSER": "user", "RUSER": "user", "UNAME": "user", "WCHAN": "wchan", "COMM": "comm",
-         "UCMD": "comm", "UCOMM": "comm", "CGROUP": "cgroup"}
+TIMES = {
+    "TIME": "cpu_s",
+    "TIME+": "cpu_s",
+    "CPUTIME": "cpu_s",
+    "ELAPSED": "elapsed_s",
+    "ETIME": "elapsed_s",
+    "ETIMES": "elapsed_s",
+}
+WORDS = {
+    "USER": "user",
+    "UID": "user",
+    "EUSER": "user",
+    "RUSER": "user",
+    "UNAME": "user",
+    "WCHAN": "wchan",
+    "COMM": "comm",
+    "UCMD": "comm",
+    "UCOMM": "comm",
+    "CGROUP": "cgroup",
+}
 SWALLOW = ("COMMAND", "CMD", "ARGS", "COMM", "UCMD", "UCOMM")
 STARTS = ("START", "STIME", "STARTED", "LSTART", "START_TIME")
-KNOWN = set(IDS) | set(SIZES) | set(TIMES) | set(WORDS) | set(SWALLOW) | set(STARTS) | {
-    "STAT", "S", "STATE", "%CPU", "%MEM", "CPU%", "MEM%", "C", "TTY", "TT", "PRI", "NI", "F", "SZ", "ADDR", "PGID", "PGRP", "SID",
-    "SESS", "PR",
-    "SHR", "CPU", "%VSZ", "CLS", "RTPRIO", "TGID", "SWAP", "GROUP", "LABEL", "TPGID", "PCPU", "PMEM", "POL", "MAJFL", "MINFL",
-    "EUID", "RUID", "NUMA", "IPCNS", "PIDNS", "MACHINE", "UNIT", "SIGCATCH", "BLOCKED", "PENDING", "IGNORED", "CAUGHT"}
+KNOWN = (
+    set(IDS)
+    | set(SIZES)
+    | set(TIMES)
+    | set(WORDS)
+    | set(SWALLOW)
+    | set(STARTS)
+    | {
+        "STAT",
+        "S",
+        "STATE",
+        "%CPU",
+        "%MEM",
+        "CPU%",
+        "MEM%",
+        "C",
+        "TTY",
+        "TT",
+        "PRI",
+        "NI",
+        "F",
+        "SZ",
+        "ADDR",
+        "PGID",
+        "PGRP",
+        "SID",
+        "SESS",
+        "PR",
+        "SHR",
+        "CPU",
+        "%VSZ",
+        "CLS",
+        "RTPRIO",
+        "TGID",
+        "SWAP",
+        "GROUP",
+        "LABEL",
+        "TPGID",
+        "PCPU",
+        "PMEM",
+        "POL",
+        "MAJFL",
+        "MINFL",
+        "EUID",
+        "RUID",
+        "NUMA",
+        "IPCNS",
+        "PIDNS",
+        "MACHINE",
+        "UNIT",
+        "SIGCATCH",
+        "BLOCKED",
+        "PENDING",
+        "IGNORED",
+        "CAUGHT",
+    }
+)
 _DAY = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)$")
 _MONTH = re.compile(r"^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$")
 _BRANCH = re.compile(r"^(?:[\s|`]*(?:\\_|\|-|`-)\s*)+")
 _BARE = (
-    (re.compile(r"^\S+\s+\d+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\d+\s+\d+\s+\S+\s+[RSDTtZXI][\w<+]*\s+\S+(?: "
-                r"\d\d)?\s+\d+:\d\d\s+\S"),
-     "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND"),
-    (re.compile(r"^\S+\s+\d+\s+\d+\s+\d+\s+\S+(?: \d\d)?\s+\S+\s+[\d-]*\d\d:\d\d:\d\d\s+\S"),
-     "UID PID PPID C STIME TTY TIME CMD"),
+    (
+        re.compile(
+            r"^\S+\s+\d+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\d+\s+\d+\s+\S+\s+[RSDTtZXI][\w<+]*\s+\S+(?: "
+            r"\d\d)?\s+\d+:\d\d\s+\S"
+        ),
+        "USER PID %CPU %MEM VSZ RSS TTY STAT START TIME COMMAND",
+    ),
+    (
+        re.compile(r"^\S+\s+\d+\s+\d+\s+\d+\s+\S+(?: \d\d)?\s+\S+\s+[\d-]*\d\d:\d\d:\d\d\s+\S"),
+        "UID PID PPID C STIME TTY TIME CMD",
+    ),
     (re.compile(r"^\s*\d+\s+\S+\s+[RSDTtZXI][\w<+]*\s+\d+:\d\d\s+\S"), "PID TTY STAT TIME COMMAND"),
     (re.compile(r"^\s*\d+\s+\d+\s+[RSDTtZXI][\w<+]{0,5}\s+\S"), "PID PPID STAT COMMAND"),
 )
@@ -88,11 +180,11 @@ def cells(columns: list[str], words: list[str], text: str) -> dict[str, str] | N
             taken = 5
         elif name in STARTS and _MONTH.match(words[at]):
             taken = 2
-        got[name] = " ".join(words[at:at + taken])
+        got[name] = " ".join(words[at : at + taken])
         at += taken
     if swallow is None:
         return got or None
-    right = columns[swallow + 1:]
+    right = columns[swallow + 1 :]
     end = len(words) - len(right)
     if end < at:
         return got or None
@@ -173,8 +265,9 @@ def parse_ps(lines: Iterable[str], source: Source, report: Report) -> Rows:
     yield from samples.settle(report)
 
 
-def _one(line: Line, columns: list[str] | None, tool: str, top_threads: bool, source: Source, report: Report,
-         samples: Samples) -> None:
+def _one(
+    line: Line, columns: list[str] | None, tool: str, top_threads: bool, source: Source, report: Report, samples: Samples
+) -> None:
     if columns is None:
         columns = next((names.split() for pattern, names in _BARE if pattern.match(line.text)), None)
     got = cells(columns, line.text.split(), line.text) if columns else None
@@ -206,8 +299,11 @@ def _top_memory(line: Line, samples: Samples) -> None:
     prefix = "swap_" if found["what"] == "Swap" else ""
     for value, name in re.findall(r"([\d.,]+)\s*(?:\+)?(total|free|used|buff/cache|avail)", found["rest"]):
         name = {"buff/cache": "cache", "avail": "available"}.get(name, prefix + name)
-        samples.add("host_memory", {"name": name, "value_bytes": size_bytes(value + found["unit"][0]), "line": line.number,
-                                    "time": line.time}, name)
+        samples.add(
+            "host_memory",
+            {"name": name, "value_bytes": size_bytes(value + found["unit"][0]), "line": line.number, "time": line.time},
+            name,
+        )
 
 
 def _is_table(head: str, want_threads: bool) -> float:
@@ -248,8 +344,11 @@ def parse_pgrep(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         found = _PGREP.match(line.text.strip())
         if found:
-            samples.add("processes", {"pid": int(found["pid"]), "cmdline": found["command"], "tool": "pgrep", "line": line.number,
-                                      "time": line.time}, int(found["pid"]))
+            samples.add(
+                "processes",
+                {"pid": int(found["pid"]), "cmdline": found["command"], "tool": "pgrep", "line": line.number, "time": line.time},
+                int(found["pid"]),
+            )
         elif line.text.strip():
             report.odd("no line of pgrep", line.text)
     yield from samples.settle(report)
@@ -262,8 +361,15 @@ def _is_pgrep(head: str) -> float:
     if "pgrep" in head.split("\n", 1)[0]:
         return 0.9
     commands = [_PGREP.match(line)["command"] for line in lines]
-    programs = sum(1 for text in commands if re.match(r"^(?:\S*/)?(?:python|vllm|VLLM|sglang|torchrun|llama|text-gen|ray|bash|"
-                                                      r"sh|docker|nvcc|ptxas)", text))
+    programs = sum(
+        1
+        for text in commands
+        if re.match(
+            r"^(?:\S*/)?(?:python|vllm|VLLM|sglang|torchrun|llama|text-gen|ray|bash|"
+            r"sh|docker|nvcc|ptxas)",
+            text,
+        )
+    )
     return 0.7 if programs >= len(lines) / 2 else 0.2 if len(lines) > 1 else 0.05
 
 

@@ -4,6 +4,7 @@ A line of a server log seldom is one message. Progress bars put many frames into
 once, and each wrapper on the way (docker compose, kubectl, journald, torchrun, Ray) adds a prefix. This module takes a
 line apart; what the message means is the matter of `kit.parse.log` and of the grammars.
 """
+
 from __future__ import annotations
 
 import json
@@ -18,8 +19,21 @@ from kit.parse.base import Source
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 DAY_NS = 86_400_000_000_000
 SECOND_NS = 1_000_000_000
-LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL", "T": "DEBUG",
-          "WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG", "NOTSET": "DEBUG", "VERSION": "INFO", "ABORT": "ERROR"}
+LEVELS = {
+    "D": "DEBUG",
+    "I": "INFO",
+    "W": "WARNING",
+    "E": "ERROR",
+    "F": "CRITICAL",
+    "C": "CRITICAL",
+    "T": "DEBUG",
+    "WARN": "WARNING",
+    "FATAL": "CRITICAL",
+    "TRACE": "DEBUG",
+    "NOTSET": "DEBUG",
+    "VERSION": "INFO",
+    "ABORT": "ERROR",
+}
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 RANK_WORD = re.compile(r"(ATTN_CP|MOE_DP|PCP|DCP|ATTN_TP|TP|PP|DP|EP|CP)(\d+)")
 MAX_PEELS = 10
@@ -110,6 +124,7 @@ def _alone(label: str) -> int | None:
 
 # --- stamps ------------------------------------------------------------------------------------------------------------
 
+
 @lru_cache(maxsize=256)
 def _day_ns(year: int, month: int, day: int) -> int | None:
     try:
@@ -132,8 +147,17 @@ def _year_of(month: int, day: int, captured_ns: int, offset_s: int) -> int | Non
     return None
 
 
-def stamp_ns(source: Source, year: int | None, month: int, day: int, hour: str, minute: str, second: str,
-             fraction: str | None = None, zone: str | None = None) -> int | None:
+def stamp_ns(
+    source: Source,
+    year: int | None,
+    month: int,
+    day: int,
+    hour: str,
+    minute: str,
+    second: str,
+    fraction: str | None = None,
+    zone: str | None = None,
+) -> int | None:
     """Make UTC nanoseconds of a stamp; year and zone come from the source where the stamp has none.
 
     Examples
@@ -168,47 +192,81 @@ _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
 _AHEAD = r"(?=[\[(]|20\d\d-|" + _LEVEL + r"\b|Loading |Capturing |Traceback )"
 
 _PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
-    "[": [(style, re.compile(pattern)) for style, pattern in (
-        ("bracket", r"\[" + _DATE + _CLOCK + _ZONE + r"(?P<label>(?: [A-Z][A-Z_]*\d+)*)\] ?"),
-        ("trtllm", r"\[(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)-" + _CLOCK + r"\] ?(?:\[TRT-LLM\] ?)?(?:\[(?P<l>[A-Z])\] ?)?"),
-        ("trtllm", r"\[(?:TensorRT-LLM|TRT-LLM)\](?: ?\[(?P<l>" + _LEVEL + r"|[IWEDV])\])? ?"),
-        ("rank", r"\[(?P<rank_word>[Rr]ank|RANK) ?(?P<rank>\d+)\]:? ?"),
-        ("rank", r"\[(?P<rank_word>default)(?P<rank>\d+)\]: ?"),
-        ("rank", r"\[(?P<rank_word>gpu)[=_](?P<rank>\d+)\] "),
-        ("rank", r"\[(?:\d+),(?P<rank>\d+)\]<std(?:out|err)>: ?"),
-        ("torchrun", r"\[(?P<l>[IWEF])(?P<md>\d{3,4}) " + _CLOCK + r"(?: (?P<src>[^\]\s]+?:\d+))?\] ?"),
-        ("kubectl", r"\[pod/[^\]]+\] "),
-        ("level", r"\[(?P<l>" + _LEVEL + r"|[IWEDV])\] ?(?:\[(?P<src>[\w./-]+\.\w+:\d+(?::\w+)?)\] ?)?"),
-        ("source", r"\[(?P<src>[\w./-]+\.(?:py|cpp|cc|cu):\d+(?::\w+)?)\] ?"),
-        ("host", r"\[[a-z][\w-]*\] (?=20\d\d-)"),
-    )],
-    "(": [("process", re.compile(r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
-                                 r"(?:, ip=[\w.:]+)?\) ?"))],
-    "0": [(style, re.compile(pattern)) for style, pattern in (
-        ("journald", _DATE + _CLOCK + r"(?P<z>[+-]\d\d:?\d\d) \S+ [^\[\]:\s]+\[(?P<pid>\d+)\]: ?"),
-        ("iso", _DATE + _CLOCK + _ZONE + r"(?: std(?:out|err) [FP](?= ))?"
-                r"(?:\s+-\s+|\s*\|\s*|:\s|\s|$)"),
-        ("llamacpp", r"(?P<up>\d+\.\d\d\.\d{3}\.\d{3}) (?P<l>[IWEDT]) "),
-        ("task", r"(?P<task>\d{1,5}): ?" + _AHEAD),
-        ("clock", r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)[.,](?P<f>\d+)(?= )\s+"),
-    )],
-    "a": [(style, re.compile(pattern)) for style, pattern in (
-        ("vllm", r"(?P<l>" + _LEVEL + r") (?P<m>\d\d)-(?P<d>\d\d) " + _CLOCK +
-                 r" (?:\[(?P<src>[^\]\s]+)\]|(?P<src2>[^\]\s]+:\d+)\])(?: |$)"),
-        ("uvicorn", r"(?P<l>" + _LEVEL + r"):\s{1,}"),
-        ("level", r"(?P<l>" + _LEVEL + r")(?: (?P<src>[\w./-]+\.(?:py|cpp|cc|rs):\d+)(?::| --)?)?"
-                  r"(?: - (?P<src2>[\w./-]+\.py:\d+) - |\s+[-|] |\s+)"),
-        ("glog", r"(?P<l>[IWEF])(?P<md>\d{4}) " + _CLOCK + r"\s+(?P<pid>\d+) (?P<src>[^\]\s]+:\d+)\](?: |$)"),
-        ("nccl", r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:\d+\.\d+ )?(?:(?P<src>[\w./]+:\d+) )?"
-                 r"NCCL (?P<l>INFO|WARN|TRACE|VERSION|ABORT)\s?"),
-        ("journald", r"(?P<mon>" + "|".join(MONTHS) + r") +(?P<d>\d{1,2}) " + _CLOCK + r" \S+ [^\[\]:\s]+" + _PID + ": ?"),
-        ("letter", r"(?P<l>[IWED]) (?=(?:srv|slot|que|main|llama_|load_|init|common_|build|system)\b|llama_|common_)"),
-        ("compose", r"[A-Za-z][\w.-]*\s+\| ?"),
-        ("host", r"(?P<host>[a-z][a-z0-9.-]*): ?" + _AHEAD),
-        ("tgi", r"(?:(?P<process>[\w-]+)(?:\{[^}]*\})?: )?(?P<src>text_generation_\w+(?:::\w+)*)(?:\{[^}]*\})?: "
-                r"(?:(?P<src2>[\w./-]+\.rs:\d+): )?"),
-        ("source", r"(?P<src>[\w.]+\.py:\d+)(?: - | -- |: |\] )"),
-    )],
+    "[": [
+        (style, re.compile(pattern))
+        for style, pattern in (
+            ("bracket", r"\[" + _DATE + _CLOCK + _ZONE + r"(?P<label>(?: [A-Z][A-Z_]*\d+)*)\] ?"),
+            ("trtllm", r"\[(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)-" + _CLOCK + r"\] ?(?:\[TRT-LLM\] ?)?(?:\[(?P<l>[A-Z])\] ?)?"),
+            ("trtllm", r"\[(?:TensorRT-LLM|TRT-LLM)\](?: ?\[(?P<l>" + _LEVEL + r"|[IWEDV])\])? ?"),
+            ("rank", r"\[(?P<rank_word>[Rr]ank|RANK) ?(?P<rank>\d+)\]:? ?"),
+            ("rank", r"\[(?P<rank_word>default)(?P<rank>\d+)\]: ?"),
+            ("rank", r"\[(?P<rank_word>gpu)[=_](?P<rank>\d+)\] "),
+            ("rank", r"\[(?:\d+),(?P<rank>\d+)\]<std(?:out|err)>: ?"),
+            ("torchrun", r"\[(?P<l>[IWEF])(?P<md>\d{3,4}) " + _CLOCK + r"(?: (?P<src>[^\]\s]+?:\d+))?\] ?"),
+            ("kubectl", r"\[pod/[^\]]+\] "),
+            ("level", r"\[(?P<l>" + _LEVEL + r"|[IWEDV])\] ?(?:\[(?P<src>[\w./-]+\.\w+:\d+(?::\w+)?)\] ?)?"),
+            ("source", r"\[(?P<src>[\w./-]+\.(?:py|cpp|cc|cu):\d+(?::\w+)?)\] ?"),
+            ("host", r"\[[a-z][\w-]*\] (?=20\d\d-)"),
+        )
+    ],
+    "(": [
+        (
+            "process",
+            re.compile(
+                r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
+                r"(?:, ip=[\w.:]+)?\) ?"
+            ),
+        )
+    ],
+    "0": [
+        (style, re.compile(pattern))
+        for style, pattern in (
+            ("journald", _DATE + _CLOCK + r"(?P<z>[+-]\d\d:?\d\d) \S+ [^\[\]:\s]+\[(?P<pid>\d+)\]: ?"),
+            (
+                "iso",
+                _DATE + _CLOCK + _ZONE + r"(?: std(?:out|err) [FP](?= ))?"
+                r"(?:\s+-\s+|\s*\|\s*|:\s|\s|$)",
+            ),
+            ("llamacpp", r"(?P<up>\d+\.\d\d\.\d{3}\.\d{3}) (?P<l>[IWEDT]) "),
+            ("task", r"(?P<task>\d{1,5}): ?" + _AHEAD),
+            ("clock", r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)[.,](?P<f>\d+)(?= )\s+"),
+        )
+    ],
+    "a": [
+        (style, re.compile(pattern))
+        for style, pattern in (
+            (
+                "vllm",
+                r"(?P<l>"
+                + _LEVEL
+                + r") (?P<m>\d\d)-(?P<d>\d\d) "
+                + _CLOCK
+                + r" (?:\[(?P<src>[^\]\s]+)\]|(?P<src2>[^\]\s]+:\d+)\])(?: |$)",
+            ),
+            ("uvicorn", r"(?P<l>" + _LEVEL + r"):\s{1,}"),
+            (
+                "level",
+                r"(?P<l>" + _LEVEL + r")(?: (?P<src>[\w./-]+\.(?:py|cpp|cc|rs):\d+)(?::| --)?)?"
+                r"(?: - (?P<src2>[\w./-]+\.py:\d+) - |\s+[-|] |\s+)",
+            ),
+            ("glog", r"(?P<l>[IWEF])(?P<md>\d{4}) " + _CLOCK + r"\s+(?P<pid>\d+) (?P<src>[^\]\s]+:\d+)\](?: |$)"),
+            (
+                "nccl",
+                r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:\d+\.\d+ )?(?:(?P<src>[\w./]+:\d+) )?"
+                r"NCCL (?P<l>INFO|WARN|TRACE|VERSION|ABORT)\s?",
+            ),
+            ("journald", r"(?P<mon>" + "|".join(MONTHS) + r") +(?P<d>\d{1,2}) " + _CLOCK + r" \S+ [^\[\]:\s]+" + _PID + ": ?"),
+            ("letter", r"(?P<l>[IWED]) (?=(?:srv|slot|que|main|llama_|load_|init|common_|build|system)\b|llama_|common_)"),
+            ("compose", r"[A-Za-z][\w.-]*\s+\| ?"),
+            ("host", r"(?P<host>[a-z][a-z0-9.-]*): ?" + _AHEAD),
+            (
+                "tgi",
+                r"(?:(?P<process>[\w-]+)(?:\{[^}]*\})?: )?(?P<src>text_generation_\w+(?:::\w+)*)(?:\{[^}]*\})?: "
+                r"(?:(?P<src2>[\w./-]+\.rs:\d+): )?",
+            ),
+            ("source", r"(?P<src>[\w.]+\.py:\d+)(?: - | -- |: |\] )"),
+        )
+    ],
 }
 
 
@@ -323,7 +381,7 @@ def peel(text: str, source: Source) -> tuple[Prefix, str]:
         if found is None:
             break
         _apply(found, style, source, prefix)
-        text = rest[found.end():]
+        text = rest[found.end() :]
     _trailing_rank(text, prefix)
     return prefix, text
 
@@ -383,8 +441,9 @@ def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
     if "function" in data:  # llama.cpp of 2024: the rest of the keys is the rest of the message
         prefix.style = "llamacpp"
         used = ("timestamp", "level", "function", "line", "message", "msg", "tid")
-        message += "".join(f" {key}={value}" for key, value in data.items()
-                           if key not in used and isinstance(value, (str, int, float)))
+        message += "".join(
+            f" {key}={value}" for key, value in data.items() if key not in used and isinstance(value, (str, int, float))
+        )
     elif str(name or "").startswith("text_generation"):
         prefix.style = "tgi"
     return message.rstrip("\n")

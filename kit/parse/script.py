@@ -1,4 +1,5 @@
 """Launch scripts and command lines."""
+
 from __future__ import annotations
 
 import re
@@ -7,18 +8,36 @@ from collections.abc import Iterable
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 
-WRAPPERS = {"sudo", "nohup", "exec", "env", "time", "setsid", "nice", "stdbuf", "numactl", "taskset", "timeout", "ionice",
-            "command", "chrt"}
+WRAPPERS = {
+    "sudo",
+    "nohup",
+    "exec",
+    "env",
+    "time",
+    "setsid",
+    "nice",
+    "stdbuf",
+    "numactl",
+    "taskset",
+    "timeout",
+    "ionice",
+    "command",
+    "chrt",
+}
 """Programs that only start another one."""
 _ASSIGNS = re.compile(r"^[A-Za-z_]\w*=")
-_SHELL_WORDS = re.compile(r"^(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
-                          r"wait|mkdir|export|"
-                          r"unset|read|return|exit|function|local|\{|\}|\[\[?|true|rm|cp|mv|tee|kill|pkill)\b")
-_STARTS = re.compile(r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|vllm serve|sglang serve|python[\d.]* -m |torchrun|"
-                     r"deepspeed|accelerate launch|llama-server|"
-                     r"text-generation-launcher|trtllm-serve|mpirun|srun|ray start|tritonserver|singularity exec|apptainer exec|"
-                     r"python[\d.]* (?:-u )?\S+\.py|kubectl apply|sbatch|uvicorn|helm (?:install|upgrade)|"
-                     r"kubectl (?:run|create)|nerdctl run)")
+_SHELL_WORDS = re.compile(
+    r"^(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
+    r"wait|mkdir|export|"
+    r"unset|read|return|exit|function|local|\{|\}|\[\[?|true|rm|cp|mv|tee|kill|pkill)\b"
+)
+_STARTS = re.compile(
+    r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|vllm serve|sglang serve|python[\d.]* -m |torchrun|"
+    r"deepspeed|accelerate launch|llama-server|"
+    r"text-generation-launcher|trtllm-serve|mpirun|srun|ray start|tritonserver|singularity exec|apptainer exec|"
+    r"python[\d.]* (?:-u )?\S+\.py|kubectl apply|sbatch|uvicorn|helm (?:install|upgrade)|"
+    r"kubectl (?:run|create)|nerdctl run)"
+)
 
 
 def program_of(command: str) -> str | None:
@@ -32,8 +51,9 @@ def program_of(command: str) -> str | None:
     ('vllm', 'docker')
     """
     words = command.split()
-    while words and (_ASSIGNS.match(words[0]) or words[0] in WRAPPERS or words[0].startswith("-")
-                     or re.fullmatch(r"\d+[smh]?", words[0])):
+    while words and (
+        _ASSIGNS.match(words[0]) or words[0] in WRAPPERS or words[0].startswith("-") or re.fullmatch(r"\d+[smh]?", words[0])
+    ):
         words.pop(0)
     if not words:
         return None
@@ -83,10 +103,19 @@ def is_launch(head: str) -> float:
     if re.match(r"^#! ?/\S*(?:sh|env)\b", head):
         return 0.95
     joined = re.sub(r"\\\s*\n", " ", head)
-    lines = [text for text in (re.sub(r"^\$ ", "", line.strip()) for line in joined.splitlines()[:100]) if text
-             and not text.startswith("#")]
-    started = [line for line in lines if _STARTS.search(" " + line[:200]) and re.match(r"^[\w./$({\"-]", line)
-               and not re.match(r"^\d|^\S+ +\d+ ", line) and not re.search(r"\b(?:INFO|WARNING|ERROR)\b", line[:80])]
+    lines = [
+        text
+        for text in (re.sub(r"^\$ ", "", line.strip()) for line in joined.splitlines()[:100])
+        if text and not text.startswith("#")
+    ]
+    started = [
+        line
+        for line in lines
+        if _STARTS.search(" " + line[:200])
+        and re.match(r"^[\w./$({\"-]", line)
+        and not re.match(r"^\d|^\S+ +\d+ ", line)
+        and not re.search(r"\b(?:INFO|WARNING|ERROR)\b", line[:80])
+    ]
     plain = [line for line in lines if line in started or _ASSIGNS.match(line) or _SHELL_WORDS.match(line)]
     if not started:
         return 0.0

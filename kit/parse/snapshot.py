@@ -3,6 +3,7 @@
 A snapshot file is the output of one command or several, typed or looped: it may hold `$ command` lines, `==> path <==`
 headers, `date` lines between samples, colour codes, CRLF ends, and an error message where output was hoped for.
 """
+
 from __future__ import annotations
 
 import re
@@ -13,12 +14,16 @@ from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI, MONTHS, stamp_ns
 from kit.schema import Row
 
-TOOLS = ("cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
-         "killall|kubectl|"
-         "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
-         "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget")
-PROMPT = re.compile(r"^\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#]*)?\]?\s?|(?:bash|sh)-[\d.]+)[$#%] |\$ "
-                    rf"|[#%>+] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$")
+TOOLS = (
+    "cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
+    "killall|kubectl|"
+    "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
+    "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
+)
+PROMPT = re.compile(
+    r"^\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#]*)?\]?\s?|(?:bash|sh)-[\d.]+)[$#%] |\$ "
+    rf"|[#%>+] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
+)
 """A shell prompt with the command after it."""
 HEADER = re.compile(r"^==> (?P<path>.+) <==\s*$")
 PATH_PREFIX = re.compile(r"^(?P<path>/(?:proc|sys)/[\w./*-]+):(?P<rest>.*)$")
@@ -29,13 +34,20 @@ UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, 
 _TOO_LONG = re.compile(r"\d{21}")
 _SIZE = re.compile(r"^(\d+(?:[.,]\d+)?)\s*([BKMGTPE]?)(?:i?B?)$", re.IGNORECASE)
 _CLOCK = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)$")
-_DATE = re.compile(r"^[#=\-* ]*(?:\w{3} (?P<mon>\w{3})\s+(?P<d>\d{1,2}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: [AP]M)? "
-                   r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
-                   r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$")
+_DATE = re.compile(
+    r"^[#=\-* ]*(?:\w{3} (?P<mon>\w{3})\s+(?P<d>\d{1,2}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: [AP]M)? "
+    r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
+    r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
+)
 _FAILURES = (
     ("not_found", re.compile(r"command not found|: not found$|No such file or directory")),
-    ("permission", re.compile(r"[Pp]ermission denied|Operation not permitted|Insufficient Permissions|must be root|"
-                              r"are you root")),
+    (
+        "permission",
+        re.compile(
+            r"[Pp]ermission denied|Operation not permitted|Insufficient Permissions|must be root|"
+            r"are you root"
+        ),
+    ),
     ("no_process", re.compile(r"No such process|process ID .*(?:does not exist|not found)")),
     ("version", re.compile(r"version mismatch", re.IGNORECASE)),
     ("timeout", re.compile(r"^(?:Terminated|timeout: .*|.*\btimed out after \d+ ?s\w*)$")),
@@ -101,8 +113,17 @@ def date_of(text: str, source: Source) -> int | None:
         month = MONTHS.get(found["mon"])
         zone = "Z" if found["zone"] in ("UTC", "GMT") else None
         return month and stamp_ns(source, int(found["y"]), month, int(found["d"]), found["H"], found["M"], found["S"], None, zone)
-    return stamp_ns(source, int(found["y2"]), int(found["m2"]), int(found["d2"]), found["H2"], found["M2"], found["S2"],
-                    found["f2"], found["z2"])
+    return stamp_ns(
+        source,
+        int(found["y2"]),
+        int(found["m2"]),
+        int(found["d2"]),
+        found["H2"],
+        found["M2"],
+        found["S2"],
+        found["f2"],
+        found["z2"],
+    )
 
 
 class Samples:
@@ -136,11 +157,11 @@ class Samples:
         """Take a row; without a key it belongs to the sample at hand."""
         mark = None if key is None else (frame, key)
         if mark is not None and mark in self.seen:
-            if mark in self.keys[self.start:]:
+            if mark in self.keys[self.start :]:
                 self.start = len(self.rows)
             self.number += 1
-            self.seen = set(self.keys[self.start:])
-            self.numbers[self.start:] = [self.number] * (len(self.rows) - self.start)
+            self.seen = set(self.keys[self.start :])
+            self.numbers[self.start :] = [self.number] * (len(self.rows) - self.start)
         self.rows.append((frame, row))
         self.keys.append(mark)
         self.numbers.append(self.number)
@@ -234,8 +255,14 @@ def failure(line: Line, tool: str, source: Source) -> Row | None:
     for error, pattern in _FAILURES:
         if pattern.search(line.text) and not line.text[:1].isspace():
             named = _TOOL.match(line.text)
-            return {"tool": named["tool"] if named else tool, "error": error, "text": line.text, "line": line.number,
-                    "time": line.time, "pid": source.pid}
+            return {
+                "tool": named["tool"] if named else tool,
+                "error": error,
+                "text": line.text,
+                "line": line.number,
+                "time": line.time,
+                "pid": source.pid,
+            }
     return None
 
 

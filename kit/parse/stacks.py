@@ -2,6 +2,7 @@
 
 One row a frame, depth 0 is the innermost.
 """
+
 from __future__ import annotations
 
 import re
@@ -18,16 +19,29 @@ from kit.schema import Row
 
 _ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .*?|\bpid[ =:]*)(\d+)\b", re.IGNORECASE)
 _BANNER = re.compile(r"^\s*[=#*~>-]{2,}(?:\W*(?P<alone>\d{2,})\W*$|.*\b(?:pid|process)\W*(?P<named>\d+)\b)", re.IGNORECASE)
-_NAMED_PID = re.compile(r"^\W*(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*(\d+)\W*$",
-                        re.IGNORECASE)
+_NAMED_PID = re.compile(
+    r"^\W*(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*(\d+)\W*$", re.IGNORECASE
+)
 _NATIVE_FILE = re.compile(r"\.so(?:\.|\b)|\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|rs|S)$|^0x")
 _ERRORS = (
     ("no_process", re.compile(r"No such process|os error 3\)|process executable name|No process with pid|no such pid")),
     ("not_found", re.compile(r"command not found|: not found$|No module named|executable file not found")),
-    ("permission", re.compile(r"permission denied|not permitted|os error (?:1|13)\)|elevated permissions|SYS_PTRACE|ptrace_scope|"
-                              r"Could not attach", re.IGNORECASE)),
-    ("version", re.compile(r"Py_Version|python version|unsupported version|_PyRuntime|failed to find (?:a )?python|"
-                           r"interpreter state|Failed to copy", re.IGNORECASE)),
+    (
+        "permission",
+        re.compile(
+            r"permission denied|not permitted|os error (?:1|13)\)|elevated permissions|SYS_PTRACE|ptrace_scope|"
+            r"Could not attach",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "version",
+        re.compile(
+            r"Py_Version|python version|unsupported version|_PyRuntime|failed to find (?:a )?python|"
+            r"interpreter state|Failed to copy",
+            re.IGNORECASE,
+        ),
+    ),
     ("timeout", re.compile(r"timed out|timeout\b|os error 110|^Terminated$|^Killed$", re.IGNORECASE)),
 )
 
@@ -77,15 +91,28 @@ class _Dump:
     def frame(self, line: Line, function: str, file: str | None, file_line: int | None, native: bool) -> None:
         """Take a frame of the thread at hand."""
         row = {"tool": self.tool, "pid": self.asked, "thread": None} | self.about
-        row |= {"depth": len(self.thread_rows), "function": function, "file": file or None, "file_line": file_line,
-                "native": native, "line": line.number, "time": line.time}
+        row |= {
+            "depth": len(self.thread_rows),
+            "function": function,
+            "file": file or None,
+            "file_line": file_line,
+            "native": native,
+            "line": line.number,
+            "time": line.time,
+        }
         self.thread_rows.append(row)
         self.samples.add("stacks", row, (row["pid"], row.get("tid"), row["thread"], row["depth"]))
 
     def error(self, line: Line, text: str, pid: int | None = None) -> None:
         """Take a message of failure; one of the same kind about the same process follows from the first."""
-        row = {"tool": self.tool, "error": _error_of(text), "text": text.strip(), "line": line.number, "time": line.time,
-               "pid": pid if pid is not None else self.asked}
+        row = {
+            "tool": self.tool,
+            "error": _error_of(text),
+            "text": text.strip(),
+            "line": line.number,
+            "time": line.time,
+            "pid": pid if pid is not None else self.asked,
+        }
         if not any((row["error"], row["pid"]) == (other["error"], other["pid"]) for other in self.errors):
             self.errors.append(row)
 
@@ -110,13 +137,20 @@ _PYTHON = re.compile(r"^\s*Python v\d")
 _THREAD = re.compile(r'^\s*Thread (?P<id>0x[0-9a-fA-F]+|\d+)(?: \((?P<state>[^()]*)\))?(?:: ?"(?P<name>.*?)"?)?\s*$')
 _FRAME = re.compile(r"^\s*(?P<function>\S.*?) \((?P<file>[^()]*(?: \(deleted\))?)\)\s*$")
 _VARIABLES = re.compile(r"^(?P<indent>\s*)(?:Locals|Arguments):$")
-_PYSPY_ERROR = re.compile(r"^(?:.*?\b)?Error: |^Permission Denied: |^Failed to |py-?spy(?:: | ?failed| dump failed)|"
-                          r"command not found|: not found$|No such process|Operation not permitted|Permission denied|"
-                          r"[Tt]imed out|^Terminated$|^Killed$|No module named")
-_PYSPY_FOLLOWS = re.compile(r"^(?:Caused by:|Stack backtrace:|Reason: |\s+\d+: |\s+at |Process with pid|Warning: |.*GIL|"
-                            r"Sampling process|.*--nonblocking|Try running again with elevated permissions)")
-_PYSPY_OWN = re.compile(r"py-?spy|Try running again with elevated permissions|Py_Version|os error \d+|python version|"
-                        r"_PyRuntime", re.IGNORECASE)
+_PYSPY_ERROR = re.compile(
+    r"^(?:.*?\b)?Error: |^Permission Denied: |^Failed to |py-?spy(?:: | ?failed| dump failed)|"
+    r"command not found|: not found$|No such process|Operation not permitted|Permission denied|"
+    r"[Tt]imed out|^Terminated$|^Killed$|No module named"
+)
+_PYSPY_FOLLOWS = re.compile(
+    r"^(?:Caused by:|Stack backtrace:|Reason: |\s+\d+: |\s+at |Process with pid|Warning: |.*GIL|"
+    r"Sampling process|.*--nonblocking|Try running again with elevated permissions)"
+)
+_PYSPY_OWN = re.compile(
+    r"py-?spy|Try running again with elevated permissions|Py_Version|os error \d+|python version|"
+    r"_PyRuntime",
+    re.IGNORECASE,
+)
 _FAILED_PID = re.compile(r"Pyspy failed to dump PID (\d+)")
 
 
@@ -192,9 +226,19 @@ def _is_pyspy(head: str) -> float:
         return 0.0
     threads = [bool(_THREAD.match(line)) for line in lines]
     if any(threads) and any(_FRAME.match(line) and line[:1].isspace() for line in lines):
-        known = sum(bool(thread or _FRAME.match(line) or _PROCESS.match(line) or _PYTHON.match(line) or line[:8].isspace()
-                         or _PYSPY_ERROR.search(line) or _PYSPY_FOLLOWS.match(line) or _banner_pid(line) is not None)
-                    for line, thread in zip(lines, threads, strict=True))
+        known = sum(
+            bool(
+                thread
+                or _FRAME.match(line)
+                or _PROCESS.match(line)
+                or _PYTHON.match(line)
+                or line[:8].isspace()
+                or _PYSPY_ERROR.search(line)
+                or _PYSPY_FOLLOWS.match(line)
+                or _banner_pid(line) is not None
+            )
+            for line, thread in zip(lines, threads, strict=True)
+        )
         share = known / len(lines)
         return 0.95 if share >= 0.8 else 0.5 * share
     return _only_errors(head, lines)
@@ -242,8 +286,13 @@ def parse_pyspy_json(lines: Iterable[str], source: Source, report: Report) -> Ro
                 continue
             file = frame.get("short_filename") or frame.get("filename") or frame.get("module")
             at_line = frame["line"] if isinstance(frame.get("line"), int) and frame["line"] > 0 else None
-            dump.frame(Line(at, "", None, None), str(frame.get("name")), file, at_line,
-                       not at_line or bool(_NATIVE_FILE.search(file or "")))
+            dump.frame(
+                Line(at, "", None, None),
+                str(frame.get("name")),
+                file,
+                at_line,
+                not at_line or bool(_NATIVE_FILE.search(file or "")),
+            )
     yield from dump.rows()
 
 
@@ -255,8 +304,10 @@ def _is_pyspy_json(head: str) -> float:
 # --- py-spy top ----------------------------------------------------------------------------------------------------------
 
 _TOP_HEAD = re.compile(r"^\s*%Own\s+%Total\s+OwnTime\s+TotalTime\s+Function")
-_TOP_ROW = re.compile(r"^\s*(?P<own>\d+(?:\.\d+)?)%\s+(?P<total>\d+(?:\.\d+)?)%\s+\d+(?:\.\d+)?s\s+\d+(?:\.\d+)?s\s+"
-                      r"(?P<function>.+?) \((?P<file>[^()]*)\)?\s*$")
+_TOP_ROW = re.compile(
+    r"^\s*(?P<own>\d+(?:\.\d+)?)%\s+(?P<total>\d+(?:\.\d+)?)%\s+\d+(?:\.\d+)?s\s+\d+(?:\.\d+)?s\s+"
+    r"(?P<function>.+?) \((?P<file>[^()]*)\)?\s*$"
+)
 _TOP_OTHER = re.compile(r"^\s*(?:Total Samples|GIL:|Press |Script (?:started|done)|Sampling |Error: Not a tty)")
 _TOP_FROM = re.compile(r"^\s*Collecting samples from '?(?P<what>.*?)'?(?: \(python v.*)?$")
 
@@ -283,9 +334,22 @@ def parse_pyspy_top(lines: Iterable[str], source: Source, report: Report) -> Row
         elif row:
             file, file_line = _place(row["file"])
             pid = int(asked[1]) if asked else int(process[4:]) if re.match(r"^pid \d+$", process or "") else source.pid
-            samples.add("stacks", {"tool": "pyspy-top", "pid": pid, "process": process, "depth": 0, "function": row["function"],
-                                   "file": file or None, "file_line": file_line, "share_percent": number(row["total"]),
-                                   "line": line.number, "time": line.time}, (row["function"], row["file"]))
+            samples.add(
+                "stacks",
+                {
+                    "tool": "pyspy-top",
+                    "pid": pid,
+                    "process": process,
+                    "depth": 0,
+                    "function": row["function"],
+                    "file": file or None,
+                    "file_line": file_line,
+                    "share_percent": number(row["total"]),
+                    "line": line.number,
+                    "time": line.time,
+                },
+                (row["function"], row["file"]),
+            )
         elif line.text.strip() and not _TOP_OTHER.match(line.text):
             report.odd("no line of py-spy top", line.text)
     yield from samples.settle(report)
@@ -298,13 +362,17 @@ def _is_pyspy_top(head: str) -> float:
 
 # --- faulthandler --------------------------------------------------------------------------------------------------------
 
-_FAULT_THREAD = re.compile(r"^(?P<current>Current )?[Tt]hread(?:'s C)? ?(?P<id>0x[0-9a-f]+|stack trace)?(?: \[(?P<name>.*)\])? "
-                           r"\(most recent call first\):$|^Stack \(most recent call first\):$")
+_FAULT_THREAD = re.compile(
+    r"^(?P<current>Current )?[Tt]hread(?:'s C)? ?(?P<id>0x[0-9a-f]+|stack trace)?(?: \[(?P<name>.*)\])? "
+    r"\(most recent call first\):$|^Stack \(most recent call first\):$"
+)
 _FAULT_FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+)$')
 _FAULT_BINARY = re.compile(r'^\s+Binary file "(?P<file>.*)",(?: at (?P<function>[^+\s]*)\S*)?')
-_FAULT_OTHER = re.compile(r"^(?:Fatal Python error: |Python runtime state: |Timeout \(|Extension modules: |\s+<no Python frame>|"
-                          r"\s+Garbage-collecting|\s+\.\.\.|\s+<(?:tstate|truncated|cannot)|\s+<invalid|Aborted|"
-                          r"Segmentation fault|Bus error|Killed)")
+_FAULT_OTHER = re.compile(
+    r"^(?:Fatal Python error: |Python runtime state: |Timeout \(|Extension modules: |\s+<no Python frame>|"
+    r"\s+Garbage-collecting|\s+\.\.\.|\s+<(?:tstate|truncated|cannot)|\s+<invalid|Aborted|"
+    r"Segmentation fault|Bus error|Killed)"
+)
 
 
 def parse_faulthandler(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -346,8 +414,16 @@ def _is_faulthandler(head: str) -> float:
     lines = body_lines(head)
     if not any(map(_FAULT_THREAD.match, lines)) or not any(map(_FAULT_FRAME.match, lines)):
         return 0.0
-    known = sum(bool(_FAULT_THREAD.match(line) or _FAULT_FRAME.match(line) or _FAULT_OTHER.match(line)
-                     or _FAULT_BINARY.match(line) or _banner_pid(line) is not None) for line in lines)
+    known = sum(
+        bool(
+            _FAULT_THREAD.match(line)
+            or _FAULT_FRAME.match(line)
+            or _FAULT_OTHER.match(line)
+            or _FAULT_BINARY.match(line)
+            or _banner_pid(line) is not None
+        )
+        for line in lines
+    )
     return 0.95 if known >= 0.8 * len(lines) else 0.5 * known / len(lines)
 
 

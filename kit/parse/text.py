@@ -1,4 +1,5 @@
 """Bytes of a capture to lines of text: encodings, NUL bytes, endless lines."""
+
 from __future__ import annotations
 
 import codecs

@@ -3,25 +3,38 @@
 `plot_timeline(run)` puts everything on one time axis; the others draw one thing, into `ax` where one is given. Each has a
 `describe_…` that gives its alternative text; `figure_alt(figure)` reads the text that a figure carries.
 """
+
 from __future__ import annotations
 
 from importlib import import_module
 
 _WHERE = {
     "figure_alt": "alt",
-    "plot_memory": "memory", "describe_memory": "memory",
-    "plot_cpu": "cpu", "describe_cpu": "cpu",
-    "plot_thread_states": "threads", "describe_thread_states": "threads",
-    "plot_thread_strip": "threads", "describe_thread_strip": "threads",
-    "plot_syscall_rate": "syscalls", "describe_syscall_rate": "syscalls",
-    "plot_syscall_time": "syscalls", "describe_syscall_time": "syscalls",
-    "plot_log_rate": "logs", "describe_log_rate": "logs",
-    "plot_phases": "phases", "describe_phases": "phases",
+    "plot_memory": "memory",
+    "describe_memory": "memory",
+    "plot_cpu": "cpu",
+    "describe_cpu": "cpu",
+    "plot_thread_states": "threads",
+    "describe_thread_states": "threads",
+    "plot_thread_strip": "threads",
+    "describe_thread_strip": "threads",
+    "plot_syscall_rate": "syscalls",
+    "describe_syscall_rate": "syscalls",
+    "plot_syscall_time": "syscalls",
+    "describe_syscall_time": "syscalls",
+    "plot_log_rate": "logs",
+    "describe_log_rate": "logs",
+    "plot_phases": "phases",
+    "describe_phases": "phases",
     "process_names": "samples",
-    "plot_benchmarks": "benchmarks", "describe_benchmarks": "benchmarks",
-    "plot_shift": "shift", "describe_shift": "shift",
-    "plot_comparison": "compare", "describe_comparison": "compare",
-    "plot_timeline": "timeline", "describe_timeline": "timeline",
+    "plot_benchmarks": "benchmarks",
+    "describe_benchmarks": "benchmarks",
+    "plot_shift": "shift",
+    "describe_shift": "shift",
+    "plot_comparison": "compare",
+    "describe_comparison": "compare",
+    "plot_timeline": "timeline",
+    "describe_timeline": "timeline",
 }
 """Public name to the module of this package that defines it: matplotlib is loaded when the first plot is called for."""
 

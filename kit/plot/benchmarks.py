@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from kit.analyse.bench_where import samples as request_samples
+from kit.analyse.bench.where import samples as request_samples
 from kit.parse.bench.base import METRICS, SECONDS
 from kit.plot.alt import figure_alt
 from kit.plot.style import FONT_PT, GREY, INK, SERIES, axes_for, dress, legend_beside, say_empty
@@ -15,7 +15,7 @@ from kit.plot.style import FONT_PT, GREY, INK, SERIES, axes_for, dress, legend_b
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kit.analyse.benchmarks import Benchmarks
+    from kit.analyse.bench.results import Benchmarks
 
 NAME = {
     "ttft": "Time to first token",
@@ -157,7 +157,7 @@ def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = N
 
     Examples
     --------
-    >>> from kit.analyse.benchmarks import Benchmarks
+    >>> from kit.analyse.bench.results import Benchmarks
     >>> plot_benchmarks(Benchmarks([])).texts[0].get_text()
     'No run holds the distribution of ttft.'
     """
@@ -256,7 +256,7 @@ def describe_benchmarks(bench: Benchmarks, metric: str = "ttft") -> str:
 
     Examples
     --------
-    >>> from kit.analyse.benchmarks import Benchmarks
+    >>> from kit.analyse.bench.results import Benchmarks
     >>> describe_benchmarks(Benchmarks([]), "itl")
     'No run holds the distribution of itl.'
     """

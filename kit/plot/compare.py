@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from kit.analyse.compare import Comparison
+    from kit.analyse.launches.compare import Comparison
 
 RUN_COLOURS = (BLUE, VERMILION, *(colour for colour in SERIES if colour not in (BLUE, VERMILION)))
 """Colours of the runs a, b, …; beyond eight they come again, and the legend tells."""
@@ -50,7 +50,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    comparison : kit.analyse.compare.Comparison
+    comparison : kit.analyse.launches.compare.Comparison
     ax : matplotlib.axes.Axes, optional
         Draw the phases alone, there; without it a new figure with both, its alternative text set.
 

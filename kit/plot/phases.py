@@ -46,7 +46,7 @@ def plot_phases(
     Parameters
     ----------
     phases : pandas.DataFrame
-        What `kit.analyse.phases.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
+        What `kit.analyse.verdict.phases.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure without it, with its alternative text set.
     to_share : callable, optional

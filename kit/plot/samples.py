@@ -69,7 +69,7 @@ def process_names(processes: pd.DataFrame, ranks: Mapping[int, int] | None = Non
     processes : pandas.DataFrame
         The frame `processes`.
     ranks : mapping of pid to int, optional
-        Ranks known from elsewhere (`kit.analyse.ranks`), for processes whose title names none.
+        Ranks known from elsewhere (`kit.analyse.verdict.processes`), for processes whose title names none.
 
     Returns
     -------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kit.analyse.bench_where import percent, shift_sentence
+from kit.analyse.bench.where import percent, shift_sentence
 from kit.plot.alt import figure_alt
 from kit.plot.benchmarks import NAME
 from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, axes_for, dress, plain, say_empty
@@ -14,7 +14,7 @@ from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, axes_for, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kit.analyse.compare_benchmarks import BenchComparison
+    from kit.analyse.bench.compare import BenchComparison
 
 ROOM = 3.0
 """Factor above and below the line that such an axis shows."""

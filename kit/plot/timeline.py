@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from kit.analyse.verdict import Verdict
+    from kit.analyse.verdict.verdict import Verdict
     from kit.run import Run
 
 ROWS = ("phases", "log", "memory", "cpu", "states", "strip", "syscalls")
@@ -113,9 +113,9 @@ def _frames_of(
     """Return frames, name, rank of each pid and end of the evidence, of a run or of frames as they are given."""
     if isinstance(run, Mapping):
         return run, "", {}, None
-    from kit.analyse.evidence import gather
-    from kit.analyse.phases import phase_table
-    from kit.analyse.ranks import cast
+    from kit.analyse.verdict.evidence import gather
+    from kit.analyse.verdict.phases import phase_table
+    from kit.analyse.verdict.processes import cast
 
     frames = {name: run.frame(name) for name in ("log", "processes", "threads", "syscalls")}
     frames["phases"] = phase_table(run)

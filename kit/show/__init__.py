@@ -1,12 +1,19 @@
 """What a notebook shows: figures with alternative text, escaped tables, a chooser of runs. All survive an export."""
+
 from __future__ import annotations
 
 from importlib import import_module
 
 _WHERE = {
     "figure": "images",
-    "table": "tables", "records": "tables", "log_around": "tables",
-    "evidence": "verdicts", "hypotheses": "verdicts", "facts": "verdicts", "ledger": "verdicts", "next_steps": "verdicts",
+    "table": "tables",
+    "records": "tables",
+    "log_around": "tables",
+    "evidence": "verdicts",
+    "hypotheses": "verdicts",
+    "facts": "verdicts",
+    "ledger": "verdicts",
+    "next_steps": "verdicts",
     "choose_run": "choose",
 }
 """Public name to the module of this package that defines it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.analyse.board import Board
-from kit.analyse.verdict_text import sureness
+from kit.analyse.verdict.live_status import Board
+from kit.analyse.verdict.verdict_text import sureness
 from kit.clock import show_duration
 from kit.plot.style import human_bytes
 

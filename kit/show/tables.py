@@ -159,9 +159,7 @@ def records(
     names = tuple(columns or dict.fromkeys(name for row in rows for name in row))
     names = tuple(name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)) or names
     text = tuple(tuple(cell(row.get(name), name) for name in names) for row in rows[:max_rows])
-    numeric = frozenset(
-        name for name in names if rows and all(isinstance(row.get(name), Real | None) for row in rows)
-    )
+    numeric = frozenset(name for name in names if rows and all(isinstance(row.get(name), Real | None) for row in rows))
     return Table(names, text, len(rows), caption, numeric)
 
 

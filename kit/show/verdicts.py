@@ -1,4 +1,5 @@
 """Tables of a verdict: evidence, hypotheses, facts, next steps, each with where it stands."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -6,7 +7,7 @@ from typing import TYPE_CHECKING
 from kit.show.tables import Table, records
 
 if TYPE_CHECKING:
-    from kit.analyse.verdict import Verdict
+    from kit.analyse.verdict.verdict import Verdict
     from kit.run import Run
 
 
@@ -37,10 +38,16 @@ def hypotheses(verdict: Verdict) -> Table:
     >>> hypotheses(kit.verdict(kit.sample("sg01-capture-hang"))).rows[0][0]
     'device_hang'
     """
-    rows = [{"class": found["class"], "share": f"{found['share']:.0%}", "meaning": found["meaning"],
-             "for": [f"• {sign['claim']}" for sign in found["for"]],
-             "against": [f"• {sign['claim']}" for sign in found["against"]]}
-            for found in verdict.to_dict()["hypotheses"]]
+    rows = [
+        {
+            "class": found["class"],
+            "share": f"{found['share']:.0%}",
+            "meaning": found["meaning"],
+            "for": [f"• {sign['claim']}" for sign in found["for"]],
+            "against": [f"• {sign['claim']}" for sign in found["against"]],
+        }
+        for found in verdict.to_dict()["hypotheses"]
+    ]
     return records(rows, caption="Hypotheses, the likeliest first")
 
 
@@ -89,7 +96,7 @@ def ledger(run: Run) -> Table:
     >>> shown.columns[:3]
     ('test', 'outcome', 'hypotheses')
     """
-    from kit.analyse.ledger import ledger_of
+    from kit.analyse.verdict.belief_log import ledger_of
 
     steps = ledger_of(run)
     rows = [

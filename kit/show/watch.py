@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from html import escape
 
-from kit.analyse.board import Board
+from kit.analyse.verdict.live_status import Board
 from kit.plot.style import GREEN, ORANGE, SKY, VERMILION
 from kit.show.board import HEADS, NUMERIC, cells, columns, headline, progress, rates
 from kit.show.tables import Table

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.analyse.attempts import chance_of
-from kit.analyse.options import command_line, with_option_of
+from kit.analyse.launches.attempts import chance_of
+from kit.analyse.verdict.options import command_line, with_option_of
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError
 
@@ -333,5 +333,5 @@ def test_command(data, capsys):
 
 
 def test_the_module_is_light():
-    code = "import sys, kit.analyse.attempts; print([n for n in ('pandas', 'numpy', 'matplotlib') if n in sys.modules])"
+    code = "import sys, kit.analyse.launches.attempts; print([n for n in ('pandas', 'numpy', 'matplotlib') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import kit
-from kit.analyse.benchmarks import Benchmarks, benchmarks, setting_differences, side_by_side
+from kit.analyse.bench.results import Benchmarks, benchmarks, setting_differences, side_by_side
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES
 from kit.plot.alt import figure_alt

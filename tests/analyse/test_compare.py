@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.analyse.options import aliases, command_line, knowledge, printed_arguments, unlikely
-from kit.analyse.templates import template
+from kit.analyse.launches.templates import template
+from kit.analyse.verdict.options import aliases, command_line, knowledge, printed_arguments, unlikely
 from kit.cli import main
 from kit.errors import UsageError
 from kit.parse import grammar
@@ -461,5 +461,5 @@ def test_command(data, capsys):
 
 
 def test_the_module_is_light():
-    code = "import sys, kit.analyse.compare; print([n for n in ('pandas', 'numpy', 'matplotlib') if n in sys.modules])"
+    code = "import sys, kit.analyse.launches.compare; print([n for n in ('pandas', 'numpy', 'matplotlib') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -9,12 +9,12 @@ import random
 import pytest
 
 import kit
-from kit.analyse import bench_stats as stats
-from kit.analyse.bench_command import quote
-from kit.analyse.bench_drift import first_share, trend
-from kit.analyse.bench_figures import Figure
-from kit.analyse.bench_judge import Rules, judge
-from kit.analyse.bench_sides import Cell
+from kit.analyse.bench import stats as stats
+from kit.analyse.bench.command import quote
+from kit.analyse.bench.drift import first_share, trend
+from kit.analyse.bench.inputs import Cell
+from kit.analyse.bench.judge import Rules, judge
+from kit.analyse.bench.metrics import Figure
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError
 from kit.plot.alt import figure_alt

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.analyse.cases import evidence_id, generalised, open_case
-from kit.analyse.similar import features, likeness
+from kit.analyse.knowledge.judged_run import evidence_id, generalised, open_case
+from kit.analyse.knowledge.similar import features, likeness
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError
 
@@ -122,7 +122,7 @@ def test_no_place_is_named(solved: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_remedies_with_quotes_are_valid_toml(solved: Path, tmp_path: Path) -> None:
-    remedy = "don't use \"flashinfer\" on C:\\gpu\nuse triton"
+    remedy = 'don\'t use "flashinfer" on C:\\gpu\nuse triton'
     text = kit.learn(solved, "device_hang", remedy, out=tmp_path / "own.toml").text
     assert tomllib.loads(text)["signature"][0]["do"] == " ".join(remedy.split())
 

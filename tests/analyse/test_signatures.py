@@ -10,10 +10,10 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 import kit
-from kit.analyse.generations import generation
-from kit.analyse.hypotheses import classes
-from kit.analyse.settings import Settings
-from kit.analyse.signatures import FILE, Signature, server_version, signatures
+from kit.analyse.verdict.gpu_generation import generation
+from kit.analyse.verdict.hypotheses import classes
+from kit.analyse.verdict.settings import Settings
+from kit.analyse.verdict.signatures import FILE, Signature, server_version, signatures
 from kit.parse import grammar
 
 STAMP = "[2026-02-18 00:28:26 TP0] "

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture import remote
 from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect_from
+from kit.capture.hosts import remote
+from kit.capture.hosts.targets import open_host
 from kit.capture.recording import Options
-from kit.capture.targets import open_host
 from kit.errors import EvidenceError
 from kit.live.triage import triage
 from kit.run import open_run
@@ -47,8 +47,8 @@ for _ in range(2): threading.Thread(target=threading.Event().wait, daemon=True).
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 n = 0
 while True:
-    print("step", n, "{TOKENS['hf']} {TOKENS['aws']} {TOKENS['github']} Authorization: Bearer {TOKENS['bearer']}", flush=True)
-    print("env OPENAI_API_KEY={TOKENS['openai']} http://ada:{TOKENS['url']}@h/ PASSWORD={TOKENS['password']}", flush=True)
+    print("step", n, "{TOKENS["hf"]} {TOKENS["aws"]} {TOKENS["github"]} Authorization: Bearer {TOKENS["bearer"]}", flush=True)
+    print("env OPENAI_API_KEY={TOKENS["openai"]} http://ada:{TOKENS["url"]}@h/ PASSWORD={TOKENS["password"]}", flush=True)
     n += 1; time.sleep(0.1)
 """
 
@@ -150,8 +150,8 @@ def test_a_server_that_is_killed_and_comes_back(make_sshd, tmp_path):
 
 
 def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path, monkeypatch):
-    monkeypatch.setattr("kit.capture.sampling.SILENT_S", 2.0)
-    monkeypatch.setattr("kit.capture.sampling.PATIENCE_S", 5.0)
+    monkeypatch.setattr("kit.capture.sampler.sampling.SILENT_S", 2.0)
+    monkeypatch.setattr("kit.capture.sampler.sampling.PATIENCE_S", 5.0)
     server = make_sshd()
     with launched(tmp_path) as (process, log), Proxy(server.port) as proxy:
         server.know(proxy.port)
@@ -201,7 +201,7 @@ def test_a_clock_that_is_ahead_yields_the_right_seconds(sshd, tmp_path, monkeypa
     """The clock of the test's own side is set back: no other clock can be had without harm."""
     real = time.time_ns
     with launched(tmp_path) as (process, log):
-        for module in ("remote", "manifest", "host"):
+        for module in ("hosts.remote", "manifest", "hosts.host"):
             monkeypatch.setattr(f"kit.capture.{module}.time", _Clock(real, -90_000_000_000))
         run = record(sshd, tmp_path, process, log, Options(1.5, 0.5))
         monkeypatch.undo()
@@ -303,7 +303,7 @@ def collector(server: Sshd, folder: Path, pid: int, before: str = "") -> subproc
 import resource; from pathlib import Path
 from kit.capture.collect import collect_from
 from kit.capture.recording import Options
-from kit.capture.targets import open_host
+from kit.capture.hosts.targets import open_host
 {before}
 host = open_host({server.target!r}, config={str(server.config)!r}, known_hosts={str(server.known_hosts)!r})
 collect_from([host], Path({str(folder / "run")!r}), Options(60.0, 0.2), {pid})

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture import follow
-from kit.capture.follow import LogFollower
-from kit.capture.host import HostFile, HostLost
+from kit.capture.hosts.host import HostFile, HostLost
+from kit.capture.hosts.targets import open_host
+from kit.capture.hosts.this_machine import LocalFile, LocalHost
+from kit.capture.logs import follow
+from kit.capture.logs.follow import LogFollower
 from kit.capture.manifest import Manifest, make_folder
-from kit.capture.targets import open_host
-from kit.capture.this_machine import LocalFile, LocalHost
 
 PATIENCE_S = 20.0
 

@@ -1,4 +1,5 @@
 """One interface to every host: this machine, and a real sshd on the loopback by both ways."""
+
 from __future__ import annotations
 
 import os
@@ -6,8 +7,8 @@ import time
 
 import pytest
 
-from kit.capture.host import Host
-from kit.capture.targets import open_host
+from kit.capture.hosts.host import Host
+from kit.capture.hosts.targets import open_host
 
 
 @pytest.fixture(params=["local", "paramiko", "openssh"])

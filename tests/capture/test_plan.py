@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kit.capture.find import find_target
+from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import make_folder
 from kit.capture.plan import as_text, plan
 from kit.capture.recording import Options, Recording
-from kit.capture.this_machine import LocalHost
 from kit.cli import main
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")

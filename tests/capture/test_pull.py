@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.capture import pull as pulling
-from kit.capture.host import HostLost
-from kit.capture.pull import pull
+from kit.capture.hosts.host import HostLost
+from kit.capture.logs import pull as pulling
+from kit.capture.logs.pull import pull
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError
 

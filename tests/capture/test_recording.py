@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture import sampler_program, tools
+from kit.capture import sampler_program
 from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect
+from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.processes import tree_of
-from kit.capture.this_machine import LocalHost
+from kit.capture.tools import commands as tools
 from kit.errors import EvidenceError, UsageError
 from kit.run import open_run
 

@@ -1,4 +1,5 @@
 """The sampler on real processes: what it says is what /proc says, and nothing hangs, lies or stays behind."""
+
 from __future__ import annotations
 
 import fcntl
@@ -14,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture import sampler_program, sampling
+from kit.capture import sampler_program
+from kit.capture.hosts.targets import open_host
+from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import Manifest, make_folder
+from kit.capture.sampler import sampling
+from kit.capture.sampler.sampling import Sampling
 from kit.capture.sampler.threads import thread_row
-from kit.capture.sampling import Sampling
-from kit.capture.targets import open_host
-from kit.capture.this_machine import LocalHost
 from kit.frames import FRAMES
 from kit.parse.base import Report, Source
 from kit.parse.sampler import parse
@@ -165,7 +167,12 @@ def test_a_thread_whose_schedstat_is_unchanged_is_as_a_full_read_gives_it(tmp_pa
         if key in full and row["state"] == "S" and row["wchan"]:
             expected = full[key]
             assert [row["state"], row["wchan"], row["syscall_args"], row["comm"], row["processor"]] == [
-                expected[1], expected[5], expected[7], expected[8], expected[4]]
+                expected[1],
+                expected[5],
+                expected[7],
+                expected[8],
+                expected[4],
+            ]
             assert (row["utime_s"], row["stime_s"]) == (expected[2] / 100, expected[3] / 100)
             compared, carried = compared + 1, carried + (row["line"] < lines[row["moment"]])
     assert compared > 20 and carried > 10 and not report.reasons
@@ -256,8 +263,13 @@ def test_pids_inside_a_container_are_told(tool):
     command = [tool("unshare"), "--pid", "--fork", "sleep", "60"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
-            assert wait_for(lambda: process.poll() is not None or os.listdir(f"/proc/{process.pid}/task/{process.pid}") and (
-                Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()))
+            assert wait_for(
+                lambda: (
+                    process.poll() is not None
+                    or os.listdir(f"/proc/{process.pid}/task/{process.pid}")
+                    and (Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip())
+                )
+            )
             if process.poll() is not None:
                 pytest.skip("no namespace of process ids here")
             rows, _ = read(raw_lines(process.pid))
@@ -371,7 +383,8 @@ def test_locks_downloads_and_limits(tmp_path):
     with lock, target(code=code) as process:
         rows, _ = read(raw_lines(process.pid))
     assert [(row["path"], row["pid"], row["mode"], row["waits"]) for row in rows["locks"]] == [
-        (lock.name, os.getpid(), "WRITE", False)] and rows["locks"][0]["mtime"]
+        (lock.name, os.getpid(), "WRITE", False)
+    ] and rows["locks"][0]["mtime"]
     assert [(row["path"], row["size_bytes"]) for row in rows["sizes"]] == [(str(tmp_path / "abc.incomplete"), 5000)]
     assert any((row["source"], row["key"], row["value"]) == ("limits", "Max core file size", "0 / 0") for row in rows["host"])
     assert {"vmstat", "process"} <= {row["source"] for row in rows["counters"]}

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kit.capture.scrub import BLOCK_FROM_BYTES, SUSPECT, Scrubber, scrub_bytes
+from kit.capture.logs.scrub import BLOCK_FROM_BYTES, SUSPECT, Scrubber, scrub_bytes
 from tests.test_redact import SECRETS
 
 PLAIN = b"[2026-02-18 02:11:52 TP0] Decode batch, #running-req: 1, #token: 20, token usage: 0.00, gen throughput (token/s): 7.1\n"

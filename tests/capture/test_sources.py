@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 import kit
-from kit.capture import sources
-from kit.capture.destination import destination
+from kit.capture.hosts.targets import open_host
+from kit.capture.hosts.this_machine import LocalHost
+from kit.capture.logs import sources
+from kit.capture.logs.output_target import destination
+from kit.capture.logs.sources import Overlap, SourceFollower, parse_source
 from kit.capture.manifest import Manifest, make_folder
-from kit.capture.sources import Overlap, SourceFollower, parse_source
-from kit.capture.targets import open_host
-from kit.capture.this_machine import LocalHost
 from kit.errors import UsageError
 from kit.parse.base import Source
 from kit.parse.records import peel

@@ -1,4 +1,5 @@
 """Hosts over SSH: keys, logins, shells, lost connections, sudo, clocks; against a real sshd on the loopback."""
+
 from __future__ import annotations
 
 import os
@@ -13,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kit.capture.host import Host, HostLost, Shell
-from kit.capture.known_hosts import HostKeyError
-from kit.capture.remote_files import FileShell, stat_script
-from kit.capture.targets import open_host
-from kit.capture.this_machine import LocalStream
+from kit.capture.hosts.host import Host, HostLost, Shell
+from kit.capture.hosts.known_hosts import HostKeyError
+from kit.capture.hosts.remote_files import FileShell, stat_script
+from kit.capture.hosts.targets import open_host
+from kit.capture.hosts.this_machine import LocalStream
 from kit.errors import EvidenceError, UsageError
 from tests.password_server import PasswordServer
 from tests.sshd import Proxy, refuse_to_ask, wait_for, write_key
@@ -35,10 +36,22 @@ def stand_in(folder: Path, name: str, text: str) -> None:
 
 
 class TestTargets:
-    @pytest.mark.parametrize("target", [
-        "gpu7", "", "ssh://", "ssh://host:port", "ssh://host:0", "ssh://host:70000", "ssh://-oProxyCommand=x", "ssh://@host",
-        "ssh://host/path", "ssh://a b", "http://host",
-    ])
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "gpu7",
+            "",
+            "ssh://",
+            "ssh://host:port",
+            "ssh://host:0",
+            "ssh://host:70000",
+            "ssh://-oProxyCommand=x",
+            "ssh://@host",
+            "ssh://host/path",
+            "ssh://a b",
+            "http://host",
+        ],
+    )
     def test_what_is_none_is_refused(self, target):
         with pytest.raises(UsageError):
             open_host(target)
@@ -56,7 +69,7 @@ class TestTargets:
         config = tmp_path / "config"
         (tmp_path / "more").write_text(f"Host gpu7\n  HostName 127.0.0.1\n  Port {sshd.port}\n  User {sshd.user}\n")
         config.write_text(
-            f"Include {tmp_path}/mo*\nMatch exec \"touch {tmp_path}/ran\"\n  User nobody\nHost *\n  IdentityFile {sshd.key}\n"
+            f'Include {tmp_path}/mo*\nMatch exec "touch {tmp_path}/ran"\n  User nobody\nHost *\n  IdentityFile {sshd.key}\n'
         )
         with open_host("ssh://gpu7", **sshd.options(config=config)) as host:
             assert host.run(["echo", "in"], 5).text == "in\n"
@@ -289,9 +302,9 @@ class TestLostConnections:
 
     @BOTH
     def test_a_black_hole_is_noticed(self, sshd, monkeypatch, transport):
-        for module in ("ssh", "remote"):
+        for module in ("hosts.ssh", "hosts.remote"):
             monkeypatch.setattr(f"kit.capture.{module}.ANSWER_S", 0.5)
-        monkeypatch.setattr("kit.capture.openssh.ALIVE_S", 1)
+        monkeypatch.setattr("kit.capture.hosts.openssh.ALIVE_S", 1)
         with Proxy(sshd.port) as proxy:
             sshd.know(proxy.port)
             target = f"ssh://{sshd.user}@127.0.0.1:{proxy.port}"
@@ -412,10 +425,12 @@ class TestSudo:
     @pytest.fixture
     def server(self, make_sshd, tmp_path):
         """`server(free)` has a stand-in for sudo on its PATH, and a user who is not root."""
+
         def make(**environ: str):
             stand_in(tmp_path / "bin", "sudo", SUDO)
             stand_in(tmp_path / "bin", "id", ID)
             return make_sshd(environ={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "SUDO_LOG": f"{tmp_path}/sudo.log", **environ})
+
         return make
 
     @BOTH
@@ -452,10 +467,14 @@ class TestSudo:
 
 
 class TestClock:
-    @pytest.mark.parametrize("date", [
-        'echo $(($(/bin/date +%s%N) + 90000000000))',
-        'case "$1" in *N) echo "${1#+}";; *) echo $(($(/bin/date "$1") + 90));; esac',
-    ], ids=["nanoseconds", "seconds"])
+    @pytest.mark.parametrize(
+        "date",
+        [
+            "echo $(($(/bin/date +%s%N) + 90000000000))",
+            'case "$1" in *N) echo "${1#+}";; *) echo $(($(/bin/date "$1") + 90));; esac',
+        ],
+        ids=["nanoseconds", "seconds"],
+    )
     def test_a_host_that_is_90_s_ahead(self, make_sshd, tmp_path, date):
         stand_in(tmp_path / "bin", "date", f'#!/bin/sh\ncase "$1" in +%s*) {date};; *) exec /bin/date "$@";; esac\n')
         server = make_sshd(environ={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})

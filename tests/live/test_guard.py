@@ -185,7 +185,7 @@ def test_a_left_child_is_named(tmp_path: Path) -> None:
 def test_a_launch_in_a_terminal_has_a_terminal(tmp_path: Path) -> None:
     code = "import os, sys; print(sys.stdout.isatty(), os.get_terminal_size(1).columns); print('two')"
     done, socket = tmp_path / "done", f"kit-{os.getpid()}"
-    guard = f"{sys.executable} -m kit guard -o {tmp_path}/run -- {sys.executable} -c \"{code}\""
+    guard = f'{sys.executable} -m kit guard -o {tmp_path}/run -- {sys.executable} -c "{code}"'
     tmux = ["tmux", "-L", socket, "-f", "/dev/null"]
     try:
         subprocess.run([*tmux, "new-session", "-d", "-x", "132", "-y", "30", f"{guard}; touch {done}; cat"], check=True)

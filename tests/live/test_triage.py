@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.analyse.evidence import gather
-from kit.analyse.ledger import as_text, ledger_of
+from kit.analyse.verdict.belief_log import as_text, ledger_of
+from kit.analyse.verdict.evidence import gather
 from kit.capture.manifest import Manifest, utc_text
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError

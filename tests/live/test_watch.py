@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from kit import sample_path
-from kit.analyse.board import Board
+from kit.analyse.verdict.live_status import Board
 from kit.errors import EvidenceError, UsageError
 from kit.live.screen import Screen, one_line, render_text
 from kit.live.watch import Watch, watch_frame

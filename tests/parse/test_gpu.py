@@ -1,4 +1,5 @@
 """nvidia-smi and rocm-smi."""
+
 from __future__ import annotations
 
 import pytest
@@ -10,29 +11,47 @@ def test_query_with_units(snapshot) -> None:
     rows, report = snapshot(FORMATS, "nvidia_smi", "sg01-nvidia-smi.csv")
     first = rows["gpus"][0]
     assert len(rows["gpus"]) == 8 and not report.reasons
-    assert (first["util_percent"], first["mem_used_mib"], first["power_w"], first["power_limit_w"], first["sm_clock_mhz"],
-            first["pstate"]) == (
-        100, 76188, 88.2, 600, 2617, "P1")
+    assert (
+        first["util_percent"],
+        first["mem_used_mib"],
+        first["power_w"],
+        first["power_limit_w"],
+        first["sm_clock_mhz"],
+        first["pstate"],
+    ) == (100, 76188, 88.2, 600, 2617, "P1")
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("memory.used [MiB], utilization.gpu [%], index\n480, 0, 3\n", (3, 480, 0, None)),
-    ("index, memory.used [MiB], utilization.gpu [%]\n2, [GPU is lost], [GPU is lost]\n", (2, None, None, "GPU is lost")),
-    ("0, NVIDIA H100 80GB HBM3, 97 %, 75010 MiB, 81559 MiB\n", (0, 75010, 97, None)),
-    ("$ nvidia-smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader,nounits\n1, 5, 480\n", (1, 480, 5, None)),
-    ("index, utilization.gpu [%], memory.used [MiB]\n0, [N/A], [Not Supported]\n", (0, None, None, None))])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("memory.used [MiB], utilization.gpu [%], index\n480, 0, 3\n", (3, 480, 0, None)),
+        ("index, memory.used [MiB], utilization.gpu [%]\n2, [GPU is lost], [GPU is lost]\n", (2, None, None, "GPU is lost")),
+        ("0, NVIDIA H100 80GB HBM3, 97 %, 75010 MiB, 81559 MiB\n", (0, 75010, 97, None)),
+        (
+            "$ nvidia-smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader,nounits\n1, 5, 480\n",
+            (1, 480, 5, None),
+        ),
+        ("index, utilization.gpu [%], memory.used [MiB]\n0, [N/A], [Not Supported]\n", (0, None, None, None)),
+    ],
+)
 def test_query_in_other_shapes(snapshot, text: str, expected: tuple) -> None:
     rows, _ = snapshot(FORMATS, "nvidia_smi", text)
-    assert [(row["gpu"], row.get("mem_used_mib"), row.get("util_percent"), row.get("error"))
-            for row in rows["gpus"]] == [expected]
+    assert [(row["gpu"], row.get("mem_used_mib"), row.get("util_percent"), row.get("error")) for row in rows["gpus"]] == [
+        expected
+    ]
 
 
 def test_a_loop_is_numbered_and_timed(snapshot) -> None:
-    text = "timestamp, index, utilization.gpu [%]\n" + "".join(f"2026/02/20 14:15:0{n}.000, {gpu}, 9{n} %\n" for n in (1, 2)
-                                                               for gpu in (0, 1))
+    text = "timestamp, index, utilization.gpu [%]\n" + "".join(
+        f"2026/02/20 14:15:0{n}.000, {gpu}, 9{n} %\n" for n in (1, 2) for gpu in (0, 1)
+    )
     rows, _ = snapshot(FORMATS, "nvidia_smi", text)
-    assert [(row["moment"], row["gpu"], row["util_percent"]) for row in rows["gpus"]] == [(0, 0, 91), (0, 1, 91), (1, 0, 92),
-        (1, 1, 92)]
+    assert [(row["moment"], row["gpu"], row["util_percent"]) for row in rows["gpus"]] == [
+        (0, 0, 91),
+        (0, 1, 91),
+        (1, 0, 92),
+        (1, 1, 92),
+    ]
     assert rows["gpus"][2]["time"] - rows["gpus"][0]["time"] == 1_000_000_000
 
 
@@ -52,9 +71,12 @@ def test_the_table_with_its_processes(snapshot) -> None:
 """
     rows, _ = snapshot(FORMATS, "nvidia_smi", text)
     assert [(row["gpu"], row.get("util_percent"), row.get("mem_used_mib"), row.get("error")) for row in rows["gpus"]] == [
-        (0, 100, 75010, None), (1, None, None, "ERR!")]
-    assert [(row["gpu"], row["pid"], row["process"], row["mem_used_mib"])
-            for row in rows["gpu_processes"]] == [(0, 12345, "VLLM::Worker_TP0", 75000)]
+        (0, 100, 75010, None),
+        (1, None, None, "ERR!"),
+    ]
+    assert [(row["gpu"], row["pid"], row["process"], row["mem_used_mib"]) for row in rows["gpu_processes"]] == [
+        (0, 12345, "VLLM::Worker_TP0", 75000)
+    ]
     assert {row["key"]: row["value"] for row in rows["host"]}["driver"] == "580.95.05"
 
 
@@ -64,25 +86,35 @@ def test_compute_apps(snapshot) -> None:
 
 
 def test_remapped_rows_in_both_forms(snapshot) -> None:
-    text = ("GPU 00000000:47:00.0\n    Remapped Rows\n        Correctable Error                 : 0\n        Uncorrectable "
-            "Error               : 2\n"
-            "        Pending                           : Yes\n        Remapping Failure Occurred        : No\n")
+    text = (
+        "GPU 00000000:47:00.0\n    Remapped Rows\n        Correctable Error                 : 0\n        Uncorrectable "
+        "Error               : 2\n"
+        "        Pending                           : Yes\n        Remapping Failure Occurred        : No\n"
+    )
     rows, _ = snapshot(FORMATS, "nvidia_smi", text)
     assert "Uncorrectable Error: 2" in rows["gpus"][0]["remapped_rows"] and rows["gpus"][0]["bus_id"] == "00000000:47:00.0"
     assert {row["name"]: row["value"] for row in rows["counters"]}["Remapped Rows / Pending"] == 1
-    text = ("gpu_bus_id, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure\n"
-            "00000000:47:00.0, 0, 2, 1, 0\n")
+    text = (
+        "gpu_bus_id, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure\n"
+        "00000000:47:00.0, 0, 2, 1, 0\n"
+    )
     rows, _ = snapshot(FORMATS, "nvidia_smi", text)
     assert {row["name"]: row["value"] for row in rows["counters"]}["remapped_rows.uncorrectable"] == 2
     assert "uncorrectable: 2" in rows["gpus"][0]["remapped_rows"]
 
 
-@pytest.mark.parametrize("text", [
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is "
-    "installed and running.",
-    "Unable to determine the device handle for GPU 0000:47:00.0: GPU is lost.  Reboot the system to recover this GPU",
-    "No devices were found",
-    "Failed to initialize NVML: Driver/library version mismatch", "bash: nvidia-smi: command not found"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the "
+        "latest NVIDIA driver is "
+        "installed and running.",
+        "Unable to determine the device handle for GPU 0000:47:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "No devices were found",
+        "Failed to initialize NVML: Driver/library version mismatch",
+        "bash: nvidia-smi: command not found",
+    ],
+)
 def test_a_failure_is_a_result(snapshot, text: str) -> None:
     assert next(entry for entry in FORMATS if entry.kind == "nvidia_smi").looks_like(text + "\n") >= 0.5
     rows, _ = snapshot(FORMATS, "nvidia_smi", text + "\n")

@@ -1,4 +1,5 @@
 """Kernel messages."""
+
 from __future__ import annotations
 
 import pytest
@@ -8,23 +9,39 @@ from kit.parse.kernel import FORMATS, classify
 
 def test_human_times_are_local(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "kernel", "lc03-dmesg.txt", offset_s=3600)
-    assert [(row["kind"], row["xid"], row["pid"]) for row in rows["kernel_log"]] == [("xid", 8, 3381), ("xid", 8, 3381),
-        ("xid", 8, 1188)]
+    assert [(row["kind"], row["xid"], row["pid"]) for row in rows["kernel_log"]] == [
+        ("xid", 8, 3381),
+        ("xid", 8, 3381),
+        ("xid", 8, 1188),
+    ]
     assert rows["kernel_log"][0]["time"] == 1780409141 * 10**9
 
 
-@pytest.mark.parametrize(("text", "kind", "pid", "process"), [
-    ("Out of memory: Killed process 2310 (sglang::schedul) total-vm:1kB, anon-rss:2kB", "oom_kill", 2310, "sglang::schedul"),
-    ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/y,task_memcg=/y,task=python3,pid=415,uid=0",
-     "oom_kill", 415, "python3"),
-    ("python3 invoked oom-killer: gfp_mask=0x100cca", "oom_invoked", None, "python3"),
-    ("INFO: task python3:1700 blocked for more than 120 seconds.", "hung_task", 1700, "python3"),
-    ("python3[88]: segfault at 0 ip 00007f sp 00007f error 4 in libc.so.6", "segfault", 88, "python3"),
-    ("nfs: server nas1 not responding, still trying", "nfs", None, None),
-    ("NVRM: GPU at PCI:0000:47:00: GPU has fallen off the bus.", "gpu_lost", None, None),
-    ("NVRM: Xid (PCI:0000:47:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", "xid", None, "<unknown>"),
-    ("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3", "amdgpu", None, None),
-    ("usb 1-1: new high-speed USB device", "other", None, None)])
+@pytest.mark.parametrize(
+    ("text", "kind", "pid", "process"),
+    [
+        ("Out of memory: Killed process 2310 (sglang::schedul) total-vm:1kB, anon-rss:2kB", "oom_kill", 2310, "sglang::schedul"),
+        (
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/y,task_memcg=/y,task=python3,pid=415,uid=0",
+            "oom_kill",
+            415,
+            "python3",
+        ),
+        ("python3 invoked oom-killer: gfp_mask=0x100cca", "oom_invoked", None, "python3"),
+        ("INFO: task python3:1700 blocked for more than 120 seconds.", "hung_task", 1700, "python3"),
+        ("python3[88]: segfault at 0 ip 00007f sp 00007f error 4 in libc.so.6", "segfault", 88, "python3"),
+        ("nfs: server nas1 not responding, still trying", "nfs", None, None),
+        ("NVRM: GPU at PCI:0000:47:00: GPU has fallen off the bus.", "gpu_lost", None, None),
+        (
+            "NVRM: Xid (PCI:0000:47:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "xid",
+            None,
+            "<unknown>",
+        ),
+        ("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3", "amdgpu", None, None),
+        ("usb 1-1: new high-speed USB device", "other", None, None),
+    ],
+)
 def test_kinds(text: str, kind: str, pid: int | None, process: str | None) -> None:
     got = classify(text)
     assert (got["kind"], got.get("pid"), got.get("process")) == (kind, pid, process)
@@ -32,13 +49,21 @@ def test_kinds(text: str, kind: str, pid: int | None, process: str | None) -> No
 
 def test_page_faults_name_the_device(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "kernel", "vl01-dmesg.txt")
-    assert [(row["kind"], row["bus_id"]) for row in rows["kernel_log"]] == [("io_page_fault", "0000:47:00.0"),
-                                                                            ("io_page_fault", "0000:57:00.0")]
+    assert [(row["kind"], row["bus_id"]) for row in rows["kernel_log"]] == [
+        ("io_page_fault", "0000:47:00.0"),
+        ("io_page_fault", "0000:57:00.0"),
+    ]
 
 
-@pytest.mark.parametrize(("line", "offset_s"), [
-    ("2026-06-02T15:05:41,500000+02:00 nfs: server nas1 OK", 0), ("Jun 02 15:05:41 node1 kernel: nfs: server nas1 OK", 7200),
-    ("2026-06-02T15:05:41+0200 node1 kernel: nfs: server nas1 OK", 0), ("[Tue Jun  2 15:05:41 2026] nfs: server nas1 OK", 7200)])
+@pytest.mark.parametrize(
+    ("line", "offset_s"),
+    [
+        ("2026-06-02T15:05:41,500000+02:00 nfs: server nas1 OK", 0),
+        ("Jun 02 15:05:41 node1 kernel: nfs: server nas1 OK", 7200),
+        ("2026-06-02T15:05:41+0200 node1 kernel: nfs: server nas1 OK", 0),
+        ("[Tue Jun  2 15:05:41 2026] nfs: server nas1 OK", 7200),
+    ],
+)
 def test_stamps(snapshot, line: str, offset_s: int) -> None:
     rows, _ = snapshot(FORMATS, "kernel", line + "\n", offset_s=offset_s, captured_ns=1780412741 * 10**9)
     row = rows["kernel_log"][0]

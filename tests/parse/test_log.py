@@ -1,4 +1,5 @@
 """The log reader against recorded logs (tests/data/logs) and single lines of every server and wrapper."""
+
 from __future__ import annotations
 
 import json
@@ -100,21 +101,29 @@ def test_no_year_without_a_capture_time():
     assert row["time"] is None and row["time_source"] == "none"
 
 
-@pytest.mark.parametrize(("line", "label", "rank", "process", "pid"), [
-    ("[2026-01-29 13:12:37 PP2 TP1] Load weight begin.", "PP2 TP1", None, None, None),
-    ("sglang-1  | [2026-01-29 13:12:37.123 TP3] Load weight begin.", "TP3", 3, None, None),
-    ("[2025-12-26 08:51:31 DP0 TP0 EP0] Load weight begin.", "DP0 TP0 EP0", None, None, None),
-    ("\x1b[1;36m(Worker_TP1_EP1 pid=501)\x1b[0;0m INFO 01-09 22:10:23 [a.py:1] hello", "TP1 EP1", 1, "Worker_TP1_EP1", 501),
-    ("(VllmWorker rank=2 pid=77) INFO 01-09 22:10:23 [a.py:1] hello", "rank2", 2, "VllmWorker", 77),
-    ("(RayWorkerWrapper pid=495986, ip=10.0.0.4) INFO 01-09 22:10:23 [a.py:1] hi", None, None, "RayWorkerWrapper", 495986),
-    ("2026-01-01T01:17:02.618817Z  INFO shard-manager: text_generation_launcher: Waiting for shard to be ready... rank=1",
-     "rank1", 1, "shard-manager", None),
-    ("[1,3]<stdout>:step 12/100 loss 1.2", "rank3", 3, None, None),
-    ("[rank3]:[E319 02:07:08.465 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog", "rank3", 3, None, None),
-    ("Jan 19 18:30:22 host unit[8727]: [2026-01-19 18:30:22 TP5] Load weight begin.", "TP5", 5, None, None),
-    ("node-a:18331:18538 [1] NCCL INFO Connected all rings", None, None, None, 18331),
-    ("[01/20/2026-10:00:02] [TRT-LLM] [RANK 2] [I] Use 3.2 GB for model weights.", "rank2", 2, None, None),
-])
+@pytest.mark.parametrize(
+    ("line", "label", "rank", "process", "pid"),
+    [
+        ("[2026-01-29 13:12:37 PP2 TP1] Load weight begin.", "PP2 TP1", None, None, None),
+        ("sglang-1  | [2026-01-29 13:12:37.123 TP3] Load weight begin.", "TP3", 3, None, None),
+        ("[2025-12-26 08:51:31 DP0 TP0 EP0] Load weight begin.", "DP0 TP0 EP0", None, None, None),
+        ("\x1b[1;36m(Worker_TP1_EP1 pid=501)\x1b[0;0m INFO 01-09 22:10:23 [a.py:1] hello", "TP1 EP1", 1, "Worker_TP1_EP1", 501),
+        ("(VllmWorker rank=2 pid=77) INFO 01-09 22:10:23 [a.py:1] hello", "rank2", 2, "VllmWorker", 77),
+        ("(RayWorkerWrapper pid=495986, ip=10.0.0.4) INFO 01-09 22:10:23 [a.py:1] hi", None, None, "RayWorkerWrapper", 495986),
+        (
+            "2026-01-01T01:17:02.618817Z  INFO shard-manager: text_generation_launcher: Waiting for shard to be ready... rank=1",
+            "rank1",
+            1,
+            "shard-manager",
+            None,
+        ),
+        ("[1,3]<stdout>:step 12/100 loss 1.2", "rank3", 3, None, None),
+        ("[rank3]:[E319 02:07:08.465 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog", "rank3", 3, None, None),
+        ("Jan 19 18:30:22 host unit[8727]: [2026-01-19 18:30:22 TP5] Load weight begin.", "TP5", 5, None, None),
+        ("node-a:18331:18538 [1] NCCL INFO Connected all rings", None, None, None, 18331),
+        ("[01/20/2026-10:00:02] [TRT-LLM] [RANK 2] [I] Use 3.2 GB for model weights.", "rank2", 2, None, None),
+    ],
+)
 def test_prefixes(line, label, rank, process, pid):
     row = one(line)
     assert (row["rank_label"], row["rank"], row["process"], row["pid"]) == (label, rank, process, pid)
@@ -144,16 +153,19 @@ def test_pid_of_nccl_names_the_rank_of_vllm_v0():
     assert done == [0, 1] and fields(rows[-1])["nranks"] == 2 and rows[-1]["server"] == "nccl"
 
 
-@pytest.mark.parametrize(("frame", "n", "total", "elapsed", "per_item"), [
-    ("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24:40, 30.21s/it]", 36, 85, 1087, 30.21),
-    ("  0%|          | 0/23 [00:00<?, ?it/s]", 0, 23, 0, None),
-    ("model.safetensors:  38%|###8      | 2.20G/5.74G [01:06<01:46, 33.1MB/s]", 2.2e9, 5.74e9, 66, 1 / 33.1e6),
-    ("Loading: 12it [00:05,  2.00it/s]", 12, None, 5, 0.5),
-    ("Loading shards: | 3/? [1:00:02<?, 4.0s/it]", 3, None, 3602, 4.0),
-    ("[AutoTuner]: Tuning fp4_gemm:   4%|4         | 10/250 [00:10<04:00, 1.00profile/s]", 10, 250, 10, 1.0),
-    ("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24", 36, 85, 1087, None),
-    ("Download: [3/19] -- ETA: 0:11:12", 3, 19, None, None),
-])
+@pytest.mark.parametrize(
+    ("frame", "n", "total", "elapsed", "per_item"),
+    [
+        ("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24:40, 30.21s/it]", 36, 85, 1087, 30.21),
+        ("  0%|          | 0/23 [00:00<?, ?it/s]", 0, 23, 0, None),
+        ("model.safetensors:  38%|###8      | 2.20G/5.74G [01:06<01:46, 33.1MB/s]", 2.2e9, 5.74e9, 66, 1 / 33.1e6),
+        ("Loading: 12it [00:05,  2.00it/s]", 12, None, 5, 0.5),
+        ("Loading shards: | 3/? [1:00:02<?, 4.0s/it]", 3, None, 3602, 4.0),
+        ("[AutoTuner]: Tuning fp4_gemm:   4%|4         | 10/250 [00:10<04:00, 1.00profile/s]", 10, 250, 10, 1.0),
+        ("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24", 36, 85, 1087, None),
+        ("Download: [3/19] -- ETA: 0:11:12", 3, 19, None, None),
+    ],
+)
 def test_bars(frame, n, total, elapsed, per_item):
     bar = bars.read(frame)
     assert (bar.n, bar.total, bar.elapsed_s) == (n, total, elapsed)
@@ -182,8 +194,10 @@ def test_traceback_lines_belong_to_their_rank():
 
 
 def test_source_text_in_a_traceback_is_no_milestone():
-    rows, _ = read("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n"
-                   "    raise MemoryError(\"CUDA out of memory\")\nvllm.engine.EngineDead: gone\nafter")
+    rows, _ = read(
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+        '    raise MemoryError("CUDA out of memory")\nvllm.engine.EngineDead: gone\nafter'
+    )
     assert codes(rows) == ["traceback", "exception"] and [row["kind"] for row in rows] == ["error"] * 4 + ["progress"]
     assert fields(rows[3]) == {"type": "vllm.engine.EngineDead", "message": "gone"}
 
@@ -198,7 +212,7 @@ def test_bind_error_after_the_ready_line():
 def test_progress_between_heartbeats():
     rows, _ = recorded("vllm-compiling", "2026-05-20 20:36:57")
     kinds = [row["kind"] for row in rows]
-    assert kinds.count("heartbeat") == 3 and kinds[kinds.index("heartbeat"):].count("progress") == 4
+    assert kinds.count("heartbeat") == 3 and kinds[kinds.index("heartbeat") :].count("progress") == 4
 
 
 def test_vllm_messages_of_several_lines_and_logo():
@@ -228,7 +242,10 @@ def test_desync_report():
 def test_rendezvous_names_the_peer():
     rows, _ = recorded("rendezvous", "2026-01-08 21:00:00")
     assert fields(next(row for row in rows if row["milestone"] == "socket_timeout")) == {
-        "timeout_s": 900, "host": "10.145.12.8", "port": 29500}
+        "timeout_s": 900,
+        "host": "10.145.12.8",
+        "port": 29500,
+    }
     retry = [fields(row) for row in rows if row["milestone"] == "socket_retry"]
     assert [peer["host"] for peer in retry] == ["train-0.train.svc", "10.145.12.8"] and {peer["errno"] for peer in retry} == {110}
 
@@ -241,32 +258,49 @@ def test_llamacpp_dots_and_own_counter():
     assert fields(row)["uptime_s"] == 12.080322
 
 
-@pytest.mark.parametrize(("line", "code", "wanted"), [
-    ("Rank 3 scheduler died during initialization (exit code: -9). If exit", "worker_died",
-     {"rank": 3, "exit_code": -9, "signal": 9}),
-    ("Worker proc VllmWorker-3 died unexpectedly, shutting down executor.", "worker_died", {"rank": 3}),
-    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity", "gpu_oom",
-     {"tried": "2.00 GiB", "gpu": 0}),
-    ("OSError: [Errno 98] Address already in use", "bind_error", {"type": "OSError"}),
-    ("failed (exitcode: -11) local_rank: 2 (pid: 1234) of binary: python", "worker_died", {"pid": 1234, "signal": 11}),
-    ("KeyboardInterrupt: terminated", "terminated", {"type": "KeyboardInterrupt"}),
-    ("Fatal Python error: Aborted", "abort", {"message": "Aborted"}),
-    ("Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 (world_size=4, "
-     "worker_count=1, timeout=0:30:00)", "store_barrier", {"world_size": 4, "worker_count": 1}),
-    ("Registering 0 cuda graph addresses", "graph_addresses", {"count": 0}),
-    ("Killed", "killed", {}),
-])
+@pytest.mark.parametrize(
+    ("line", "code", "wanted"),
+    [
+        (
+            "Rank 3 scheduler died during initialization (exit code: -9). If exit",
+            "worker_died",
+            {"rank": 3, "exit_code": -9, "signal": 9},
+        ),
+        ("Worker proc VllmWorker-3 died unexpectedly, shutting down executor.", "worker_died", {"rank": 3}),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity",
+            "gpu_oom",
+            {"tried": "2.00 GiB", "gpu": 0},
+        ),
+        ("OSError: [Errno 98] Address already in use", "bind_error", {"type": "OSError"}),
+        ("failed (exitcode: -11) local_rank: 2 (pid: 1234) of binary: python", "worker_died", {"pid": 1234, "signal": 11}),
+        ("KeyboardInterrupt: terminated", "terminated", {"type": "KeyboardInterrupt"}),
+        ("Fatal Python error: Aborted", "abort", {"message": "Aborted"}),
+        (
+            "Waiting in store based barrier to initialize process group for rank: 0, key: "
+            "store_based_barrier_key:1 (world_size=4, "
+            "worker_count=1, timeout=0:30:00)",
+            "store_barrier",
+            {"world_size": 4, "worker_count": 1},
+        ),
+        ("Registering 0 cuda graph addresses", "graph_addresses", {"count": 0}),
+        ("Killed", "killed", {}),
+    ],
+)
 def test_errors_and_symptoms_of_any_server(line, code, wanted):
     row = one(line)
     assert row["milestone"] == code and fields(row) | wanted == fields(row)
 
 
-@pytest.mark.parametrize(("line", "step"), [
-    ("step:119/1393 train_time:10305ms step_avg:94.5ms", 119),
-    (" iteration       10/  500000 | consumed samples: 10", 10),
-    ("2026-03-19 03:11:02,410 INFO processed batch 4811/ - 60 images/s", 4811),
-    ("  5%|5         | 50/1000 [01:00<19:00,  1.20s/it]", 50),
-])
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("step:119/1393 train_time:10305ms step_avg:94.5ms", 119),
+        (" iteration       10/  500000 | consumed samples: 10", 10),
+        ("2026-03-19 03:11:02,410 INFO processed batch 4811/ - 60 images/s", 4811),
+        ("  5%|5         | 50/1000 [01:00<19:00,  1.20s/it]", 50),
+    ],
+)
 def test_training_steps(line, step):
     row = one(line)
     assert (row["milestone"], row["phase"], fields(row)["step"]) == ("train_step", "train_step", step)
@@ -274,11 +308,18 @@ def test_training_steps(line, step):
 
 def test_probes_are_no_serving_and_requests_are():
     stamp = "[2026-03-20 04:20:19{}] {}"
-    rows, _ = read("\n".join((
-        stamp.format("", 'INFO:     10.0.3.17:48072 - "GET /health HTTP/1.1" 200 OK'),
-        stamp.format(" TP0", "Prefill batch. #new-seq: 1, #new-token: 1, #cached-token: 0, token usage: 0.00, #running-req: 0"),
-        stamp.format("", 'INFO:     10.0.3.17:48072 - "GET /health_generate HTTP/1.1" 503 Service Unavailable'),
-        stamp.format("", 'INFO:     10.0.3.17:48072 - "POST /v1/chat/completions HTTP/1.1" 200 OK'))))
+    rows, _ = read(
+        "\n".join(
+            (
+                stamp.format("", 'INFO:     10.0.3.17:48072 - "GET /health HTTP/1.1" 200 OK'),
+                stamp.format(
+                    " TP0", "Prefill batch. #new-seq: 1, #new-token: 1, #cached-token: 0, token usage: 0.00, #running-req: 0"
+                ),
+                stamp.format("", 'INFO:     10.0.3.17:48072 - "GET /health_generate HTTP/1.1" 503 Service Unavailable'),
+                stamp.format("", 'INFO:     10.0.3.17:48072 - "POST /v1/chat/completions HTTP/1.1" 200 OK'),
+            )
+        )
+    )
     assert codes(rows) == ["probe_request", "probe_request", "health_failed", "request"]
     assert [row["phase"] for row in rows] == [None, None, None, "serving"]
 
@@ -290,14 +331,18 @@ def test_restarts_are_counted():
 
 
 def test_launch_arguments_over_several_lines():
-    rows, _ = read("2026-03-01T01:17:02.6Z  INFO text_generation_launcher: Args {\n    num_shard: Some(\n        4,\n    ),\n"
-                   "    port: 3000,\n}")
+    rows, _ = read(
+        "2026-03-01T01:17:02.6Z  INFO text_generation_launcher: Args {\n    num_shard: Some(\n        4,\n    ),\n"
+        "    port: 3000,\n}"
+    )
     assert fields(rows[-1]) == {"tp_size": 4, "port": 3000}
 
 
-DUMP = ("[2026-03-20 00:28:16 TP1] Pyspy dump for PID 812:\nProcess 812: sglang::scheduler_TP1\n"
-        "Thread 812 (idle): \"MainThread\"\n    synchronize (torch/cuda/streams.py:221)\n"
-        "[2026-03-20 00:28:17 TP1] going on")
+DUMP = (
+    "[2026-03-20 00:28:16 TP1] Pyspy dump for PID 812:\nProcess 812: sglang::scheduler_TP1\n"
+    'Thread 812 (idle): "MainThread"\n    synchronize (torch/cuda/streams.py:221)\n'
+    "[2026-03-20 00:28:17 TP1] going on"
+)
 
 
 def test_stack_dump_inside_a_log_gives_stack_rows():
@@ -311,8 +356,9 @@ def test_stack_dump_inside_a_log_is_no_progress():
 
 
 def test_strange_input_is_read_without_an_error():
-    rows, report = read("\n\r\r\n\x1b[0m\n{not json\n[\n(\n100%|\n]]]]\n[2026-99-99 99:99:99] x\n\ufffd\ufffd\n"
-                        "INFO 02-30 00:00:00 [a.py:1] x")
+    rows, report = read(
+        "\n\r\r\n\x1b[0m\n{not json\n[\n(\n100%|\n]]]]\n[2026-99-99 99:99:99] x\n\ufffd\ufffd\nINFO 02-30 00:00:00 [a.py:1] x"
+    )
     assert report.lines == 11 and report.records == len(rows) > 5
 
 
@@ -339,19 +385,24 @@ def test_every_packaged_grammar_has_known_codes():
 
 
 def test_a_user_adds_a_server(tmp_path):
-    (tmp_path / "my.toml").write_text('name = "mine"\nrole = "server"\ndetect = ["^MINE "]\n[[milestone]]\ncode = "ready"\n'
-                                      'phase = "ready"\nready = true\nfind = "open for business"\n'
-                                      'pattern = \'port (?P<port>\\d+)\'\n')
+    (tmp_path / "my.toml").write_text(
+        'name = "mine"\nrole = "server"\ndetect = ["^MINE "]\n[[milestone]]\ncode = "ready"\n'
+        'phase = "ready"\nready = true\nfind = "open for business"\n'
+        "pattern = 'port (?P<port>\\d+)'\n"
+    )
     row = next(parse(["MINE open for business on port 7"], Source("a.log"), Report(), (tmp_path,)))[1]
     assert (row["server"], row["phase"], fields(row)) == ("mine", "ready", {"port": 7})
 
 
-@pytest.mark.parametrize(("text", "line", "key"), [
-    ('name = "a"\nrole = "server"\nname = \n', 3, "name"),
-    ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\nkind = "hope"\nfind = "y"\n', 5, "kind"),
-    ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\npattern = "("\n', 5, "pattern"),
-    ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\nfinds = "y"\n', 5, "finds"),
-])
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ('name = "a"\nrole = "server"\nname = \n', 3, "name"),
+        ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\nkind = "hope"\nfind = "y"\n', 5, "kind"),
+        ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\npattern = "("\n', 5, "pattern"),
+        ('name = "a"\nrole = "server"\n[[milestone]]\ncode = "x"\nfinds = "y"\n', 5, "finds"),
+    ],
+)
 def test_a_wrong_grammar_names_file_line_and_key(tmp_path, text, line, key):
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(KitError) as error:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.analyse.evidence import gather
-from kit.analyse.verdict import weigh
-from kit.parse import skim
+from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.verdict import weigh
+from kit.parse import log_fast as skim
 from kit.parse.base import Report, Source
 from kit.parse.log import parse
 from kit.parse.text import LineReader
@@ -54,8 +54,23 @@ def found(folder: Path, captured_at: str | None, from_bytes: int, patch: pytest.
     run = kit.open_run(folder, captured_at)
     evidence = gather(run)
     log = evidence.log
-    digest = {name: getattr(log, name) for name in ("marks", "bars", "kinds", "servers", "records", "ranks", "rank_pids",
-                                                    "label_pids", "writers", "first_time", "last_time", "tracebacks")}
+    digest = {
+        name: getattr(log, name)
+        for name in (
+            "marks",
+            "bars",
+            "kinds",
+            "servers",
+            "records",
+            "ranks",
+            "rank_pids",
+            "label_pids",
+            "writers",
+            "first_time",
+            "last_time",
+            "tracebacks",
+        )
+    }
     accounts = {name: (report.lines, report.records, report.reasons, report.facts) for name, report in run.reports.items()}
     digest["counts"] = {code: count for code, count in log.counts.items() if count}
     return digest | {"reports": accounts}, weigh(evidence).to_dict()

@@ -1,4 +1,5 @@
 """Prometheus text."""
+
 from __future__ import annotations
 
 from kit.parse.metrics import FORMATS
@@ -18,8 +19,10 @@ def test_names_labels_values_and_stamps(snapshot) -> None:
     got = {row["name"]: row for row in rows["counters"]}
     assert got["sglang:token_usage"]["labels"] == 'model_name="a b, }c",tp_rank="0"'
     assert got["sglang:token_usage"]["value"] == 0.25
-    assert (got["vllm:generation_tokens_total"]["value"], got["vllm:generation_tokens_total"]["time"]) == (1.2e6,
-        1771593301 * 10**9)
+    assert (got["vllm:generation_tokens_total"]["value"], got["vllm:generation_tokens_total"]["time"]) == (
+        1.2e6,
+        1771593301 * 10**9,
+    )
     assert (got["tgi_queue_size"]["value"], got["http_bucket"]["value"]) == (3, float("inf")) and not report.reasons
 
 
@@ -29,5 +32,5 @@ def test_two_scrapes_in_one_file(snapshot) -> None:
 
 
 def test_a_cut_last_line_is_reported(snapshot) -> None:
-    _, report = snapshot(FORMATS, "metrics", TEXT + 'vllm:num_requests{mod')
+    _, report = snapshot(FORMATS, "metrics", TEXT + "vllm:num_requests{mod")
     assert report.reasons == {"no line of metrics": 1}

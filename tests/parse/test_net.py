@@ -1,4 +1,5 @@
 """Sockets, probes and host facts."""
+
 from __future__ import annotations
 
 import pytest
@@ -9,21 +10,31 @@ from kit.parse.net import FORMATS
 def test_ss_with_owner(snapshot) -> None:
     rows, report = snapshot(FORMATS, "ss", "ll01-ss.txt")
     row = rows["sockets"][0]
-    assert (row["state"], row["local_port"], row["process"], row["pid"], row["peer_port"]) == ("LISTEN", 8001, "VLLM::APIServer",
-        41120, None)
+    assert (row["state"], row["local_port"], row["process"], row["pid"], row["peer_port"]) == (
+        "LISTEN",
+        8001,
+        "VLLM::APIServer",
+        41120,
+        None,
+    )
     assert not report.reasons
 
 
 def test_peers_that_do_not_answer(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "ss", "sg17-ss.txt")
-    assert {(row["state"], row["peer_address"], row["peer_port"])
-            for row in rows["sockets"]} == {("SYN-SENT", "203.0.113.10", 20000)}
+    assert {(row["state"], row["peer_address"], row["peer_port"]) for row in rows["sockets"]} == {
+        ("SYN-SENT", "203.0.113.10", 20000)
+    }
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    ('tcp LISTEN 0 128 [::]:8000 [::]:* users:(("a",pid=1,fd=3),("b",pid=2,fd=3))', [("::", 8000, 1), ("::", 8000, 2)]),
-    ("0      2048   *:30000   *:*", [("*", 30000, None)]),
-    ("LISTEN 0 5 127.0.0.1%lo:http-alt 0.0.0.0:*", [("127.0.0.1%lo", 8080, None)])])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('tcp LISTEN 0 128 [::]:8000 [::]:* users:(("a",pid=1,fd=3),("b",pid=2,fd=3))', [("::", 8000, 1), ("::", 8000, 2)]),
+        ("0      2048   *:30000   *:*", [("*", 30000, None)]),
+        ("LISTEN 0 5 127.0.0.1%lo:http-alt 0.0.0.0:*", [("127.0.0.1%lo", 8080, None)]),
+    ],
+)
 def test_ss_lines(snapshot, line: str, expected: list) -> None:
     rows, _ = snapshot(FORMATS, "ss", line + "\n")
     assert [(row["local_address"], row["local_port"], row.get("pid")) for row in rows["sockets"]] == expected
@@ -43,21 +54,29 @@ def test_netstat_lsof_and_proc_net(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "ss", "python3 1881 root   41u  IPv4  12345      0t0  TCP *:30000 (LISTEN)\n")
     assert (rows["sockets"][0]["local_port"], rows["sockets"][0]["state"], rows["sockets"][0]["fd"]) == (30000, "LISTEN", 41)
     rows, _ = snapshot(FORMATS, "proc_net", "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000002 00:00000000 00000000     0\n")
-    assert (rows["sockets"][0]["local_address"], rows["sockets"][0]["local_port"], rows["sockets"][0]["state"]) == ("127.0.0.1",
-        8080, "LISTEN")
+    assert (rows["sockets"][0]["local_address"], rows["sockets"][0]["local_port"], rows["sockets"][0]["state"]) == (
+        "127.0.0.1",
+        8080,
+        "LISTEN",
+    )
 
 
 def test_a_server_that_answers_health_but_no_request(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "curl", "sg13-curl.txt")
     assert [(row["purpose"], row["http_status"], row.get("error")) for row in rows["probes"]] == [
-        ("health", 200, None), ("models", 200, None), ("generate", None, "timeout")]
+        ("health", 200, None),
+        ("models", 200, None),
+        ("generate", None, "timeout"),
+    ]
     assert rows["probes"][2]["duration_s"] == 30.001 and rows["probes"][2]["method"] == "POST"
 
 
 def test_a_refused_connection(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "curl", "sg01-curl.txt")
     assert [(row["port"], row["path"], row["purpose"], row["error"], row["error_code"]) for row in rows["probes"]] == [
-        (8000, "/v1/models", "models", "connection refused", 7), (8000, "/get_model_info", "info", "connection refused", 7)]
+        (8000, "/v1/models", "models", "connection refused", 7),
+        (8000, "/get_model_info", "info", "connection refused", 7),
+    ]
 
 
 def test_a_real_token(snapshot) -> None:
@@ -68,35 +87,55 @@ def test_a_real_token(snapshot) -> None:
 def test_a_reset_in_verbose_output(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "curl", "vl13-curl.txt")
     assert [(row["url"], row["error"], row["http_status"], row["body"]) for row in rows["probes"]] == [
-        ("localhost:8000/v1/models", "reset", None, None)]
+        ("localhost:8000/v1/models", "reset", None, None)
+    ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("curl -i localhost:8080/health\nHTTP/1.1 503 Service Unavailable\ndate: x\n\n{\"error\":{\"message\":\"Loading model\"}}\n",
-     ("health", 503, None)),
-    ("$ curl -s localhost:8080/health\n{\"error\":{\"code\":503,\"message\":\"Loading model\",\"type\":\"unavailable_error\"}}\n",
-     ("health", 503, None)),
-    ("$ curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' localhost:8000/health_generate\n200 0.034\n",
-     ("generate", 200, None)),
-    ("$ curl -sw '%{http_code}' localhost:8000/v1/completions -d "
-     "'{}'\n{\"choices\":[{\"text\":\"\"}],\"usage\":{\"completion_tokens\":0}}200\n",
-     ("generate", 200, 0)),
-    ("$ curl -sN localhost:8000/v1/chat/completions -d '{}'\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
-     "data: {\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\n\ndata: [DONE]\n", ("generate", 200, 2)),
-    ("root@node1:~# curl -s http://127.0.0.1/generate \\\n  -d '{}'\n{\"generated_text\":\"x\"}\n", ("generate", 200, 1)),
-    ("$ curl -s localhost:8000/health\n", ("health", None, None)),
-    ("$ curl -s -o /dev/null -w '%{http_code}' localhost:8000/health\n000", ("health", None, None)),
-    ("* Connected to localhost (127.0.0.1) port 30000\n> GET /health HTTP/1.1\n> Host: localhost:30000\n>\n< HTTP/1.1 200 OK\n< "
-     "date: x\n<\n",
-     ("health", 200, None))])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'curl -i localhost:8080/health\nHTTP/1.1 503 Service Unavailable\ndate: x\n\n{"error":{"message":"Loading model"}}\n',
+            ("health", 503, None),
+        ),
+        (
+            '$ curl -s localhost:8080/health\n{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}\n',
+            ("health", 503, None),
+        ),
+        (
+            "$ curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' localhost:8000/health_generate\n200 0.034\n",
+            ("generate", 200, None),
+        ),
+        (
+            "$ curl -sw '%{http_code}' localhost:8000/v1/completions -d "
+            '\'{}\'\n{"choices":[{"text":""}],"usage":{"completion_tokens":0}}200\n',
+            ("generate", 200, 0),
+        ),
+        (
+            '$ curl -sN localhost:8000/v1/chat/completions -d \'{}\'\ndata: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+            'data: {"choices":[{"delta":{"content":"b"}}]}\n\ndata: [DONE]\n',
+            ("generate", 200, 2),
+        ),
+        ('root@node1:~# curl -s http://127.0.0.1/generate \\\n  -d \'{}\'\n{"generated_text":"x"}\n', ("generate", 200, 1)),
+        ("$ curl -s localhost:8000/health\n", ("health", None, None)),
+        ("$ curl -s -o /dev/null -w '%{http_code}' localhost:8000/health\n000", ("health", None, None)),
+        (
+            "* Connected to localhost (127.0.0.1) port 30000\n> GET /health HTTP/1.1\n> Host: "
+            "localhost:30000\n>\n< HTTP/1.1 200 OK\n< "
+            "date: x\n<\n",
+            ("health", 200, None),
+        ),
+    ],
+)
 def test_what_an_answer_means(snapshot, text: str, expected: tuple) -> None:
     rows, _ = snapshot(FORMATS, "curl", text)
     assert [(row["purpose"], row["http_status"], row.get("tokens")) for row in rows["probes"]] == [expected]
 
 
 def test_a_failure_without_its_command(snapshot) -> None:
-    rows, _ = snapshot(FORMATS, "curl", "curl: (7) Failed to connect to localhost port 30000 after 0 ms: Couldn't connect to "
-                                        "server\n")
+    rows, _ = snapshot(
+        FORMATS, "curl", "curl: (7) Failed to connect to localhost port 30000 after 0 ms: Couldn't connect to server\n"
+    )
     assert [(row["port"], row["error"]) for row in rows["probes"]] == [(30000, "connection refused")]
 
 

@@ -1,4 +1,5 @@
 """Files of /proc and control groups."""
+
 from __future__ import annotations
 
 from kit.parse.procfs import FORMATS
@@ -38,8 +39,11 @@ def test_two_samples_in_one_file_are_numbered(snapshot) -> None:
 def test_stat_reads_fields_after_the_last_parenthesis(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "proc_stat", "sg01-stat.t0.txt", moment=0)
     assert len(rows["processes"]) == 8
-    assert (rows["processes"][0]["utime_s"], rows["processes"][0]["start_ticks"], rows["processes"][0]["moment"]) == (5118.7,
-        8123456, 0)
+    assert (rows["processes"][0]["utime_s"], rows["processes"][0]["start_ticks"], rows["processes"][0]["moment"]) == (
+        5118.7,
+        8123456,
+        0,
+    )
     rows, report = snapshot(FORMATS, "proc_stat", "7 (tmux: (x) y) S 1 7 7 0 -1 4194560 10\n")
     assert rows["processes"][0]["comm"] == "tmux: (x) y" and rows["processes"][0]["utime_s"] is None
     assert report.reasons == {"line of /proc/PID/stat is cut": 1}
@@ -54,29 +58,40 @@ def test_stat_under_a_task_path_is_a_thread(snapshot) -> None:
 
 def test_io_of_two_processes_and_one_refused(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "proc_io", "sg06-io.t0.txt")
-    assert [(row["pid"], row["read_bytes"], row["read_calls"]) for row in rows["io"]] == [(4412, 58720256000, 60000),
-        (4411, 83120256000, 80000)]
-    rows, _ = snapshot(FORMATS, "proc_io", "head: cannot open '/proc/1/io' for reading: Permission denied\n==> /proc/2/io "
-                                           "<==\nrchar: 1\n")
+    assert [(row["pid"], row["read_bytes"], row["read_calls"]) for row in rows["io"]] == [
+        (4412, 58720256000, 60000),
+        (4411, 83120256000, 80000),
+    ]
+    rows, _ = snapshot(
+        FORMATS, "proc_io", "head: cannot open '/proc/1/io' for reading: Permission denied\n==> /proc/2/io <==\nrchar: 1\n"
+    )
     assert (rows["tool_errors"][0]["pid"], rows["io"][0]["pid"]) == (1, 2)
 
 
 def test_wchan_in_its_forms(snapshot) -> None:
-    for text, expected in (("pipe_write\n", (0, "pipe_write")), ("2388: futex_wait_queue\n", (2388, "futex_wait_queue")),
-                           ("/proc/88/task/90/wchan:ep_poll\n", (90, "ep_poll")),
-                           ("1700 VLLM::Worker TP0 cl_sync_io_wait\n", (1700, "cl_sync_io_wait")),
-                           ("$ cat /proc/1700/wchan; echo\ncl_sync_io_wait\n", (1700, "cl_sync_io_wait")),
-                           ("==> /proc/5/wchan <==\n0\n", (5, None))):
+    for text, expected in (
+        ("pipe_write\n", (0, "pipe_write")),
+        ("2388: futex_wait_queue\n", (2388, "futex_wait_queue")),
+        ("/proc/88/task/90/wchan:ep_poll\n", (90, "ep_poll")),
+        ("1700 VLLM::Worker TP0 cl_sync_io_wait\n", (1700, "cl_sync_io_wait")),
+        ("$ cat /proc/1700/wchan; echo\ncl_sync_io_wait\n", (1700, "cl_sync_io_wait")),
+        ("==> /proc/5/wchan <==\n0\n", (5, None)),
+    ):
         rows, _ = snapshot(FORMATS, "proc_wchan", text)
         assert [(row["tid"], row["wchan"]) for row in rows["threads"]] == [expected]
 
 
 def test_stack_of_two_threads(snapshot) -> None:
-    text = ("==> /proc/7/task/7/stack <==\n[<0>] futex_wait_queue+0x60/0x90\n\n==> /proc/7/task/9/stack <==\n"
-            "[<0>] uvm_va_block_lock+0x1/0x2 [nvidia_uvm]\n[<0>] __do_sys_ioctl+0x1/0x2\n")
+    text = (
+        "==> /proc/7/task/7/stack <==\n[<0>] futex_wait_queue+0x60/0x90\n\n==> /proc/7/task/9/stack <==\n"
+        "[<0>] uvm_va_block_lock+0x1/0x2 [nvidia_uvm]\n[<0>] __do_sys_ioctl+0x1/0x2\n"
+    )
     rows, _ = snapshot(FORMATS, "proc_stack", text)
     assert [(row["tid"], row["depth"], row["function"]) for row in rows["stacks"]] == [
-        (7, 0, "futex_wait_queue"), (9, 0, "uvm_va_block_lock"), (9, 1, "__do_sys_ioctl")]
+        (7, 0, "futex_wait_queue"),
+        (9, 0, "uvm_va_block_lock"),
+        (9, 1, "__do_sys_ioctl"),
+    ]
     assert rows["stacks"][1]["file"] == "nvidia_uvm"
 
 

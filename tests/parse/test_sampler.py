@@ -140,7 +140,13 @@ def test_vanished_process_refused_files_and_unknown_values():
 
 HEAD_2 = HEAD.replace('"version":1', '"version":2')
 FULL = {
-    "all": True, "state": "S", "comm": "python", "utime": 5, "stime": 1, "rss": 4096, "status": {"Uid": "0", "RssAnon": 10},
+    "all": True,
+    "state": "S",
+    "comm": "python",
+    "utime": 5,
+    "stime": 1,
+    "rss": 4096,
+    "status": {"Uid": "0", "RssAnon": 10},
     "io": {"rchar": 3},
 }
 
@@ -154,10 +160,18 @@ def test_processes_host_and_descriptors_are_carried_forward():
     memory = {"MemTotal": 100, "MemAvailable": 60}
     lines = [
         HEAD_2,
-        *changes(0, {"k": "proc", **FULL}, {"k": "host", "all": True, "memory": memory, "load": [1.0]},
-                 {"k": "fds", "all": True, "rows": [[0, "r", "/dev/null"]]}),
-        *changes(1, {"k": "proc", "utime": 9, "status": {"RssAnon": 20}}, {"k": "host", "memory": {"MemAvailable": 50}},
-                 {"k": "fds", "same": True}),
+        *changes(
+            0,
+            {"k": "proc", **FULL},
+            {"k": "host", "all": True, "memory": memory, "load": [1.0]},
+            {"k": "fds", "all": True, "rows": [[0, "r", "/dev/null"]]},
+        ),
+        *changes(
+            1,
+            {"k": "proc", "utime": 9, "status": {"RssAnon": 20}},
+            {"k": "host", "memory": {"MemAvailable": 50}},
+            {"k": "fds", "same": True},
+        ),
         *changes(2, {"k": "proc", "all": True, "state": "Z", "comm": "python", "utime": 9, "stime": 1, "status": {"Uid": "0"}}),
     ]
     rows, report = read(lines)
@@ -184,17 +198,29 @@ def test_nothing_is_carried_over_a_cut_or_a_new_head():
 def test_stacks_programs_and_what_was_left_out():
     text = "[<0>] rpc_wait_bit_killable+0x1e/0xa0 [sunrpc]\n[<0>] nfs_wb_page+0x12/0x90 [nfs]"
     dmesg = "[  100.5] NVRM: Xid (PCI:0000:1B:00): 79, pid=7, GPU has fallen off the bus."
-    rows, report = read([
-        HEAD_2,
-        *changes(4, {"k": "stack", "tid": 9, "text": text}, {"k": "tool", "tool": "dmesg", "text": dmesg, "code": 0},
-                 {"k": "tool", "tool": "nvidia-smi", "text": "", "hung": True, "took_s": 5.0},
-                 {"k": "hung", "what": "disk /mnt/models"}, {"k": "left_out", "processes": 3}),
-    ])
+    rows, report = read(
+        [
+            HEAD_2,
+            *changes(
+                4,
+                {"k": "stack", "tid": 9, "text": text},
+                {"k": "tool", "tool": "dmesg", "text": dmesg, "code": 0},
+                {"k": "tool", "tool": "nvidia-smi", "text": "", "hung": True, "took_s": 5.0},
+                {"k": "hung", "what": "disk /mnt/models"},
+                {"k": "left_out", "processes": 3},
+            ),
+        ]
+    )
     assert [(row["tid"], row["depth"], row["function"], row["moment"]) for row in of(rows, "stacks")] == [
-        (9, 0, "rpc_wait_bit_killable", 4), (9, 1, "nfs_wb_page", 4)]
+        (9, 0, "rpc_wait_bit_killable", 4),
+        (9, 1, "nfs_wb_page", 4),
+    ]
     assert [row["xid"] for row in of(rows, "kernel_log")] == [79] and not report.reasons
     assert [(row["tool"], row["error"]) for row in of(rows, "tool_errors")] == [
-        ("nvidia-smi", "timeout"), ("sampler", "timeout"), ("sampler", "other")]
+        ("nvidia-smi", "timeout"),
+        ("sampler", "timeout"),
+        ("sampler", "other"),
+    ]
 
 
 def test_empty_and_foreign_files():

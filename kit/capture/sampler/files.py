@@ -78,8 +78,10 @@ def filesystem_row(pid, path):
     best = [None, path, None, None]
     for line in (text(f"/proc/{pid}/mounts") or "").split("\n"):
         words = line.replace("\\040", " ").split(" ")
-        if len(words) >= 4 and (path + "/").startswith(words[1].rstrip("/") + "/") and (
-            best[0] is None or len(words[1]) >= len(best[1])
+        if (
+            len(words) >= 4
+            and (path + "/").startswith(words[1].rstrip("/") + "/")
+            and (best[0] is None or len(words[1]) >= len(best[1]))
         ):
             best = words[:4]
     size = stat.f_blocks * stat.f_frsize

@@ -1,4 +1,4 @@
-# The sampler for hosts without Python 3 and awk: prints files of /proc whole, under their names; kit.capture.sections reads them.
+# The sampler for hosts without Python 3 and awk: prints files of /proc whole, under their names; kit.capture.sampler.sections reads them.
 # Given by variables: roots, every (seconds), first, samples.
 if head -v -n 1 /proc/version >/dev/null 2>&1; then
     show() { head -v -n 999 "$@" 2>/dev/null; echo; }

@@ -84,12 +84,7 @@ class Threads:
         for thread in list(self.known.values()):
             try:
                 held = thread.schedstat
-                if (
-                    not whole
-                    and not thread.always
-                    and held.handle is not None
-                    and pread(held.handle, 96, 0) == thread.last
-                ):
+                if not whole and not thread.always and held.handle is not None and pread(held.handle, 96, 0) == thread.last:
                     continue  # nearly all of them, each second: this line is what a sample costs
                 if thread.look(whole):
                     rows.append(thread.row)

@@ -58,8 +58,7 @@ class Tree:
             more = {
                 pid
                 for pid, (_, fields) in others.items()
-                if pid not in joined
-                and (int(fields[1]) in members or int(fields[1]) in joined or int(fields[3]) in self.leaders)
+                if pid not in joined and (int(fields[1]) in members or int(fields[1]) in joined or int(fields[3]) in self.leaders)
             }
             joined |= more
             grown = bool(more)

@@ -1,0 +1,217 @@
+"""Settings beside the numbers: which differ between the sides, and what that allows to be said. Never a cause."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kit.analyse.bench.inputs import BASE, CAND, Cell, Sides, flat
+from kit.analyse.verdict.options import canonical, command_line, unlikely, value_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("setting", "source", "base", "cand", "separates", "unlikely")
+NOT_A_SETTING = re.compile(
+    r"(.*(_|\.)?(date|time|datetime|timestamp|duration|uptime|boot_time|load_avg\w*|mem_max_rss|mem_peak\w*|benchmark_id|sweep_id|uuid"
+    r"|run_index|trial|cli_command|runnable_threads|cpu_freq|mhz_per_cpu|hz_actual\w*|loops|pid|commit_\w+|id|(\w+_)?version|command)"
+    r"|(internal_states|extra)(\..*)?|.*\.(internal_states|extra)(\..*)?|.*artifacts\.dir|run_info\..*|.*\.current_index"
+    r"|commit_info\..*|executable|start|end|num_prompts|request_rate|burstiness|max_concurrency)"
+)
+"""Fields of results that differ from run to run by themselves, or that the gate has looked at."""
+FEW = 6
+OPTION, PRINTED = "server option", "printed by the server"
+
+
+def settings_of(row: dict[str, Any]) -> dict[tuple[str, str], str]:
+    """Return the settings of a run by (source, canonical name): server option, environment, version, client.
+
+    Examples
+    --------
+    >>> launch = '{"argv": ["vllm", "serve", "m", "-tp", "1", "--gpu-memory-utilization", "0.90"], "env": {"A": "1"}}'
+    >>> settings_of({"settings": None, "launch": launch, "tool_version": None})
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {('server option', 'model'): 'm', ('server option', 'tp_size'): '1', ('server option', 'gpu_memory_utilization'): '0.9',
+     ('environment', 'A'): '1'}
+    """
+    found: dict[tuple[str, str], str] = {}
+    for path, value in flat(row.get("settings")).items():
+        if path.startswith("server_info."):
+            name = canonical(path.removeprefix("server_info."), "sglang")
+            if not NOT_A_SETTING.fullmatch(name):
+                found[OPTION, name] = str(value_of(value))
+        elif not NOT_A_SETTING.fullmatch(path):
+            found["client", path] = str(value_of(value))
+    found |= _launch(row.get("launch"))
+    if isinstance(row.get("tool_version"), str):
+        found["version", "benchmark tool"] = row["tool_version"]
+    return found
+
+
+def _launch(text: Any) -> dict[tuple[str, str], str]:
+    """Settings of a server's launch: its command line under canonical names, environment, versions, anything else by path."""
+    try:
+        launch = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    if not isinstance(launch, dict):
+        return {}
+    found: dict[tuple[str, str], str] = {}
+    for name, value in (launch.get("options") or {}).items():
+        found[OPTION, name] = str(value)
+    argv = launch.get("argv") or launch.get("command")
+    line = shlex.join(map(str, argv)) if isinstance(argv, list) else argv if isinstance(argv, str) else ""
+    read = command_line(line) if line else None
+    if read:
+        found |= {(OPTION, name): str(value) for name, value in read.options.items()}
+        found |= {("environment", name): value for name, value in read.environment.items()}
+    elif line:
+        found[OPTION, "command line"] = line
+    for key, source in (("env", "environment"), ("environ", "environment"), ("versions", "version")):
+        if isinstance(launch.get(key), dict):
+            found |= {(source, name): str(value) for name, value in launch[key].items()}
+    known = ("argv", "command", "env", "environ", "versions", "options", "given")
+    rest = {key: value for key, value in launch.items() if key not in known}
+    return found | {("launch", path): value for path, value in flat(rest).items() if not NOT_A_SETTING.fullmatch(path)}
+
+
+def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
+    """Return the settings that are not the same in all compared runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `setting`, `source`, `base`, `cand` (text; several values joined, null: not given), `separates` (the same within each
+        side, another between them), `unlikely` (why it hardly matters). Those that separate come first, of
+        them those that somebody chose: what no command line gives, and a server printed, may follow from those.
+    """
+    import pandas as pd
+
+    one_tool = sides.bench.runs["tool"].nunique() == 1  # options of two clients have nothing to do with one another
+    compared = [run for cell in cells for run in (*cell.base, *cell.cand)]
+    given = [row for row in sides.bench.runs.to_dict("records") if row["run"] in compared]
+    runs = {row["run"]: settings_of(row) for row in given}
+    typed = _typed(given)
+    rows = []
+    for source, name in sorted({key for found in runs.values() for key in found}):
+        values = {side: [runs[run].get((source, name)) for run in runs if sides.side[run] == side] for side in (BASE, CAND)}
+        sets = {side: list(dict.fromkeys(given)) for side, given in values.items()}
+        if len({*sets[BASE], *sets[CAND]}) == 1 or source == "client" and not one_tool:
+            continue
+        if None in {*sets[BASE], *sets[CAND]} and not _told(runs, source, sides, None in sets[BASE], None in sets[CAND]):
+            continue
+        separates = len(sets[BASE]) == len(sets[CAND]) == 1
+        kind = {OPTION: "option", "environment": "environment"}.get(source)
+        printed = source == OPTION and typed is not None and name not in typed
+        rows.append(
+            (
+                name,
+                PRINTED if printed else source,
+                _words(sets[BASE]),
+                _words(sets[CAND]),
+                separates,
+                unlikely(name, kind) if kind else _plumbing(source, name),
+            )
+        )
+    rows.sort(key=lambda row: (not row[4], row[5] is not None, row[1] == PRINTED, row[1], row[0]))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"separates": bool})
+
+
+def single_changes(sides: Sides, cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
+    """Say which compared runs differ in one setting only, where several settings differ: they tell that one from the others.
+
+    Unlikely settings, and what the server printed accordingly, are not counted.
+    """
+    likely = table[~table["unlikely"].map(lambda why: isinstance(why, str)) & (table["source"] != PRINTED)]
+    if len(likely) < 2:
+        return []
+    keys = list(zip(likely["source"], likely["setting"], strict=True))
+    compared = {run for cell in cells for run in (*cell.base, *cell.cand)}
+    runs = {row["run"]: settings_of(row) for row in sides.bench.runs.to_dict("records") if row["run"] in compared}
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for one, other in itertools.combinations(runs, 2):
+        differ = [key for key in keys if runs[one].get(key) != runs[other].get(key)]
+        if len(differ) == 1:
+            pairs.setdefault(differ[0][1], []).append((one, other))
+    return [
+        f"runs that differ in {name} only: {found[0][0]} and {found[0][1]}"
+        + (f", and {len(found) - 1} more pairs" if len(found) > 1 else "")
+        for name, found in pairs.items()
+    ]
+
+
+def _typed(rows: Sequence[dict[str, Any]]) -> set[str] | None:
+    """Options that some launch was given on its command line; None where that was not recorded of all."""
+    launches = [json.loads(row["launch"]) if isinstance(row.get("launch"), str) else {} for row in rows]
+    if not all(isinstance(launch, dict) and "given" in launch for launch in launches):
+        return None
+    return {name for launch in launches for name in launch["given"]}
+
+
+def _told(runs: dict[str, dict], source: str, sides: Sides, base_lacks: bool, cand_lacks: bool) -> bool:
+    """Whether the side that lacks a setting tells any of its source: what nobody recorded is no difference."""
+    lacking = [side for side, lacks in ((BASE, base_lacks), (CAND, cand_lacks)) if lacks]
+    return all(any(key[0] == source for key in runs[run]) for run in runs if sides.side[run] in lacking)
+
+
+def _plumbing(source: str, name: str) -> str | None:
+    last = name.rpartition(".")[2]
+    return unlikely(last, "option") if source in ("client", "launch") else None
+
+
+def _words(values: list[str | None]) -> str | None:
+    told = [value for value in values if value is not None]
+    return None if not told else ", ".join(told) + (", not given" if None in values else "")
+
+
+def sentences(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> list[str]:
+    """Say what the settings allow to be said of the confirmed differences.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [("enforce_eager", OPTION, None, "True", True, None)]
+    >>> table = pd.DataFrame(rows, columns=list(COLUMNS))
+    >>> sentences(table, ["ttft.median worse"], True)
+    ['ttft.median worse: consistent with enforce_eager (not given → True), the only setting known to separate the sides']
+    """
+    apart = table[table["separates"]]
+    chosen = apart[apart["source"] != PRINTED]
+    follows = apart[apart["source"] == PRINTED] if len(chosen) else apart[:0]
+    apart = chosen if len(chosen) else apart
+    beside = [f"the server printed {_joined(list(follows['setting']), 2)} accordingly"] if len(follows) else []
+    mixed = [str(name) for name in table[~table["separates"]]["setting"]]
+    said = [f"within a side differ too: {', '.join(mixed[:FEW])}{' …' if len(mixed) > FEW else ''}"] if mixed else []
+    named = [f"{row.setting} ({_arrow(row.base)} → {_arrow(row.cand)})" for row in apart.itertuples()]
+    if not confirmed:
+        return [
+            *([f"the sides differ in {', '.join(named[:FEW])}; no difference in the figures is confirmed"] if named else []),
+            *said,
+        ]
+    what = _joined(confirmed)
+    if not len(apart):
+        text = "no setting that was recorded separates the sides" if known else "the settings of the server were not recorded"
+        return [f"{what}: {text}", *said]
+    if len(apart) == 1:
+        return [f"{what}: consistent with {named[0]}, the only setting known to separate the sides", *beside, *said]
+    odd = [str(row.setting) for row in apart.itertuples() if isinstance(row.unlikely, str)]
+    hint = f" ({', '.join(odd)} hardly changes speed)" if odd and len(odd) < len(apart) else ""
+    more = f" and {len(named) - FEW} more" if len(named) > FEW else ""
+    return [
+        f"{what}: confounded: {', '.join(named[:FEW])}{more} separate the sides together{hint}; runs that differ in "
+        "one of them only would tell them apart",
+        *beside,
+        *said,
+    ]
+
+
+def _arrow(value: Any) -> str:
+    return value if isinstance(value, str) else "not given"
+
+
+def _joined(words: Sequence[str], few: int = FEW) -> str:
+    return ", ".join(words[:few]) + (f" and {len(words) - few} more" if len(words) > few else "")

@@ -1,0 +1,289 @@
+"""Learning: a signature written from a run whose cause is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.analyse.knowledge.judged_run import Case, note_solved, open_case
+from kit.analyse.verdict.hypotheses import classes
+from kit.analyse.verdict.signatures import Signature, read
+from kit.analyse.verdict.stacks import all_stacks
+from kit.errors import EvidenceError, KitError, UsageError
+from kit.knowledge_paths import SIGNATURES, VARIABLE, folders
+from kit.redact import scrub_text
+from kit.run import Run
+
+MOST_SIGNS, MOST_ARGUMENTS = 2, 2
+"""Signs and arguments that a learnt signature asks for: with more of them it would fit this one run alone."""
+CARRIES = 1.0
+"""Least weight, in `classes.toml`, of a sign that carries a class."""
+_BY_GPU = frozenset(("device_hang", "transport_hang", "collective_desync", "masked_crash", "gpu_fault", "slow_compile"))
+"""Classes that tend to depend on the generation of the GPU."""
+_TELLING = re.compile(
+    r"backend|all_reduce|graph|eager|quant|compil|speculative|fit$|warmup|load_format|dtype|attention|moe|executor"
+)
+"""Arguments that choose other code: those that a signature asks for."""
+_WAITS = frozenset(("idle", "sleep", None))
+
+
+@dataclass
+class Learnt:
+    """A signature that was written.
+
+    Attributes
+    ----------
+    name : str
+    path : pathlib.Path
+        File that it was added to.
+    text : str
+        Its TOML.
+    matched : dict
+        What of the run it fits, by key.
+    noted : pathlib.Path
+        File that now says what the run turned out to be.
+    """
+
+    name: str
+    path: Path
+    text: str
+    matched: dict[str, str]
+    noted: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: signature {self.name!r} added; it fits the run it was learnt from\n\n{self.text.strip()}\n\n"
+            f"Strike conditions that another run with the same cause would not show.\n"
+            f"{self.noted}: says what the run turned out to be"
+        )
+
+    __repr__ = __str__
+
+
+def learn(
+    run: str | Path | Run,
+    klass: str,
+    remedy: str,
+    *,
+    name: str | None = None,
+    what: str | None = None,
+    source: str | None = None,
+    knowledge: str | Path | None = None,
+    out: str | Path | None = None,
+    captured_at: str | None = None,
+) -> Learnt:
+    """Write a signature from a run whose cause is known.
+
+    It asks for the facts that tell the run from others: server and series of versions, phase, the signs that carry the class,
+    options that choose other code, the GPU's generation, the innermost place of the stacks, the first error with its numbers and
+    paths made general. Names of hosts, users, models and paths are not kept.
+
+    Parameters
+    ----------
+    run : str, path or Run
+        The solved run.
+    klass : str
+        What it turned out to be, a class of `kit/knowledge/classes.toml`.
+    remedy : str
+        What helped.
+    name, what, source : str, optional
+        Name of the signature; what it is, in a sentence; who says so.
+    knowledge : path, optional
+        Folder whose `signatures.toml` it is added to; made where it is missing. Without it, the first of `KIT_KNOWLEDGE`.
+    out : path, optional
+        File to add it to instead.
+    captured_at : str, optional
+        When the evidence was taken, as for `kit.open_run`.
+
+    Returns
+    -------
+    Learnt
+
+    Raises
+    ------
+    UsageError
+        There is no such class, the name is taken, no place to write is given, or the file there is wrong.
+    EvidenceError
+        The run cannot be read, the file cannot be written, or the run shows nothing that would tell it from others.
+
+    Examples
+    --------
+    >>> import kit, shutil, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = shutil.copytree(kit.sample_path("stopped-rank"), f"{folder}/run")
+    ...     kit.learn(run, "rank_straggler", "kill -CONT the rank", knowledge=f"{folder}/knowledge").matched["signs"]
+    'rank_stopped'
+    """
+    _valid(klass, remedy)
+    path = _place(knowledge, out)
+    before = read(path) if path.exists() else []
+    case = open_case(run, captured_at, path.parent if out is None and path.parent.is_dir() else None)
+    name = _name(name, case, klass, {entry.name for entry in before})
+    text = _toml(case, klass, name, what or _meaning(klass), remedy, source, conditions(case, klass))
+    learnt = _prove(text, case)
+    _append(path, text)
+    entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": case.run.name}
+    noted = note_solved(case.run, entry, path.parent)
+    return Learnt(name, path, text, learnt.matched(case.known) or {}, noted)
+
+
+def _valid(klass: str, remedy: str) -> None:
+    names = [entry["name"] for entry in classes() if entry["name"] != "undetermined"]
+    if klass not in names:
+        from difflib import get_close_matches
+
+        near = get_close_matches(klass, names, 1, 0.4)
+        raise UsageError(
+            f"there is no class {klass!r} to learn",
+            f"the closest is {near[0]!r}" if near else "no name is close",
+            f"choose one of: {', '.join(names)}",
+        )
+    if not remedy.strip():
+        raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")
+
+
+def _meaning(klass: str) -> str:
+    return next(entry["meaning"] for entry in classes() if entry["name"] == klass)
+
+
+def _place(knowledge: str | Path | None, out: str | Path | None) -> Path:
+    if out is not None:
+        return Path(out)
+    given = Path(knowledge) if knowledge is not None else next(iter(folders()), None)
+    if given is None:
+        raise UsageError(
+            "no place for the signature",
+            "neither a folder nor a file was named",
+            f"say where: --knowledge FOLDER, -o FILE or {VARIABLE}",
+        )
+    return given / SIGNATURES
+
+
+def _name(name: str | None, case: Case, klass: str, taken: set[str]) -> str:
+    if name is not None:
+        if name in taken:
+            why = "names are unique in a file"
+            raise UsageError(f"there is a signature {name!r} already", why, "choose another: --name NAME")
+        return name
+    parts = [klass, case.settings.server, case.scene.phase]
+    base = re.sub(r"[^a-z0-9]+", "-", "-".join(part for part in parts if part).lower()).strip("-")
+    free = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
+    return next(given for given in free if given not in taken)
+
+
+def conditions(case: Case, klass: str) -> dict[str, str | list[str]]:
+    """Conditions of a signature that tell the run from others.
+
+    Returns
+    -------
+    dict
+        Expressions by key, as under `when` in `signatures.toml`.
+
+    Raises
+    ------
+    EvidenceError
+        The run shows no sign, error or frame to know it by.
+    """
+    known = case.known
+    found: dict[str, str | list[str]] = {}
+    if case.verdict.klass == klass:
+        found["class"] = _whole(klass)
+    found |= {key: _whole(known[key][0]) for key in ("server", "phase") if known[key]}
+    if case.series:
+        found["version"] = case.series
+    telling: dict[str, str | list[str]] = {}
+    if case.error and case.scene.evidence.log.server != "nccl":
+        telling["error"] = case.error
+    if signs := _carrying(case, klass):
+        telling["signs"] = [_whole(code) for code in signs]
+    if frame := _place_of_stacks(case):
+        telling["frame"] = frame
+    if not telling:
+        raise EvidenceError(
+            f"nothing in {case.run.name} tells it from other runs",
+            "it shows no sign that carries the class, no error, no stack",
+            "add evidence (stacks of all ranks, two samples of /proc), or write the signature by hand: CONTRIBUTING.md",
+        )
+    found |= telling
+    if klass in _BY_GPU and len(known["gpu_generation"]) == 1:
+        found["gpu_generation"] = _whole(known["gpu_generation"][0])
+    chosen = [name for name in case.arguments if _TELLING.search(name)][:MOST_ARGUMENTS]
+    return found | {f"arg.{name}": _whole(case.arguments[name]) for name in chosen}
+
+
+def _whole(text: str) -> str:
+    return f"^{re.escape(text)}$".replace(r"\-", "-").replace(r"\_", "_")
+
+
+def _carrying(case: Case, klass: str) -> list[str]:
+    """Signs that carry the class most, the weightiest first."""
+    hypothesis = next(found for found in case.verdict.hypotheses if found.name == klass)
+    carrying = [sign.code for sign, weight, _ in hypothesis.supporting if weight >= CARRIES]
+    return [code for code in carrying if not code.startswith("phase_")][:MOST_SIGNS]
+
+
+def _place_of_stacks(case: Case) -> str | None:
+    """The place that most threads stand in, of those that do anything but wait for work: function and file without its folder."""
+    places = Counter(stack.place for stack in all_stacks(case.scene.evidence) if stack.category not in _WAITS)
+    place = next((place for place, _ in places.most_common(1)), "")
+    found = re.fullmatch(r"([\w:.<>~]+) \((.*)\)", place)
+    if not found or found[1] == "?":
+        return None
+    file = found[2].rsplit("/", 1)[-1]
+    return f"^{re.escape(found[1])} \\(.*{re.escape(file)}" if file else f"^{re.escape(found[1])} "
+
+
+def _toml(case: Case, klass: str, name: str, what: str, remedy: str, source: str | None, when: dict) -> str:
+    agrees = case.verdict.klass == klass
+    run = " ".join(case.run.name.split())
+    lines = [f"# Learnt from run {run}. Strike conditions that another run with the same cause would not show."]
+    more = {name: value for name, value in case.arguments.items() if f"arg.{name}" not in when}
+    if more:
+        lines.append(f"# Other options of that run: {', '.join(f'{key} = {value}' for key, value in list(more.items())[:12])}")
+    prose = {"name": name, "what": what, "do": remedy, "source": source or f"learnt from run {run}"}
+    lines += ["[[signature]]", *(f"{key} = {_quoted(' '.join(scrub_text(said).split()))}" for key, said in prose.items())]
+    lines += [] if agrees else [f"class = {_quoted(klass)}"]
+    lines.append("[signature.when]")
+    for key, value in when.items():
+        shown = f"[{', '.join(map(_quoted, value))}]" if isinstance(value, list) else _quoted(value)
+        lines.append(f"{key if key.isidentifier() else _quoted(key)} = {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A TOML string, without escapes where that can be: expressions are easier to read so."""
+    if "'" not in text and text.isprintable():
+        return f"'{text}'" if "\\" in text or '"' in text else f'"{text}"'
+    return json.dumps(text)
+
+
+def _prove(text: str, case: Case) -> Signature:
+    """Read the signature back and hold it against the run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / SIGNATURES
+        path.write_text(text, encoding="utf-8")
+        learnt = read(path)[0]
+    if learnt.matched(case.known) is None:
+        raise KitError(
+            f"the signature of {case.run.name} does not fit its own run",
+            "a fact does not read back as it was written",
+            "write it by hand, and report this with the run",
+        )
+    return learnt
+
+
+def _append(path: Path, text: str) -> None:
+    """Add a signature to a file: whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(f"{before.rstrip()}\n\n{text}" if before.strip() else text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise EvidenceError(f"cannot write {path}", error.strerror or str(error), "choose another place: -o FILE") from error

@@ -1,0 +1,267 @@
+"""Likeness of runs: which earlier launches looked like this one, and what they turned out to be.
+
+A run is a set of features, each with a weight: signs, phase, server, series of versions, generation of the GPUs, options that
+may matter, the first error with its numbers and paths made general, and some facts in ranges. The likeness of two runs is the
+weighted Jaccard index: the weight of the features that both have, divided by the weight of those that either has. It is 1 for
+the same evidence and 0 where nothing is shared; evidence that one run lacks counts against it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kit.analyse.knowledge.judged_run import Case, open_case, solved
+from kit.analyse.verdict.hypotheses import classes
+from kit.errors import KitError
+from kit.run import Run
+from kit.samples import DATA, sample_names
+
+if TYPE_CHECKING:
+    import pandas
+
+Feature = tuple[str, str]
+"""Kind and value, as `("phase", "weights")`."""
+WEIGHTS = {"phase": 2.0, "server": 2.0, "error": 2.0, "gpu generation": 1.0, "version": 0.5, "option": 0.5, "fact": 0.5}
+"""What a shared feature of each kind is worth; a sign is worth the most that it moves any class (`classes.toml`)."""
+LEAST, MOST = 0.25, 3.0
+"""Bounds of a sign's weight: one sign decides no likeness."""
+RANGES = {
+    "silence_s": (60, 600, 3600),
+    "world_size": (2, 5, 9),
+    "gpu_util": (10, 90),
+    "threads": (50, 500),
+    "restarts": (1, 3),
+    "heartbeats": (1, 10),
+}
+"""Facts that count by their range: the bounds between the ranges."""
+WIDTH = 110
+
+
+@dataclass
+class Likeness:
+    """An earlier run beside the one that was asked about.
+
+    Attributes
+    ----------
+    name, path : str
+    likeness : float
+        0 to 1.
+    klass : str
+        What it turned out to be where `solved`, else the class of its verdict.
+    solved : bool
+    remedy : str or None
+        What helped.
+    shared, this, that : list of str
+        Features of both, of this run alone, of the earlier one alone; the weightiest first.
+    """
+
+    name: str
+    path: str
+    likeness: float
+    klass: str
+    solved: bool
+    remedy: str | None
+    shared: list[str]
+    this: list[str]
+    that: list[str]
+
+
+@dataclass
+class Similar:
+    """Earlier runs, the likest first.
+
+    Attributes
+    ----------
+    name : str
+        The run that was asked about.
+    found : list of Likeness
+    skipped : list of str
+        Runs that could not be read, with the reason.
+    """
+
+    name: str
+    found: list[Likeness]
+    skipped: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict:
+        """Plain types: `run`, `similar` (list of dict), `skipped`."""
+        return {"run": self.name, "similar": [vars(one) for one in self.found], "skipped": self.skipped}
+
+    def frame(self) -> pandas.DataFrame:
+        """A row a run: `run`, `likeness`, `class`, `solved`, `remedy`, `shared`, `this`, `that`."""
+        import pandas as pd
+
+        rows = [{**vars(one), "run": one.name, "class": one.klass} for one in self.found]
+        return pd.DataFrame(rows, columns=["run", "likeness", "class", "solved", "remedy", "shared", "this", "that"])
+
+    def __str__(self) -> str:
+        lines = [f"runs like {self.name}", "", f"{'likeness':>8}  {'run':<28}  what it turned out to be"]
+        for one in self.found:
+            lines.append(f"{one.likeness:>8.0%}  {one.name[:28]:<28}  {_turned_out(one)}")
+            for word, features in (("shared", one.shared), ("only here", one.this), ("only there", one.that)):
+                lines += _wrapped(word, features)
+        lines += [] if self.found else ["          none"]
+        return "\n".join(lines + [f"not read: {said}" for said in self.skipped])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        words = ("run", "likeness", "what it turned out to be", "shared", "only here", "only there")
+        head = "".join(f"<th>{word}</th>" for word in words)
+        cells = (
+            (one.name, f"{one.likeness:.0%}", _turned_out(one), *(", ".join(part) for part in (one.shared, one.this, one.that)))
+            for one in self.found
+        )
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
+        return f"<p>runs like <b>{escape(self.name)}</b></p><table><tr>{head}</tr>{rows}</table>"
+
+
+def _turned_out(one: Likeness) -> str:
+    return f"{one.klass}: {one.remedy}" if one.solved and one.remedy else f"{one.klass}{'' if one.solved else ' (its verdict)'}"
+
+
+def _wrapped(word: str, features: list[str], most: int = 8) -> list[str]:
+    more = [f"{len(features) - most} more"] if len(features) > most else []
+    lead = f"{'':>10}{word:<11}"
+    return textwrap.wrap(", ".join(features[:most] + more), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+
+
+def similar(
+    run: str | Path | Run,
+    among: Iterable[str | Path | Run] | None = None,
+    *,
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+    most: int | None = None,
+) -> Similar:
+    """Rank earlier runs by their likeness to a run.
+
+    Parameters
+    ----------
+    run : str, path or Run
+    among : iterable of str, path or Run, optional
+        Earlier runs; without them the bundled ones and those of `data/runs`.
+    captured_at : str, optional
+        When the evidence of `run` was taken, as for `kit.open_run`.
+    knowledge : path or paths, optional
+        Folders of your own knowledge: `solved.json` there says what loose evidence turned out to be.
+    most : int, optional
+        Keep so many, the likest.
+
+    Returns
+    -------
+    Similar
+        The runs that could be read, the likest first.
+
+    Raises
+    ------
+    EvidenceError
+        The run itself cannot be read.
+
+    Examples
+    --------
+    >>> import kit
+    >>> found = kit.similar(kit.sample_path("stopped-rank"), [kit.sample_path("pipe-ticker"), kit.sample_path("port-taken")])
+    >>> [(one.name, one.klass) for one in found.found]
+    [('pipe-ticker', 'rank_straggler'), ('port-taken', 'port_in_use')]
+    """
+    case = open_case(run, captured_at, knowledge)
+    own = features(case)
+    result = Similar(case.run.name, [])
+    for other in earlier() if among is None else among:
+        path = other.path if isinstance(other, Run) else Path(other)
+        if path.resolve() == case.run.path.resolve():
+            continue
+        try:
+            result.found.append(_likeness(own, open_case(other, None, knowledge)))
+        except KitError as error:
+            result.skipped.append(f"{path.name}: {error.why}")
+    result.found.sort(key=lambda one: (-one.likeness, one.name))
+    del result.found[len(result.found) if most is None else max(most, 0) :]
+    return result
+
+
+def earlier() -> list[Path]:
+    """Bundled runs, and the user's own in `data/runs`."""
+    own = sorted(path for path in (DATA / "runs").glob("*") if path.is_dir()) if (DATA / "runs").is_dir() else []
+    return [DATA / name for name in sample_names()] + own
+
+
+def _likeness(own: dict[Feature, float], case: Case) -> Likeness:
+    theirs = features(case)
+    entry = solved(case.run, case.run.knowledge)
+    return Likeness(
+        case.run.name,
+        str(case.run.path),
+        likeness(own, theirs),
+        entry["class"] if entry else case.verdict.klass,
+        entry is not None,
+        entry.get("remedy") if entry else None,
+        _said(own, own.keys() & theirs.keys()),
+        _said(own, own.keys() - theirs.keys()),
+        _said(theirs, theirs.keys() - own.keys()),
+    )
+
+
+def likeness(one: dict[Feature, float], other: dict[Feature, float]) -> float:
+    """Weighted Jaccard index of two sets of features.
+
+    Examples
+    --------
+    >>> likeness({("phase", "weights"): 2.0, ("server", "vllm"): 2.0}, {("phase", "weights"): 2.0})
+    0.5
+    """
+    every = one | other
+    total = sum(every.values())
+    return sum(every[feature] for feature in one.keys() & other.keys()) / total if total else 0.0
+
+
+def features(case: Case) -> dict[Feature, float]:
+    """Features of a run with their weights."""
+    known = case.known
+    found: dict[Feature, float] = {}
+    for kind, key in (("phase", "phase"), ("server", "server"), ("gpu generation", "gpu_generation")):
+        found |= {(kind, text): WEIGHTS[kind] for text in known[key]}
+    found |= {("sign", code): _weights().get(code, LEAST) for code in case.signs if not code.startswith("phase_")}
+    found |= {("option", f"{name} = {value}"): WEIGHTS["option"] for name, value in case.arguments.items()}
+    for kind, text in (("version", case.series), ("error", case.error)):
+        found |= {(kind, text): WEIGHTS[kind]} if text else {}
+    for name, bounds in RANGES.items():
+        value = case.scene.facts.value(name)
+        numbers = [number for number in (value if isinstance(value, list) else [value]) if isinstance(number, (int, float))]
+        if numbers:
+            found["fact", _range(name, max(numbers), bounds)] = WEIGHTS["fact"]
+    return found
+
+
+def _range(name: str, value: float, bounds: tuple[int, ...]) -> str:
+    at = bisect_right(bounds, value)
+    low, high = (bounds[at - 1] if at else None), (bounds[at] if at < len(bounds) else None)
+    return f"{name} < {high}" if low is None else f"{name} ≥ {low}" if high is None else f"{name} {low} to {high}"
+
+
+@cache
+def _weights() -> dict[str, float]:
+    found: dict[str, float] = {}
+    for entry in classes():
+        for code, weight, _ in entry["signs"]:
+            found[code] = min(MOST, max(LEAST, abs(weight), found.get(code, 0.0)))
+    return found
+
+
+def _said(weights: dict[Feature, float], wanted: Iterable[Feature]) -> list[str]:
+    ordered = sorted(wanted, key=lambda feature: (-weights[feature], feature))
+    return [text if kind in ("sign", "option", "fact") else f"{kind} {_plain(text)}" for kind, text in ordered]
+
+
+def _plain(expression: str) -> str:
+    """An expression of `generalised` for people."""
+    return re.sub(r"\\(.)", r"\1", re.sub(r"\\[Sd]\+", "…", expression))

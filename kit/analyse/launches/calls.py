@@ -1,0 +1,137 @@
+"""Stacks and system calls of launches, matched by rank or role."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kit.analyse.launches.samples import Samples, order, thread_name
+from kit.analyse.verdict.stacks import Stack, all_stacks
+from kit.clock import NS
+from kit.schema import Row
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kit.analyse.launches.compared_launch import Side
+
+MAIN = "main thread"
+
+
+@dataclass
+class Calls:
+    """System calls of one launch as strace showed them, by thread.
+
+    Attributes
+    ----------
+    number, seconds : dict
+        By thread and call: calls made, and time in those that came back.
+    standing : dict
+        By thread: the call that had not come back.
+    first, last : int or None
+        UTC nanoseconds of the first and the last call with a time.
+    """
+
+    number: dict[int | None, Counter] = field(default_factory=dict)
+    seconds: dict[int | None, Counter] = field(default_factory=dict)
+    standing: dict[int | None, str] = field(default_factory=dict)
+    first: int | None = None
+    last: int | None = None
+
+    def add(self, row: Row) -> None:
+        """Take one row of frame `syscalls`."""
+        tid, call = row.get("pid"), row["syscall"]
+        self.number.setdefault(tid, Counter())[call] += 1
+        self.seconds.setdefault(tid, Counter())[call] += row.get("duration_s") or 0.0
+        if row.get("state") in ("open", "cut", "detached"):
+            self.standing[tid] = call
+        else:
+            self.standing.pop(tid, None)
+        if row.get("time") is not None:
+            self.first = row["time"] if self.first is None else min(self.first, row["time"])
+            self.last = row["time"] if self.last is None else max(self.last, row["time"])
+
+    @property
+    def span_s(self) -> float | None:
+        """Seconds from the first to the last call."""
+        return (self.last - self.first) / NS if self.first is not None and self.last > self.first else None
+
+    def by_process(self, side: Side, samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
+        """By rank or role, then by call: `calls`, `s`, `standing`."""
+        found: dict[str, dict[str, dict[str, float]]] = {}
+        for tid, numbers in self.number.items():
+            name = side.process(tid if tid in side.cast.processes else samples.pid_of.get(tid))
+            for call, number in numbers.items():
+                own = found.setdefault(name, {}).setdefault(call, {"calls": 0, "s": 0.0, "standing": 0})
+                own["calls"] += number
+                own["s"] += self.seconds[tid][call]
+                own["standing"] += self.standing.get(tid) == call
+        return found
+
+
+def syscalls(sides: list[Side], samples: list[Samples], calls: list[Calls]) -> pandas.DataFrame:
+    """System calls by rank or role: how many a second, how long, and threads that stand in one; those that take longest first."""
+    import pandas as pd
+
+    found = [one.by_process(side, own) for side, own, one in zip(sides, samples, calls, strict=True)]
+    rows = []
+    for name in order(set().union(*found)):
+        own = [one.get(name, {}) for one in found]
+        names = sorted(set().union(*own), key=lambda call: (-max(one.get(call, {}).get("s", 0.0) for one in own), call))
+        for call in names:
+            row: dict[str, Any] = {"process": name, "syscall": call}
+            for side, one, here in zip(sides, calls, own, strict=True):
+                seen = here.get(call, {"calls": 0, "s": 0.0, "standing": 0} if here else {})
+                row |= {f"{side.label}_{what}": seen.get(what) for what in ("calls", "s", "standing")}
+                row[f"{side.label}_per_s"] = seen["calls"] / one.span_s if seen and one.span_s else None
+            rows.append(row)
+    labels = [side.label for side in sides]
+    columns = ["process", "syscall", *(f"{label}_{what}" for label in labels for what in ("calls", "per_s", "s", "standing"))]
+    types = {name: float if name.endswith("_s") else "Int64" for name in columns} | {"process": "str", "syscall": "str"}
+    return pd.DataFrame(rows, columns=columns).astype(types)
+
+
+def stacks(sides: list[Side]) -> pandas.DataFrame:
+    """Place of each thread by rank or role and thread name: the main thread first; of several of one name the commonest place."""
+    import pandas as pd
+
+    found = [_by_thread(side) for side in sides]
+    keys = set().union(*found)
+    names = order({process for process, _ in keys})
+    rows = []
+    for process, thread in sorted(keys, key=lambda key: (names.index(key[0]), key[1] != MAIN, key[1])):
+        here = [own.get((process, thread), []) for own in found]
+        row: dict[str, Any] = {"process": process, "thread": thread}
+        common = [Counter(stack.key for stack in stacks).most_common(1)[0][0] if stacks else None for stacks in here]
+        for side, stacks_here, key in zip(sides, here, common, strict=True):
+            first = next((stack for stack in stacks_here if stack.key == key), None)
+            row |= {
+                side.label: first.place if first else None,
+                f"{side.label}_does": first.category if first else None,
+                f"{side.label}_threads": len(stacks_here) or None,
+                f"{side.label}_where": f"{first.rows[0]['capture']}:{first.rows[0].get('line')}" if first else None,
+            }
+        known = [key for key in common if key is not None]
+        row["same"] = None if len(known) < 2 else len(set(known)) == 1
+        rows.append(row)
+    labels = [side.label for side in sides]
+    columns = [
+        "process",
+        "thread",
+        *labels,
+        "same",
+        *(f"{label}_{what}" for what in ("does", "threads", "where") for label in labels),
+    ]
+    types = dict.fromkeys(columns, "str") | {"same": "boolean"} | {f"{label}_threads": "Int64" for label in labels}
+    return pd.DataFrame(rows, columns=columns).astype(types)
+
+
+def _by_thread(side: Side) -> dict[tuple[str, str], list[Stack]]:
+    found: dict[tuple[str, str], list[Stack]] = {}
+    for stack in all_stacks(side.evidence):
+        if stack.rows:
+            main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
+            thread = MAIN if main else thread_name(stack.thread) or "(no name)"
+            found.setdefault((side.process(stack.pid), thread), []).append(stack)
+    return found

@@ -1,0 +1,176 @@
+"""All evidence of a run, gathered in one pass: what every analysis starts from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kit.analyse.verdict.log_digest import LogDigest
+from kit.run import Run
+from kit.schema import Row
+
+KEPT = (
+    "processes",
+    "threads",
+    "io",
+    "fds",
+    "sockets",
+    "probes",
+    "gpus",
+    "gpu_processes",
+    "kernel_log",
+    "stacks",
+    "tool_errors",
+    "locks",
+    "sizes",
+    "filesystems",
+    "host_memory",
+    "counters",
+    "events",
+    "collectives",
+    "commands",
+    "host",
+)
+"""Frames that are small enough to hold; the sampler's series are thinned to the first and the last samples."""
+EDGE_SAMPLES = 3
+"""Samples kept from each end of a series: rates need two, the third tells a blip from a state."""
+
+LONG_LIVED = 5
+"""Samples that a process was in for its end to be kept."""
+SERIES = ("processes", "threads", "io")
+"""Frames of which only the judged window counts."""
+
+
+@dataclass
+class SyscallDigest:
+    """What strace showed: who never came back, who does what how often."""
+
+    calls: int = 0
+    open: dict = field(default_factory=dict)
+    by_thread: dict = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    first: int | None = None
+    last: int | None = None
+    small_writes: dict = field(default_factory=lambda: defaultdict(int))
+    file_reads: int = 0
+    samples: dict = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Take one row of frame `syscalls`."""
+        self.calls += 1
+        pid = row.get("pid")
+        when = row.get("time")
+        if when is not None:
+            self.first = when if self.first is None else min(self.first, when)
+            self.last = when if self.last is None else max(self.last, when)
+        self.by_thread[pid][row["syscall"]] += 1
+        self.samples.setdefault((pid, row["syscall"]), row)
+        if row.get("state") in ("open", "cut", "detached"):
+            self.open[pid] = row
+        else:
+            self.open.pop(pid, None)
+        returned = row.get("ret") or ""
+        if row["syscall"] == "write" and returned.isdigit() and int(returned) <= 8:
+            self.small_writes[pid] += 1
+        if row["syscall"] in ("read", "pread64", "readv", "preadv") and returned.isdigit() and int(returned) >= 4096:
+            self.file_reads += 1
+
+
+@dataclass
+class Evidence:
+    """The gathered evidence. Lists of rows by frame, digests of the long sources, and the run they came from."""
+
+    run: Run
+    log: LogDigest = field(default_factory=LogDigest)
+    syscalls: SyscallDigest = field(default_factory=SyscallDigest)
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in KEPT})
+
+    def __getattr__(self, name: str) -> list[Row]:
+        rows = self.__dict__.get("rows", {})
+        if name in rows:
+            return rows[name]
+        raise AttributeError(name)
+
+    def has(self, *frames: str) -> bool:
+        """Whether any of these frames has rows."""
+        return any(self.rows[name] for name in frames)
+
+
+class _Edges:
+    """Keeps all rows of the first and last few moments of a series, and the ends of processes that had lived for long.
+
+    Rows from before `since` are passed over: a triage judges the last seconds.
+    """
+
+    def __init__(self, kept: list[Row], since: int | None = None):
+        self.kept, self.since = kept, since
+        self.seen: dict[int | None, int] = defaultdict(int)
+        self.ended: list[Row] = []
+        self.first: list[int] = []
+        self.late: dict[int, list[Row]] = {}
+
+    def __call__(self, row: Row) -> None:
+        moment = row.get("moment")
+        if row.get("tool") == "sampler" and "ppid" not in row and row.get("state") == "X":
+            if self.seen[row["pid"]] >= LONG_LIVED:  # compilers come and go
+                self.ended.append(row)
+            return
+        self.seen[row.get("pid")] += 1
+        if self.since is not None and row.get("time") is not None and row["time"] < self.since:
+            return
+        if moment is None or moment in self.first:
+            self.kept.append(row)
+        elif len(self.first) < EDGE_SAMPLES and not self.late:
+            self.first.append(moment)
+            self.kept.append(row)
+        else:
+            self.late.setdefault(moment, []).append(row)
+            if len(self.late) > EDGE_SAMPLES:
+                del self.late[min(self.late)]
+
+    def finish(self) -> None:
+        """Put the last moments behind the first."""
+        for moment in sorted(self.late):
+            self.kept.extend(self.late[moment])
+        self.kept.extend(self.ended)
+
+
+def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) -> Evidence:
+    """Read a run once and gather what the analyses need.
+
+    Parameters
+    ----------
+    run : Run
+    also : mapping of str to callable, optional
+        By frame name: who else is handed each row, before it is kept.
+
+    Returns
+    -------
+    Evidence
+    """
+    evidence = Evidence(run)
+    since = run.judged_from_ns
+    edges = {name: _Edges(evidence.rows[name], since if name in SERIES else None) for name in KEPT}
+    own = {"log": evidence.log.add, "log_skipped": evidence.log.skip, "syscalls": evidence.syscalls.add, **edges}
+    taken = own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()}
+    run.scan(taken, since if "threads" not in (also or {}) else None)
+    for edge in edges.values():
+        edge.finish()
+    return evidence
+
+
+def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:
+    """One consumer that hands each row to two."""
+    if second is None:
+        return first
+
+    def take(row: Row) -> None:
+        first(row)
+        second(row)
+
+    return take
+
+
+def ref(row: Row, text: str | None = None) -> dict:
+    """Where a row stands, for the list of evidence."""
+    return {"capture": row["capture"], "line": row.get("line"), "text": text}

@@ -1,0 +1,82 @@
+"""Facts: named, typed values with their evidence. Names and meanings are those of docs/facts.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.analyse.verdict import facts_log, facts_process
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.phases import Progression
+from kit.analyse.verdict.processes import Cast
+
+
+@dataclass
+class Fact:
+    """One fact.
+
+    Attributes
+    ----------
+    name : str
+    value : bool, int, float, str, list or None
+        None: the evidence has nothing to say.
+    refs : list of dict
+        Evidence: `capture`, `line`, `text`.
+    """
+
+    name: str
+    value: Any
+    refs: list[dict] = field(default_factory=list)
+
+
+class Facts(dict):
+    """Facts by name; `facts.value("port")` is None for an absent one."""
+
+    def value(self, name: str) -> Any:
+        """Value of a fact, None where it is absent."""
+        fact = self.get(name)
+        return fact.value if fact else None
+
+    def refs(self, *names: str) -> list[dict]:
+        """Evidence of some facts, one after the other."""
+        return [found for name in names if name in self for found in self[name].refs]
+
+
+Given = tuple[Any, list[dict]]
+Maker = Callable[[Evidence, Cast, Progression], dict[str, Given]]
+
+MAKERS: tuple[Maker, ...] = (
+    facts_log.lines,
+    facts_log.bars,
+    facts_log.silence,
+    facts_log.life,
+    facts_log.training,
+    facts_log.errors,
+    facts_log.collective,
+    facts_process.endpoint,
+    facts_process.process,
+    facts_process.dead,
+    facts_process.blocked,
+    facts_process.locks,
+    facts_process.gpus,
+    facts_process.stacks,
+    facts_process.lagging,
+)
+"""Each gives some facts as name to (value, evidence)."""
+
+
+def derive(evidence: Evidence, cast: Cast, found: Progression) -> Facts:
+    """Derive all facts.
+
+    Returns
+    -------
+    Facts
+        Facts whose value is known; absent ones have nothing to say.
+    """
+    facts = Facts()
+    for maker in MAKERS:
+        for name, (value, refs) in maker(evidence, cast, found).items():
+            if value is not None and name not in facts:
+                facts[name] = Fact(name, value, refs)
+    return facts

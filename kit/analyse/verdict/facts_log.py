@@ -1,0 +1,326 @@
+"""Facts that the logs tell."""
+
+from __future__ import annotations
+
+import re
+
+from kit.analyse.verdict.collective_counts import largest, settled
+from kit.analyse.verdict.eta import eta
+from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.log_digest import Bar
+from kit.analyse.verdict.phases import Progression, rank_of
+from kit.analyse.verdict.processes import Cast, argument_fields
+from kit.clock import NS
+from kit.run import Capture
+
+ENDINGS = frozenset("shutdown terminated sigterm worker_exit sigquit elastic_failed closing_workers killed unit_exited".split())
+"""Milestones that end a launch."""
+CLOSING_RECORDS = 12
+"""Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
+FOLLOWS = ("torchrun", "training", "vllm", "tgi")
+"""Launchers that end when one of their workers has died. SGLang up to 0.5.9 does not: it waits for ever."""
+GOES_ON = (
+    "collective_timeout",
+    "watchdog",
+    "rpc_timeout",
+    "request_refused",
+    "watchdog_failure",
+    "watchdog_stuck",
+    "worker_died",
+    "device_error",
+)
+"""Errors after which a launch may still live; a log that closes on any other has ended."""
+SERVING = ("serving", "ready")
+
+
+def primary(evidence: Evidence) -> Capture | None:
+    """The log that people mean by "the log": `server.log` where there is one, else the first by node and name."""
+    logs = [capture for capture in evidence.run.captures if capture.kind == "log"]
+    if not logs:
+        return None
+    return min(logs, key=lambda c: (c.file.rsplit("/", 1)[-1] != "server.log", c.node or 0, -c.path.stat().st_size, c.file))
+
+
+def lines(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`log_lines`, `last_line`, `heartbeats`."""
+    capture = primary(evidence)
+    if capture is None:
+        return {}
+    facts = evidence.run.reports[capture.file].facts
+    where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
+    return {
+        "log_lines": (facts.get("newlines"), where),
+        "last_line": (facts.get("last_line"), where),
+        "heartbeats": (evidence.log.kinds.get("heartbeat", 0), _marks(evidence, "heartbeat")),
+    }
+
+
+def _marks(evidence: Evidence, kind: str) -> list[dict]:
+    found = [mark.ref for mark in evidence.log.marks if mark.kind == kind]
+    return found[:1] + found[-1:] if len(found) > 1 else found
+
+
+def bars(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`weights_done`, `weights_s`, `weights_elapsed_s`, `s_per_shard`, `graph_done`, `graph_s`, `jit_done`, `download_done`."""
+    log = evidence.log
+    given: dict = {}
+    for kind in ("weights", "graph", "jit", "download"):
+        bar = log.last_bar(kind)
+        if bar is not None and bar.total:
+            given[f"{kind}_done"] = ([_number(bar.n), _number(bar.total)], [bar.ref])
+    weights = log.last_bar("weights")
+    if weights is not None:
+        if weights.done:
+            given["weights_s"] = (weights.elapsed_s, [weights.ref])
+        else:
+            given["weights_elapsed_s"] = (weights.elapsed_s, [weights.ref])
+            given["s_per_shard"] = (weights.s_per_item, [weights.ref])
+    given |= _remaining(log)
+    if "weights_s" not in given and weights is None:
+        given["weights_s"] = _elapsed(evidence, "weights_end")
+    given["graph_s"] = _elapsed(evidence, "graph_end")
+    graph = log.last_bar("graph")
+    if given["graph_s"][0] is None and graph is not None and graph.done:
+        given["graph_s"] = (graph.elapsed_s, [graph.ref])
+    return given
+
+
+def _remaining(log) -> dict:
+    """`eta_s`, `eta_range_s`: remaining time of the bar that was drawn last, as of its last frame."""
+    bar = max(log.bars, key=lambda bar: bar.order, default=None)
+    found = eta(bar) if bar is not None and bar.kind != "other" else None
+    if found is None:
+        return {}
+    return {
+        "eta_s": (round(found.seconds, 1), [bar.ref]),
+        "eta_range_s": ([round(found.low, 1), round(found.high, 1)], [bar.ref]),
+    }
+
+
+def _elapsed(evidence: Evidence, code: str) -> tuple:
+    for mark in reversed(evidence.log.of(code)):
+        if mark.fields.get("elapsed_s"):
+            return float(mark.fields["elapsed_s"]), [mark.ref]
+    return None, []
+
+
+def _number(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
+
+
+def silence(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`silence_s`: from the last progress record to the moment of the capture."""
+    row, now = evidence.log.last_progress, evidence.run.captured_ns
+    if row is None:
+        return {}
+    where = [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:300]}]
+    if row.get("time") is not None and now is not None and evidence.run.captured_by != "file time":
+        return {"silence_s": (max(0.0, (now - row["time"]) / NS), where)}
+    return {"silence_s": (_silence_by_age(evidence), where)}
+
+
+def _silence_by_age(evidence: Evidence) -> float | None:
+    """Silence of a log that counts from its own start: age of the process by ps, less the last counter."""
+    last = None
+    for row in evidence.log.tail:
+        if row.get("time_source") == "start" and row.get("kind") == "progress":
+            found = re.search(r'"uptime_s": ?([\d.]+)', row.get("fields") or "")
+            last = float(found.group(1)) if found else last
+    ages = [row["elapsed_s"] for row in evidence.processes if row.get("elapsed_s") is not None]
+    return max(ages) - last if ages and last is not None else None
+
+
+def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`ready`, `exited`, `signal`, `restarts`, `world_size`."""
+    log = evidence.log
+    given: dict = {"world_size": (cast.world_size, [])}
+    ready = [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"]
+    bind = log.last("bind_error")
+    if ready and not (bind and bind.order > ready[-1].order):
+        given["ready"] = (True, [ready[0].ref])
+    elif stepped := log.of("train_step", "train_log", "train_epoch"):
+        given["ready"] = (True, [stepped[-1].ref])
+    elif answered := [row for row in evidence.probes if row.get("purpose") == "generate" and row.get("tokens")]:
+        given["ready"] = (
+            True,
+            [{"capture": answered[0]["capture"], "line": answered[0].get("line"), "text": answered[0].get("body")}],
+        )
+    elif log.records or evidence.probes or evidence.sockets or evidence.events:
+        given["ready"] = (False, [])
+    given["exited"] = exited(evidence, cast)
+    given["signal"] = _signal(evidence)
+    if given["signal"][0] is None:
+        given["signal"] = _kernel_signal(evidence, cast)
+    starts = [mark for mark in log.marks if "start" in mark.fields]
+    if starts:
+        again = [mark for mark in starts if mark.fields["start"]]
+        given["restarts"] = (max(mark.fields["start"] for mark in starts), [mark.ref for mark in again[:3]])
+    return given
+
+
+def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
+    """Whether the launch has ended: its log closes with an ending, or none of its processes lives."""
+    launch = evidence.run.manifest.get("launch") or {}
+    if launch.get("ended_at"):
+        code = launch.get("exit_signal") or launch.get("exit_code")
+        return True, [{"capture": "run.json", "line": None, "text": f"the launched process ended during the recording ({code})"}]
+    bind = evidence.log.last("bind_error")
+    if bind and evidence.log.records - bind.order <= CLOSING_RECORDS:
+        return True, [bind.ref]  # the processes that live may be those of the server that holds the port
+    alive = cast.alive
+    if alive is False:
+        return True, []
+    endings = [mark for mark in evidence.log.marks if mark.code in ENDINGS]
+    if alive is None or endings:
+        closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
+        if closing and not (alive and _front_listens(evidence, cast)):
+            return True, [closing[-1].ref]
+    if alive is None and evidence.log.server in FOLLOWS and evidence.log.marks:
+        last = evidence.log.marks[-1]
+        if last.code in ("worker_died", "failed_rank") and evidence.log.records - last.order <= 3:
+            return True, [last.ref]
+    if alive is None and evidence.log.tail:
+        last = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
+        if last and last[0].get("kind") == "error" and last[0].get("milestone") not in (None, *GOES_ON):
+            return True, [{"capture": last[0]["capture"], "line": last[0].get("line"), "text": last[0]["raw"][:300]}]
+    return (False, []) if alive else (None, [])
+
+
+def _front_listens(evidence: Evidence, cast: Cast) -> bool:
+    return any(row.get("state") == "LISTEN" and row.get("pid") in cast.processes for row in evidence.sockets)
+
+
+def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
+    """The signal that ended the launch or a rank, from exit codes (-9, 137) and from words."""
+    recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
+    if recorded:
+        return int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]
+    for mark in evidence.log.marks:
+        if str(mark.fields.get("signal", "")).isdigit():
+            return int(mark.fields["signal"]), [mark.ref]
+        code = mark.fields.get("exit_code")
+        if code is not None and re.fullmatch(r"-?\d+", str(code)):
+            number = int(code)
+            if number < 0:
+                return -number, [mark.ref]
+            if 128 < number < 160:
+                return number - 128, [mark.ref]
+        if mark.code in ("terminated", "sigterm"):
+            return 15, [mark.ref]
+        if mark.code == "segfault":
+            return 11, [mark.ref]
+    return None, []
+
+
+def _kernel_signal(evidence: Evidence, cast: Cast) -> tuple[int | None, list[dict]]:
+    """The signal that the kernel's log shows for a process of the launch: SIGKILL of the OOM killer, SIGSEGV."""
+    own = set(cast.processes) | {pid for pids in evidence.log.writers.values() for pid in pids}
+    for row in evidence.kernel_log:
+        if row.get("kind") in ("oom_kill", "segfault") and row.get("pid") in own:
+            return (9 if row["kind"] == "oom_kill" else 11), [ref(row, row["text"])]
+    return None, []
+
+
+def training(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`step`: the last training step that finished."""
+    mark = evidence.log.last("train_step")
+    step = str(mark.fields.get("step", "")) if mark else ""
+    return {"step": (int(step), [mark.ref])} if step.isdigit() else {}
+
+
+CONSEQUENCES = frozenset(
+    "sigquit shutdown worker_exit elastic_failed closing_workers scheduler_exception exit_code failed_rank unit_exited".split()
+)
+"""Lines that only report that something else went wrong."""
+
+
+def errors(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`first_error`: text of the first error by time; of a traceback its last line."""
+    first = first_error(evidence)
+    if first is None:
+        return {}
+    text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""
+    if evidence.log.server == "llamacpp" and not text:
+        text = re.sub(r"^[a-z_]{2,30}: +", "", first.text.strip())
+    spoken = re.search(r"\[Rank \d+\]\s+(?=" + re.escape(first.text.strip()[:60]) + ")", first.raw)
+    if spoken and not text:  # c10d's message begins with the rank that it is about; the rank before it is the launcher's
+        text = spoken.group(0) + first.text.strip()
+    text = text or re.sub(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Failure|Warning)): ", "", first.text.strip())
+    return {"first_error": (text or first.text.strip(), [first.ref])}
+
+
+HEADERS = ("error_line", "worker_died")
+"""Errors that announce a traceback."""
+
+
+def first_error(evidence: Evidence):
+    """The first error by time and place that is no mere consequence, as a mark; None without any."""
+    found = [mark for mark in evidence.log.marks if mark.kind == "error" and mark.code not in CONSEQUENCES]
+    if not found:
+        return None
+    first = min(found, key=_moment(found))
+    opened = [
+        mark
+        for mark in found
+        if mark.code == "traceback" and 0 < mark.order - first.order <= 3 and (mark.pid, mark.label) == (first.pid, first.label)
+    ]
+    if opened and first.code in HEADERS:
+        first = opened[0]  # "WorkerProc hit an exception." only announces the traceback that follows
+    if first.code == "traceback":
+        later = [
+            mark
+            for mark in found
+            if mark.code != "traceback" and mark.order > first.order and (mark.pid, mark.label) == (first.pid, first.label)
+        ]
+        return later[0] if later else first
+    return first
+
+
+def _moment(marks: list):
+    """Order of marks by time; one without a stamp has that of the mark before it in its file, for a log is appended to."""
+    carried: dict[str, int] = {}
+    times: dict[int, int] = {}
+    for mark in marks:
+        times[mark.order] = carried[mark.capture] = mark.time if mark.time is not None else carried.get(mark.capture, 0)
+    return lambda mark: (times[mark.order], mark.order)
+
+
+def collective(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`seq`, `op`, `timeout_ms`, `ranks_same_seq`: the collective that timed out or stands."""
+    timeouts = evidence.log.of("collective_timeout")
+    given: dict = {}
+    if timeouts:
+        first = timeouts[0]
+        given["seq"] = (_int(first.fields.get("seq")), [first.ref])
+        given["op"] = (first.fields.get("op"), [first.ref])
+        given["timeout_ms"] = (_int(first.fields.get("timeout_ms")), [first.ref])
+        pending = {}
+        for mark in timeouts:
+            pending.setdefault(rank_of(mark, cast), (mark.fields.get("seq"), mark.fields.get("op")))
+        if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (cast.world_size or 0)):
+            given["ranks_same_seq"] = (len(set(pending.values())) == 1, [mark.ref for mark in timeouts[:3]])
+    moments = largest(evidence)
+    if moments and moments[-1].size >= 2 and (settled(moments) or len(moments[-1].distinct) == 1):
+        last = moments[-1]
+        where = [ref(row, row.get("text")) for row in last.rows[:2]]
+        given.setdefault("ranks_same_seq", (len(last.distinct) == 1, where))
+        given.setdefault("seq", (last.common if len(last.distinct) == 1 else None, where))
+    return given
+
+
+def _int(text: object) -> int | None:
+    return int(str(text)) if str(text).lstrip("-").isdigit() else None
+
+
+def asked_port(evidence: Evidence) -> tuple[int | None, list[dict]]:
+    """The port that the launch asked for, from its command line or from the arguments that the server printed."""
+    for fields in argument_fields(evidence):
+        if str(fields.get("port", "")).isdigit() and int(fields["port"]) > 0:
+            where = [mark.ref for mark in evidence.log.marks if mark.fields is fields]
+            return int(fields["port"]), where
+    return None, []
+
+
+def unfinished(bar: Bar | None) -> bool:
+    """Whether a bar was begun and stands before its total."""
+    return bar is not None and not bar.done

@@ -1,0 +1,318 @@
+"""Facts that processes, sockets, GPUs, locks and stacks tell."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.facts_log import asked_port
+from kit.analyse.verdict.phases import Progression
+from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
+from kit.schema import Row
+
+LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
+DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
+"""Listeners of the host: a pid of a container may be theirs by chance."""
+HEALTH_PATHS = ("/health", "/healthz", "/v2/health/ready", "/ping")
+LOCK_NAME = re.compile(r"\block[^/]*$|\.lock$|/lock_[^/]*$|baton")
+LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
+RUNNING_WCHAN = ("0", "-", "", "do_idle")
+
+
+def endpoint(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`port`, `port_listening`, `port_owner_pid`, `health_http`, `generate_works`."""
+    port, where = asked_port(evidence)
+    own = [
+        row
+        for row in evidence.sockets
+        if row.get("state") == "LISTEN" and row.get("pid") in cast.processes and row.get("process") not in DAEMONS
+    ]
+    if port is None:
+        asked = [row["port"] for row in evidence.probes if row.get("port")]
+        mentioned = [mark for mark in evidence.log.marks if str(mark.fields.get("port", "")).isdigit()]
+        listened = [row["local_port"] for row in own] or _server_like(evidence)
+        port = (asked or [int(mark.fields["port"]) for mark in mentioned] or listened or [None])[0]
+    given: dict = {"port": (port, where)}
+    listeners = [row for row in evidence.sockets if row.get("state") == "LISTEN"]
+    here = [row for row in listeners if port is not None and row.get("local_port") == port]
+    refused = [row for row in evidence.probes if row.get("error") == "connection refused" and row.get("port") in (None, port)]
+    # Where sockets were listed, an answer of another host says nothing of this one.
+    answered = [
+        row
+        for row in evidence.probes
+        if row.get("http_status")
+        and row.get("port") in (None, port)
+        and (not listeners or LOCAL.search(row.get("url") or "localhost"))
+    ]
+    if here:
+        given["port_listening"] = (True, [ref(here[0], f"LISTEN {port} by {here[0].get('process')} pid {here[0].get('pid')}")])
+        given["port_owner_pid"] = (here[0].get("pid"), [ref(here[0])])
+    elif answered:
+        given["port_listening"] = (True, [ref(answered[0], f"{answered[0].get('url')}: {answered[0]['http_status']}")])
+    elif evidence.sockets and not own:
+        given["port_listening"] = (
+            False,
+            [
+                ref(evidence.sockets[0], f"{len(evidence.sockets)} socket(s) were listed; none listens on the server's port"),
+                *(ref(row, f"{row.get('url')}: connection refused") for row in refused[:1]),
+            ],
+        )
+    elif refused:
+        given["port_listening"] = (False, [ref(refused[0], "connection refused")])
+    given["health_http"] = _health(evidence)
+    given["generate_works"] = _generate(evidence)
+    return given
+
+
+def _server_like(evidence: Evidence) -> list[int]:
+    """Ports that something like a server listens on, for the want of a better sign."""
+    pattern = re.compile(r"python|vllm|VLLM|sglang|text-generation|llama|trtllm|docker-proxy", re.IGNORECASE)
+    return [
+        row["local_port"]
+        for row in evidence.sockets
+        if row.get("state") == "LISTEN" and pattern.search(row.get("process") or "") and row.get("local_port")
+    ]
+
+
+def _health(evidence: Evidence) -> tuple:
+    asked = [row for row in evidence.probes if (row.get("path") or "").rstrip("/") in HEALTH_PATHS and row.get("http_status")]
+    if asked:
+        return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
+    for mark in reversed(evidence.log.of("probe_request")):
+        if str(mark.fields.get("path", "")).rstrip("/") in HEALTH_PATHS and str(mark.fields.get("status", "")).isdigit():
+            return int(mark.fields["status"]), [mark.ref]
+    return None, []
+
+
+def _generate(evidence: Evidence) -> tuple:
+    """A real request was answered with at least one token; a client error (4xx) says nothing."""
+    for row in reversed(evidence.probes):
+        if row.get("purpose") != "generate":
+            continue
+        where = [
+            ref(row, f"{row.get('command') or row.get('url')}: {row.get('error') or row.get('http_status') or row.get('body')}")
+        ]
+        if row.get("tokens"):
+            return True, where
+        if row.get("error") in ("timeout", "reset", "empty reply", "connection refused") or (row.get("http_status") or 0) >= 500:
+            return False, where
+        if row.get("http_status") == 200 and "health" in (row.get("path") or ""):
+            return True, where
+    return None, []
+
+
+def _first_status(evidence: Evidence) -> Row | None:
+    rows = [row for row in evidence.processes if row.get("tool") == "status"]
+    return rows[0] if rows else None
+
+
+def process(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`state`, `threads`, `fds`, `rss_kb` of the process in status.txt; memory kept apart; `d_state_pids`; `log_deleted`."""
+    given: dict = {}
+    row = _first_status(evidence)
+    if row:
+        where = [ref(row, f"pid {row['pid']}: state {row.get('state')}, {row.get('threads')} threads")]
+        given["state"], given["threads"] = (row.get("state"), where), (row.get("threads"), where)
+        for name, column in (
+            ("rss_kb", "rss_bytes"),
+            ("rss_anon_kb", "rss_anon_bytes"),
+            ("rss_file_kb", "rss_file_bytes"),
+            ("rss_shmem_kb", "rss_shmem_bytes"),
+        ):
+            if row.get(column) is not None:
+                given[name] = (row[column] // 1024, where)
+    by_pid = {}
+    for entry in evidence.fds:
+        by_pid.setdefault(entry.get("pid"), []).append(entry)
+    if by_pid:
+        pid = row["pid"] if row and row["pid"] in by_pid else next(iter(by_pid))
+        newest = max((entry.get("moment") or 0) for entry in by_pid[pid])
+        kept = [entry for entry in by_pid[pid] if (entry.get("moment") or 0) == newest]
+        given["fds"] = (len(kept), [ref(kept[0], f"{len(kept)} descriptors of pid {pid}")])
+    elif row and row.get("fds") is not None:
+        given["fds"] = (row["fds"], [ref(row)])
+    stuck = sorted(
+        {entry["pid"] for entry in evidence.processes if entry.get("state") == "D"}
+        | {entry["pid"] for entry in evidence.threads if entry.get("state") == "D" and entry.get("pid")}
+    )
+    if evidence.processes:
+        given["d_state_pids"] = (stuck, [ref(entry) for entry in evidence.processes if entry.get("state") == "D"][:3])
+    given["log_deleted"] = _log_deleted(evidence)
+    return given
+
+
+def _log_deleted(evidence: Evidence) -> tuple:
+    outputs = [row for row in evidence.fds if row["fd"] in (1, 2)]
+    gone = [row for row in outputs if row.get("deleted")]
+    if gone:
+        return True, [ref(gone[0], f"fd {gone[0]['fd']} -> {gone[0].get('target')} (deleted)")]
+    logs = [row for row in outputs if (row.get("target") or "").startswith("/") and not row["target"].startswith("/dev/")]
+    shown = logs or outputs
+    return (False, [ref(shown[0], f"fd {shown[0]['fd']} -> {shown[0].get('target')}")]) if shown else (None, [])
+
+
+def dead(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`ranks_dead`, `killed_pids`."""
+    ranks: dict[int, dict] = {}
+    for process_ in cast.processes.values():
+        if process_.dead and process_.rank is not None:
+            last = process_.rows[-1]
+            ranks[process_.rank] = ref(
+                last, f"pid {process_.pid} {last.get('comm') or process_.title}: state {last.get('state')}"
+            )
+    for mark in evidence.log.of("worker_died", "killed"):
+        number = mark.fields.get("rank")  # the rank that the record is about; `mark.rank` is the one that wrote it
+        if str(number).isdigit():
+            ranks.setdefault(int(number), mark.ref)
+    for rank in _absent(cast):
+        listed = cast.workers[0].rows[-1]
+        ranks.setdefault(rank, ref(listed, f"rank {rank} is not among the processes, {len(cast.workers)} other ranks are"))
+    killed: list[int] = []
+    refs = []
+    for row in evidence.kernel_log:
+        if row.get("kind") == "oom_kill" and row.get("pid") is not None:
+            if row["pid"] not in killed:
+                killed.append(row["pid"])
+            refs.append(ref(row, row["text"]))
+            rank = cast.rank_of(row["pid"])
+            if rank is not None:
+                ranks.setdefault(rank, ref(row, row["text"]))
+    return {"ranks_dead": (sorted(ranks) or None, list(ranks.values())), "killed_pids": (sorted(killed) or None, refs)}
+
+
+def _absent(cast: Cast) -> list[int]:
+    """Ranks that a process table lacks while it shows most of the others of a launch on one node."""
+    listed = {process.rank for process in cast.workers if any(row.get("tool") == "ps" for row in process.rows)}
+    if not cast.world_size or cast.sizes.get("nnodes", 1) > 1 or len(listed) < 2:
+        return []
+    absent = sorted(set(range(cast.world_size)) - listed)
+    return absent if len(absent) <= len(listed) / 2 else []
+
+
+def blocked(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`wchan` and `blocked_fd`: where a process sleeps, and the descriptor of its unfinished write."""
+    given: dict = {}
+    for row in evidence.syscalls.open.values():
+        if row["syscall"] in ("write", "writev", "pwrite64", "sendto", "sendmsg") and row.get("fd") is not None:
+            given["blocked_fd"] = (row["fd"], [ref(row, f"{row['syscall']}({row.get('args', '')[:80]} does not return")])
+            break
+    main = _first_status(evidence)
+    candidates = [
+        row
+        for row in evidence.threads
+        if row.get("wchan")
+        and row["wchan"] not in RUNNING_WCHAN
+        and (row.get("tid") in (0, row.get("pid")) or row.get("tool") == "wchan")
+    ]
+    candidates += [row for row in evidence.processes if row.get("wchan") and row["wchan"] not in RUNNING_WCHAN]
+    if main:
+        candidates.sort(key=lambda row: row.get("pid") not in (main["pid"], None))
+    candidates.sort(key=lambda row: (row["wchan"] != "pipe_write", row.get("state") != "D"))
+    if candidates:
+        given["wchan"] = (candidates[0]["wchan"], [ref(candidates[0], candidates[0]["wchan"])])
+    return given
+
+
+def locks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`lock_path`, `lock_holder`, `compilers_running`."""
+    given: dict = {}
+    path, where = _waited_lock(evidence, cast)
+    if path:
+        full = [row["path"] for row in evidence.locks if row["path"].endswith("/" + path.lstrip("./"))]
+        path = full[0] if full and not path.startswith("/") else path
+        given["lock_path"] = (path, where)
+        holders = [row for row in evidence.locks if row.get("pid") and not row.get("waits") and same_file(row["path"], path)]
+        if holders:
+            given["lock_holder"] = (holders[0]["pid"], [ref(holders[0], f"{holders[0]['path']} held by {holders[0]['pid']}")])
+    if any(row.get("cmdline") or row.get("comm") for row in evidence.processes):
+        running = cast.of_role("compiler")
+        # Compilers come and go: those that a later sample saw did not run beside those of an earlier one.
+        by_moment: dict = defaultdict(set)
+        for compiler in running:
+            for row in compiler.rows:
+                by_moment[row.get("moment")].add(compiler.pid)
+        at_once = max(map(len, by_moment.values()), default=0)
+        given["compilers_running"] = (at_once, [ref(p.rows[-1], p.title[:120]) for p in running if p.rows][:3])
+    return given
+
+
+def _waited_lock(evidence: Evidence, cast: Cast) -> tuple[str | None, list[dict]]:
+    """The lock that is waited for: as the log names it, as a system call asks for it, as the server's processes hold it."""
+    for mark in reversed(evidence.log.of("lock_wait")):
+        if mark.fields.get("path"):
+            return mark.fields["path"], [mark.ref]
+    for row in [*evidence.syscalls.open.values(), *evidence.syscalls.samples.values()]:
+        asked = LOCK_ARGUMENT.search(row.get("args") or "")
+        if asked:
+            return asked.group(1), [ref(row, f"{row['syscall']}({row['args'][:100]}")]
+    own = [row for row in evidence.locks if row.get("pid") in cast.processes]
+    of_system = ("/run/", "/var/run/")
+    named = [row for row in evidence.locks if LOCK_NAME.search(row["path"]) and not row["path"].startswith(of_system)]
+    for row in own + named:
+        return row["path"], [ref(row, row["path"])]
+    return None, []
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths may be one file: equal, or with the same last two parts, as inside and outside of a container.
+
+    Examples
+    --------
+    >>> same_file("/data/.locks/m/4f.lock", "/var/volumes/hf/.locks/m/4f.lock"), same_file("/a/lock", "/b/lock")
+    (True, False)
+    """
+    return one == other or one.split("/")[-2:] == other.split("/")[-2:]
+
+
+def gpus(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`gpu_util`, `gpu_mem_mib_max`, `xids`."""
+    given: dict = {}
+    moments = [row.get("moment") or 0 for row in evidence.gpus]
+    latest = [row for row in evidence.gpus if (row.get("moment") or 0) == max(moments)]
+    utils = [row["util_percent"] for row in latest if row.get("util_percent") is not None]
+    used = [row["mem_used_mib"] for row in evidence.gpus if row.get("mem_used_mib") is not None]
+    if utils:
+        given["gpu_util"] = (
+            _whole(max(utils)),
+            [
+                ref(row, f"GPU {row['gpu']}: {row.get('util_percent'):g} %")
+                for row in latest
+                if row.get("util_percent") is not None
+            ][:8],
+        )
+    if used:
+        given["gpu_mem_mib_max"] = (_whole(max(used)), [ref(evidence.gpus[0])])
+    xids = [row for row in evidence.kernel_log if row.get("xid") is not None]
+    if xids:
+        given["xids"] = (list(dict.fromkeys(row["xid"] for row in xids)), [ref(row, row["text"]) for row in xids[:4]])
+    return given
+
+
+def _whole(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
+
+
+def stacks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`ranks_same_place`, `pyspy_failed`."""
+    given: dict = {}
+    failed = [row for row in evidence.tool_errors if row["tool"] in ("pyspy", "py-spy")]
+    if failed:
+        given["pyspy_failed"] = (True, [ref(failed[0], failed[0]["text"])])
+    elif any(row.get("tool") == "pyspy" for row in evidence.stacks):
+        given["pyspy_failed"] = (False, [])
+    mains = main_stacks(evidence, cast)
+    mains = mains if len(mains) >= 2 else worker_stacks(evidence, cast)
+    if len(mains) >= 2:
+        where = places(mains)
+        given["ranks_same_place"] = (len(set(where.values())) == 1, [stack.ref for stack in mains.values()][:4])
+    return given
+
+
+def lagging(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+    """`lagging_ranks` as far as milestones, desync reports and barrier time-outs tell; hypotheses may add the odd stack."""
+    from kit.analyse.verdict.lagging_ranks import lagging_ranks
+
+    ranks, refs = lagging_ranks(evidence, cast, found)
+    return {"lagging_ranks": (ranks or None, refs)}

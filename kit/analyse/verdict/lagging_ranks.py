@@ -1,0 +1,138 @@
+"""Which ranks are behind. The ranks that time out are not the guilty ones: they wait for these."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from kit.analyse.verdict.collective_counts import counts, settled
+from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.phases import Progression, rank_of
+from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.stacks import main_stacks, odd_ranks
+
+Found = tuple[list[int], list[dict]]
+
+
+def lagging_ranks(evidence: Evidence, cast: Cast, found: Progression) -> Found:
+    """Ranks that are behind, or work while the others wait for them.
+
+    Returns
+    -------
+    tuple of (list of int, list of dict)
+        Ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report,
+        a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
+    """
+    for source in (_desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
+        ranks, refs = source(evidence, cast)
+        if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
+            break  # dumps of some of the late ranks: the milestones name them all
+        if ranks and (cast.world_size is None or len(ranks) < cast.world_size):
+            return sorted(ranks), refs
+    if found.lagging:
+        return sorted(found.lagging), [found.lag_ref] if found.lag_ref else []
+    return [], []
+
+
+def numbers(text: object) -> list[int]:
+    """Numbers of a printed list: `[0, 1, 2]`, `7`, `3-5`.
+
+    Examples
+    --------
+    >>> numbers("[0, 2-4]")
+    [0, 2, 3, 4]
+    """
+    found: list[int] = []
+    for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", str(text)):
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _desync(evidence: Evidence, cast: Cast) -> Found:
+    ranks: set[int] = set()
+    refs = []
+    for mark in evidence.log.of("desync_lagging"):
+        ranks.update(numbers(mark.fields.get("ranks", "")))
+        refs.append(mark.ref)
+    return sorted(ranks), refs[:3]
+
+
+def _barrier(evidence: Evidence, cast: Cast) -> Found:
+    """A barrier that timed out: the ranks that complain had arrived; the others are late."""
+    marks = evidence.log.of("barrier_timeout")
+    waiters = {int(mark.fields["rank"]) if "rank" in mark.fields else rank_of(mark, cast) for mark in marks} - {None}
+    named = set()
+    for mark in marks:
+        named.update(numbers(mark.fields.get("missing", "")))
+    if named:
+        return sorted(named), [mark.ref for mark in marks[:3]]
+    if not waiters or not cast.world_size:
+        return [], []
+    return sorted(set(range(cast.world_size)) - waiters), [mark.ref for mark in marks[:3]]
+
+
+def _stopped(evidence: Evidence, cast: Cast) -> Found:
+    """A stopped process (state T) and, while others wait, one that a debugger holds (t)."""
+    stopped = [p for p in cast.workers if p.states and p.states[-1] in ("T", "t")]
+    if len(stopped) == len(cast.workers):
+        return [], []
+    return [p.rank for p in stopped], [
+        ref(p.rows[-1], f"rank {p.rank}, pid {p.pid}: state {p.states[-1]}, stopped") for p in stopped
+    ]
+
+
+def _odd_stack(evidence: Evidence, cast: Cast) -> Found:
+    mains = main_stacks(evidence, cast)
+    odd = odd_ranks(mains)
+    locked = [rank for rank, stack in mains.items() if stack.category == "lock"]
+    if locked:  # the waiters for a lock are no stragglers, nor is its holder
+        return [], []
+    if odd and all(mains[rank].category == "collective" for rank in mains):
+        return [], []  # all are in a collective, in different ones: that is a desync, not a lag
+    return odd, [mains[rank].ref for rank in odd]
+
+
+def _counts(evidence: Evidence, cast: Cast) -> Found:
+    """Ranks whose count of collectives is below that of the others, or that do not answer."""
+    missing = [
+        row for row in evidence.collectives if row.get("state") in ("missing", "unresponsive") and row.get("rank") is not None
+    ]
+    if missing:
+        return sorted({row["rank"] for row in missing}), [ref(row, row.get("text")) for row in missing[:3]]
+    for moments in counts(evidence).values():
+        last = moments[-1]
+        if last.behind and settled(moments):
+            return last.behind, [ref(row, row.get("text")) for row in last.rows if row.get("rank") in last.behind][:3]
+    return [], []
+
+
+def _silent_in_timeout(evidence: Evidence, cast: Cast) -> Found:
+    """Of a collective that timed out on most ranks: the few that never waited in it, or waited in an earlier one."""
+    pending: dict[int, int] = {}
+    for mark in evidence.log.of("collective_timeout"):
+        rank = rank_of(mark, cast)
+        if rank is None and "rank" in mark.fields:
+            rank = int(mark.fields["rank"])
+        if rank is not None and str(mark.fields.get("seq", "")).isdigit():
+            pending.setdefault(rank, int(mark.fields["seq"]))
+    if not pending or not cast.world_size or len(pending) < 2:
+        return [], []
+    refs = [mark.ref for mark in evidence.log.of("collective_timeout")[:2]]
+    absent = sorted(set(range(cast.world_size)) - set(pending))
+    if absent and len(absent) <= len(pending) / 2:
+        return absent, refs
+    common, times = Counter(pending.values()).most_common(1)[0]
+    behind = sorted(rank for rank, seq in pending.items() if seq < common)
+    return (behind, refs) if times > len(pending) / 2 else ([], [])
+
+
+def _not_begun(evidence: Evidence, cast: Cast) -> Found:
+    """Ranks that never began to join: no NCCL `Init START` while others have one."""
+    begun = {
+        int(mark.fields["rank"]) for mark in evidence.log.of("nccl_init_start") if str(mark.fields.get("rank", "")).isdigit()
+    }
+    complete = evidence.log.of("nccl_init_complete")
+    if not begun or complete or not cast.world_size or cast.sizes.get("nnodes", 1) > 1:
+        return [], []
+    absent = sorted(set(range(cast.world_size)) - begun)
+    return (absent, [evidence.log.of("nccl_init_start")[0].ref]) if len(absent) <= len(begun) else ([], [])

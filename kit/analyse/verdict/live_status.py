@@ -1,0 +1,265 @@
+"""The board: what a launch is doing at one moment, rank by rank, as a live view shows it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from kit.analyse.verdict.deltas import Delta, bytes_read, cpu_s, deltas
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.processes import Cast, Process
+from kit.analyse.verdict.scene import Scene
+from kit.analyse.verdict.verdict import Verdict
+from kit.clock import NS
+from kit.multi_host import APART
+from kit.parse.records import global_rank
+from kit.schema import Row
+
+LIVING = ("progress", "request", "symptom", "error", "other")
+"""Kinds of records that show life: everything but heartbeats and noise, which a hung launch prints for hours."""
+SHOWN_ROLES = ("frontend", "engine", "worker")
+"""Others are shown where nobody started them: compilers come and go by the dozen."""
+STALE_NS = 5 * NS
+"""A process that the last samples no longer show has ended."""
+MINUTE_NS = 60 * NS
+MOST_SAID = 6
+
+
+class Voices:
+    """Who last said something in the logs. Hand it the rows of frame `log` (`kit.analyse.verdict.evidence.gather(run, also=…)`).
+
+    Attributes
+    ----------
+    signs : int
+        Records so far that show life: no heartbeat, no noise, no bar that is drawn again at the same place.
+    """
+
+    def __init__(self, now_ns: int | None):
+        self.now_ns, self.signs, self.dated, self.recent = now_ns, 0, 0, 0
+        self.heard: dict[tuple, int] = {}
+        self.progressed: dict[tuple, int] = {}
+        self._bars: dict[tuple, float] = {}
+
+    def add(self, row: Row) -> None:
+        """Take one row of frame `log`."""
+        speaker = (row.get("rank"), row.get("rank_label"), row.get("pid"))
+        alive = self._moved(row, speaker) if row.get("bar_kind") else (row.get("kind") or "other") in LIVING
+        self.signs += alive
+        when = row.get("time")
+        if when is None or row.get("time_source") != "own":
+            return
+        self.dated += 1
+        self.recent += self.now_ns is not None and when > self.now_ns - MINUTE_NS
+        self.heard[speaker] = max(when, self.heard.get(speaker, when))
+        if alive and (row.get("bar_kind") or row.get("kind") == "progress"):
+            self.progressed[speaker] = max(when, self.progressed.get(speaker, when))
+
+    def _moved(self, row: Row, speaker: tuple) -> bool:
+        bar, n = (speaker, row["bar_kind"], row.get("bar")), row.get("bar_n") or 0.0
+        moved = n != self._bars.get(bar)
+        self._bars[bar] = n
+        return moved
+
+    def since_s(self, times: dict[tuple, int], process: Process, cast: Cast) -> float | None:
+        """Seconds since a process or its rank is in `times`."""
+        found = [when for speaker, when in times.items() if _is(speaker, process, cast)]
+        return max(0.0, (self.now_ns - max(found)) / NS) if found and self.now_ns is not None else None
+
+    @property
+    def silence_s(self) -> float | None:
+        """Seconds since the last record with a stamp."""
+        if not self.heard or self.now_ns is None:
+            return None
+        return max(0.0, (self.now_ns - max(self.heard.values())) / NS)
+
+
+def _is(speaker: tuple, process: Process, cast: Cast) -> bool:
+    """Whether the writer of a record is a process: by its pid, else by its rank."""
+    rank, label, pid = speaker
+    if pid is not None and pid in cast.processes:
+        return pid == process.pid
+    if rank is None and label:
+        rank = global_rank(label, cast.sizes)
+    return rank is not None and rank == process.rank
+
+
+@dataclass
+class Board:
+    """What a launch is doing at one moment.
+
+    Attributes
+    ----------
+    name, at : str
+        Name of the run; local time of the host.
+    state, klass, phase : str
+    confidence : float
+    ranks : list of int
+        The odd ranks.
+    phase_s : float or None
+        Seconds since the phase began.
+    silence_s, log_silence_s : float or None
+        Seconds since the last progress record, and since the last record of any kind.
+    records_per_min : int or None
+        Records of the last minute; None where they bear no stamps.
+    read_bytes_per_s : float or None
+        Of all processes.
+    rss_bytes_per_s : float or None
+        Growth of the process that grows fastest; file pages are the same in every rank and are not summed.
+    bars : list of str
+        Unfinished bars: `weights 3/8`.
+    rows : list of dict
+        One for each process that matters, ranks first: `rank host pid role state cpu_percent rss_bytes rss_bytes_per_s
+        read_bytes_per_s threads waits_in progress_s record_s odd`.
+    evidence : list of str
+        Claims that carry the verdict.
+    next : list of dict
+        `what`, `command`.
+    gone : bool
+        The launch has ended.
+    early : bool
+        A stall is believed in, and nothing has stood still for long enough to call it one: the state is `unknown` then.
+    """
+
+    name: str
+    at: str
+    state: str
+    klass: str
+    phase: str | None
+    confidence: float
+    ranks: list[int]
+    phase_s: float | None = None
+    silence_s: float | None = None
+    log_silence_s: float | None = None
+    records_per_min: int | None = None
+    read_bytes_per_s: float | None = None
+    rss_bytes_per_s: float | None = None
+    bars: list[str] = field(default_factory=list)
+    rows: list[dict] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    next: list[dict] = field(default_factory=list)
+    gone: bool = False
+    early: bool = False
+
+    def to_dict(self) -> dict:
+        """Plain Python types under the names of the attributes."""
+        return asdict(self)
+
+
+def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
+    """Make the board of judged evidence.
+
+    Parameters
+    ----------
+    scene : Scene
+        `kit.analyse.verdict.scene.scene_of(evidence)`.
+    verdict : Verdict
+        Of the same evidence.
+    voices : Voices
+        Was handed the same log.
+
+    Returns
+    -------
+    Board
+
+    Examples
+    --------
+    >>> import kit
+    >>> from kit.analyse.verdict.evidence import gather
+    >>> from kit.analyse.verdict.scene import scene_of
+    >>> from kit.analyse.verdict.verdict import weigh
+    >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
+    >>> voices = Voices(run.captured_ns)
+    >>> evidence = gather(run, also={"log": voices.add})
+    >>> board = board_of(scene_of(evidence), weigh(evidence), voices)
+    >>> board.klass, [(row["rank"], row["role"], row["odd"]) for row in board.rows if row["rank"] is not None]
+    ('rank_straggler', [(0, 'worker', True), (1, 'worker', False)])
+    """
+    evidence, facts = scene.evidence, scene.facts
+    reads = deltas(evidence.io, "pid", bytes_read)
+    rows = _rows(scene, verdict, voices, reads)
+    growth = [row["rss_bytes_per_s"] for row in rows if row["rss_bytes_per_s"] is not None]
+    return Board(
+        verdict.name,
+        verdict.captured_at,
+        verdict.state,
+        verdict.klass,
+        verdict.phase,
+        verdict.confidence,
+        verdict.ranks,
+        phase_s=_phase_s(scene, voices.now_ns),
+        silence_s=facts.value("silence_s"),
+        log_silence_s=voices.silence_s,
+        records_per_min=voices.recent if voices.dated else None,
+        read_bytes_per_s=sum(max(0.0, delta.per_s) for delta in reads.values()) if reads else None,
+        rss_bytes_per_s=max(growth, key=abs, default=None),
+        bars=_bars(evidence),
+        rows=rows,
+        evidence=list(dict.fromkeys(entry["claim"] for entry in verdict.evidence))[:MOST_SAID],
+        next=[{"what": step["what"], "command": step["command"]} for step in verdict.next],
+        gone=bool(facts.value("exited")),
+    )
+
+
+def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, Delta]) -> list[dict]:
+    evidence, cast = scene.evidence, scene.cast
+    cpu = deltas(evidence.processes, "pid", cpu_s)
+    memory = deltas(evidence.processes, "pid", lambda row: row.get("rss_bytes"))
+    mains = {row["pid"]: row for row in evidence.threads if row.get("tid") == row.get("pid")}  # the newest stays
+    last = max((row["time"] for row in evidence.processes if row.get("time")), default=0)
+    shown = []
+    for process in cast.processes.values():
+        newest = _newest(process, last)
+        if newest is None or process.rank is None and process.role not in SHOWN_ROLES and process.ppid in cast.processes:
+            continue
+        pid = process.pid
+        shown.append(
+            {
+                "rank": process.rank,
+                "host": newest.get("host_name"),
+                "pid": pid % APART["pid"] if newest.get("host_name") else pid,
+                "role": process.role,
+                "state": newest.get("state"),
+                "cpu_percent": round(100 * cpu[pid].per_s, 1) if pid in cpu else None,
+                "rss_bytes": newest.get("rss_bytes"),
+                "rss_bytes_per_s": memory[pid].per_s if pid in memory else None,
+                "read_bytes_per_s": reads[pid].per_s if pid in reads else None,
+                "threads": newest.get("threads"),
+                "waits_in": _waits_in(mains.get(pid), newest),
+                "progress_s": voices.since_s(voices.progressed, process, cast),
+                "record_s": voices.since_s(voices.heard, process, cast),
+                "odd": process.rank is not None and process.rank in verdict.ranks,
+            }
+        )
+    return sorted(shown, key=lambda row: (row["rank"] is None, row["rank"] or 0, row["pid"]))
+
+
+def _newest(process: Process, last: int) -> Row | None:
+    """The last row of a process; of the sampler's where it has any, for ps looks seldom. None where it ended and is no rank."""
+    rows = [row for row in process.rows if row.get("tool") == "sampler"] or process.rows
+    newest = max(rows, key=lambda row: (row.get("time") or 0, row.get("moment") or 0), default=None)
+    if newest is None or process.rank is None and (newest.get("state") == "X" or (newest.get("time") or last) < last - STALE_NS):
+        return None
+    return newest
+
+
+def _waits_in(main: Row | None, newest: Row) -> str | None:
+    """Where the main thread is: its system call, and the kernel function it sleeps in."""
+    if newest.get("state") == "R":
+        return "running"
+    if newest.get("state") in ("Z", "X"):
+        return "ended"
+    call, wchan = (main.get("syscall"), main.get("wchan")) if main else (None, newest.get("wchan"))
+    return " in ".join(word.split(".")[0] for word in (call, wchan) if word) or None  # poll_schedule_timeout.constprop.0
+
+
+def _phase_s(scene: Scene, now_ns: int | None) -> float | None:
+    """Seconds since the rank that is furthest behind entered its phase."""
+    walks = [walk for walk in scene.progression.by_rank.values() if walk and walk[-1].phase == scene.progression.phase]
+    entered = [walk[-1].time for walk in walks if walk[-1].time is not None]
+    if not entered and scene.progression.phase == "launch":
+        entered = [zero for zero in (scene.evidence.run.launch_zero_ns,) if zero is not None]
+    return max(0.0, (now_ns - min(entered)) / NS) if entered and now_ns is not None else None
+
+
+def _bars(evidence: Evidence) -> list[str]:
+    unfinished = [bar for bar in evidence.log.bars if bar.total and not bar.done]
+    return [f"{bar.description or bar.kind} {bar.n:g}/{bar.total:g}" for bar in unfinished[-2:]]

@@ -1,0 +1,261 @@
+"""What the verdict needs of the logs, gathered record by record so that memory does not grow with the log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from kit.schema import Row
+
+MOST_MARKS = 400
+"""Milestones kept for each code: enough for 128 ranks with drafts; further ones are counted."""
+MOST_POINTS = 64
+"""Frames of a bar that are kept to know its pace."""
+TAIL = 40
+"""Records kept from the end."""
+MOST_BARS = 1000
+"""Bars kept: as many from the begin of the log and from its end; a launch draws some dozens, a training job one an epoch."""
+MOST_PIDS = 4096
+"""Pids kept for each process name: a restart loop makes new ones."""
+
+
+@dataclass
+class Mark:
+    """A record that matters: a milestone, an error, a symptom."""
+
+    code: str
+    phase: str | None
+    kind: str
+    capture: str
+    line: int
+    record: int
+    time: int | None
+    rank: int | None
+    label: str | None
+    pid: int | None
+    process: str | None
+    text: str
+    fields: dict
+    order: int
+    raw: str = ""
+
+    @property
+    def ref(self) -> dict:
+        """Where it stands."""
+        return {"capture": self.capture, "line": self.line, "text": self.text[:300]}
+
+
+@dataclass
+class Bar:
+    """One progress bar, from its first frame to its last."""
+
+    kind: str
+    description: str
+    n: float
+    total: float | None
+    elapsed_s: float | None
+    s_per_item: float | None
+    first_order: int
+    order: int
+    time: int | None
+    moved_time: int | None
+    capture: str
+    line: int
+    text: str
+    moved_elapsed_s: float | None = None
+    phase: str | None = None
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+    def note(self) -> None:
+        """Keep where the bar stands, for its pace; of a long bar every other point goes, again and again."""
+        if self.elapsed_s is not None:
+            self.points.append((self.n, self.elapsed_s))
+        if len(self.points) > MOST_POINTS:
+            del self.points[1::2]
+
+    @property
+    def done(self) -> bool:
+        """Whether it reached its total."""
+        return self.total is not None and self.n >= self.total > 0
+
+    @property
+    def ref(self) -> dict:
+        """Where its last frame stands."""
+        return {"capture": self.capture, "line": self.line, "text": self.text[:200]}
+
+
+@dataclass
+class LogDigest:
+    """Everything that analyses ask of the logs."""
+
+    marks: list[Mark] = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+    kinds: Counter = field(default_factory=Counter)
+    servers: Counter = field(default_factory=Counter)
+    bars: list[Bar] = field(default_factory=list)
+    tail: deque = field(default_factory=lambda: deque(maxlen=TAIL))
+    last_progress: Row | None = None
+    first_time: int | None = None
+    last_time: int | None = None
+    records: int = 0
+    rank_pids: dict = field(default_factory=dict)
+    label_pids: dict = field(default_factory=dict)
+    labels: set = field(default_factory=set)
+    captures: set = field(default_factory=set)
+    tracebacks: set = field(default_factory=set)
+    ranks: set = field(default_factory=set)
+    writers: dict = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        """Take one row of frame `log`."""
+        order = self.records
+        self.records += 1
+        kind = row.get("kind") or "other"
+        self.kinds[kind] += 1
+        self.captures.add(row["capture"])
+        if row.get("server"):
+            self.servers[row["server"]] += 1
+        when = row.get("time")
+        if when is not None and row.get("time_source") == "own":
+            self.first_time = when if self.first_time is None else min(self.first_time, when)
+            self.last_time = when if self.last_time is None else max(self.last_time, when)
+        self._rank(row)
+        if row.get("bar_kind"):
+            kind = self._bar(row, order, kind)
+        code = self._code(row)
+        if code:
+            self.counts[code] += 1
+            if self.counts[code] <= MOST_MARKS:
+                self.marks.append(_mark(row, code, kind, order))
+        if kind in ("progress", "ready", "request") and code != "probe_request":
+            self._progress(row)
+        self.tail.append(row)
+
+    def skip(self, row: Row) -> None:
+        """Take the account of lines that were counted instead of read (`kit.parse.log_fast`)."""
+        self.records += row["records"]
+        for name, counts in (("kinds", self.kinds), ("servers", self.servers), ("codes", self.counts)):
+            counts.update(row.get(name, {}))
+
+    def _code(self, row: Row) -> str | None:
+        """Code under which a record is kept: its milestone; an error line without one counts unless a traceback is open."""
+        code, writer = row.get("milestone"), (row.get("pid"), row.get("rank_label"))
+        if row.get("bar_kind"):
+            return code if code == "train_step" else None  # bars are followed on their own
+        if "Traceback (most recent call last)" in row["text"]:
+            self.tracebacks.add(writer)
+        elif code == "exception" or (code and row.get("kind") == "error"):
+            self.tracebacks.discard(writer)
+        if code is None and row.get("kind") == "error" and writer not in self.tracebacks:
+            return "error_line"
+        return code
+
+    def _rank(self, row: Row) -> None:
+        rank, label, pid = row.get("rank"), row.get("rank_label"), row.get("pid")
+        if label:
+            self.labels.add(label)
+            if pid is not None:
+                self.label_pids.setdefault(label, pid)
+        if rank is not None:
+            self.ranks.add(rank)
+        if pid is not None and row.get("process"):
+            pids = self.writers.setdefault(row["process"], {})
+            if len(pids) < MOST_PIDS:
+                pids.setdefault(pid, None)
+        if rank is not None and pid is not None:
+            self.rank_pids.setdefault(rank, pid)
+
+    def _progress(self, row: Row) -> None:
+        # Times of several ranks interleave; the latest counts, and a record without time counts by its place.
+        last = self.last_progress
+        if last is None or row.get("time") is None or last.get("time") is None or row["time"] >= last["time"]:
+            self.last_progress = row
+
+    def _bar(self, row: Row, order: int, kind: str) -> str:
+        """Follow a bar; a frame that repeats the one before it is no progress."""
+        n, total = row.get("bar_n") or 0.0, row.get("bar_total")
+        description, elapsed = row.get("bar") or "", row.get("bar_elapsed_s")
+        for bar in reversed(self.bars[-8:]):
+            if (bar.kind, bar.description, bar.total) == (row["bar_kind"], description, total) and n >= bar.n:
+                moved = n > bar.n
+                bar.n, bar.order = n, order
+                bar.elapsed_s = elapsed if elapsed is not None else bar.elapsed_s
+                bar.s_per_item = row.get("bar_s_per_item") or bar.s_per_item
+                bar.time = row.get("time") or bar.time
+                bar.capture, bar.line, bar.text = row["capture"], row["line"], row["raw"]
+                if moved:
+                    bar.note()
+                    bar.moved_time, bar.moved_elapsed_s = row.get("time") or bar.moved_time, elapsed
+                    return "progress"
+                return "other"
+        self.bars.append(
+            Bar(
+                row["bar_kind"],
+                description,
+                n,
+                total,
+                elapsed,
+                row.get("bar_s_per_item"),
+                order,
+                order,
+                row.get("time"),
+                row.get("time"),
+                row["capture"],
+                row["line"],
+                row["raw"],
+                elapsed,
+                row.get("phase"),
+            )
+        )
+        self.bars[-1].note()
+        if len(self.bars) > 2 * MOST_BARS:
+            del self.bars[MOST_BARS]
+        return "progress" if kind != "noise" else kind
+
+    def of(self, *codes: str) -> list[Mark]:
+        """Marks of these codes, in the order of the log."""
+        return [mark for mark in self.marks if mark.code in codes]
+
+    def last(self, *codes: str) -> Mark | None:
+        """The last mark of these codes."""
+        found = self.of(*codes)
+        return found[-1] if found else None
+
+    def first(self, *codes: str) -> Mark | None:
+        """The first mark of these codes, by time where both have one."""
+        found = self.of(*codes)
+        return min(found, key=lambda mark: (mark.time is None, mark.time or 0, mark.order)) if found else None
+
+    def last_bar(self, kind: str) -> Bar | None:
+        """The last bar of a kind that was begun."""
+        found = [bar for bar in self.bars if bar.kind == kind]
+        return max(found, key=lambda bar: bar.first_order) if found else None
+
+    @property
+    def server(self) -> str | None:
+        """The server whose grammar matched most, launchers and libraries aside where there is one."""
+        libraries = {"nccl", "torchrun", "ray", "training", "common"}
+        ranked = [name for name, _ in self.servers.most_common() if name not in libraries]
+        return ranked[0] if ranked else (self.servers.most_common(1)[0][0] if self.servers else None)
+
+
+def _mark(row: Row, code: str, kind: str, order: int) -> Mark:
+    fields = row.get("fields")
+    return Mark(
+        code,
+        row.get("phase"),
+        kind,
+        row["capture"],
+        row.get("line") or 0,
+        row.get("record") or 0,
+        row.get("time"),
+        row.get("rank"),
+        row.get("rank_label"),
+        row.get("pid"),
+        row.get("process"),
+        row.get("text") or "",
+        json.loads(fields) if fields else {},
+        order,
+        row["raw"][:400],
+    )

@@ -1,0 +1,315 @@
+"""Phases of each rank from milestones and bars; which rank is behind, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.log_digest import Bar, Mark
+from kit.analyse.verdict.processes import Cast
+from kit.clock import NS
+from kit.parse.grammar import per_rank_codes
+from kit.parse.records import global_rank
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kit.run import Run
+
+PHASES = (
+    "launch",
+    "download",
+    "dist_init",
+    "weights",
+    "post_load",
+    "compile",
+    "graph_capture",
+    "warmup",
+    "ready",
+    "serving",
+    "data_prep",
+    "train_step",
+)
+"""Order of the phases; the last two are a training job's."""
+ORDER = {phase: number for number, phase in enumerate(PHASES)}
+INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
+"""Phases that alternate, and that draft models repeat: among them a launch may go back, elsewhere it may not."""
+LAG_S = 30.0
+"""A rank is behind where the others passed a milestone at least this long ago. Healthy ranks pass within seconds of each
+other in all logs at hand; the widest healthy spread seen is 11 s (Ray workers on two nodes)."""
+BAR_PHASE = {"weights": "weights", "graph": "graph_capture", "download": "download", "jit": "compile"}
+
+STACK_PHASES = (
+    ("graph_capture", ("capture", "cuda_graph", "CudaGraphRunner", "capture_model")),
+    (
+        "compile",
+        ("torch/_inductor", "torch/_dynamo", "deep_gemm", "flashinfer/jit", "triton/compiler", "autotun", "build_and_load"),
+    ),
+    ("post_load", ("process_weights_after_loading", "post_load_weights", "profile_run", "determine_available_memory")),
+    ("weights", ("load_model", "load_weights", "model_loader", "safetensors")),
+    ("download", ("snapshot_download", "hf_hub_download", "http_get", "huggingface_hub")),
+    ("dist_init", ("init_process_group", "rendezvous", "init_distributed", "init_model_parallel", "pynccl", "TCPStore")),
+    ("train_step", ("train_step", "dataloader", "training_step", "backward")),
+)
+"""What a stack says of the phase where no log speaks: outermost match first."""
+
+
+@dataclass
+class Step:
+    """Entry to a phase."""
+
+    phase: str
+    order: int
+    time: int | None
+    ref: dict
+
+
+@dataclass
+class Progression:
+    """Phases of all ranks.
+
+    Attributes
+    ----------
+    by_rank : dict of int to list of Step
+        Entries to phases, in the order of the log; key None holds those that concern all ranks.
+    phase : str or None
+        Phase of the rank that is furthest behind.
+    lagging : dict of int to str
+        Ranks that are behind the others, with the phase each is in.
+    lag_s : float or None
+        How long ago the others passed the milestone that the laggards lack.
+    lag_ref : dict or None
+        The milestone of the others.
+    source : str
+        `log`, `stacks`, `probe` or `none`.
+    """
+
+    by_rank: dict[int | None, list[Step]] = field(default_factory=dict)
+    phase: str | None = None
+    lagging: dict[int, str] = field(default_factory=dict)
+    lag_s: float | None = None
+    lag_ref: dict | None = None
+    source: str = "none"
+
+
+def progression(evidence: Evidence, cast: Cast) -> Progression:
+    """Work out the phases of each rank."""
+    found = Progression()
+    marks = _since_restart(evidence.log.marks)
+    begin = marks[0].order if marks else 0
+    ranks = sorted(_ranks_seen(marks, cast))
+    steps = _steps(
+        marks,
+        [bar for bar in evidence.log.bars if bar.order >= begin],
+        ranks,
+        cast,
+        _own_codes(marks, ranks, cast, evidence),
+        _only_probed(marks, evidence),
+    )
+    for rank in ranks or [None]:
+        found.by_rank[rank] = _walk([step for owner, step in steps if owner is None or owner == rank])
+    if any(found.by_rank.values()):
+        found.source = "log"
+        current = {rank: walked[-1].phase for rank, walked in found.by_rank.items() if walked}
+        found.phase = min(current.values(), key=ORDER.__getitem__)
+        if ORDER[found.phase] < ORDER["ready"] and _answers(evidence) and not evidence.log.of("bind_error"):
+            found.phase, found.source = "ready", "probe"
+        _lag(found, evidence, marks, ranks, cast)
+    else:
+        found.phase, found.source = _without_log(evidence)
+    return found
+
+
+def _since_restart(marks: list[Mark]) -> list[Mark]:
+    """Marks of the last start only: a restart loop begins anew."""
+    again = [number for number, mark in enumerate(marks) if mark.fields.get("start")]
+    return marks[again[-1] :] if again else marks
+
+
+def rank_of(mark: Mark, cast: Cast) -> int | None:
+    """Global rank of a mark, by its number, its label or its pid."""
+    if mark.rank is not None:
+        return mark.rank
+    if mark.label:
+        rank = global_rank(mark.label, cast.sizes)
+        if rank is not None:
+            return rank
+    return cast.rank_of(mark.pid)
+
+
+def _ranks_seen(marks: list[Mark], cast: Cast) -> set[int]:
+    return {rank for mark in marks if (rank := rank_of(mark, cast)) is not None}
+
+
+def _steps(
+    marks: list[Mark], bars: list[Bar], ranks: list[int], cast: Cast, own: set[str], probed: bool
+) -> list[tuple[int | None, Step]]:
+    """Entries to phases with the rank that each concerns; None where it concerns all."""
+    steps: list[tuple[int | None, Step]] = []
+    bind_error = max((mark.order for mark in marks if mark.code == "bind_error"), default=-1)
+    for mark in marks:
+        phase = mark.phase
+        if phase not in ORDER or mark.code == "probe_request":
+            continue
+        if phase in ("ready", "serving") and mark.order < bind_error:
+            phase = "warmup"  # "Application startup complete." before the bind failed: it never served
+        if phase == "serving" and probed:
+            phase = "ready"
+        owner = rank_of(mark, cast) if mark.code in own else None
+        steps.append((owner, Step(phase, mark.order, mark.time, mark.ref)))
+    weights_end = any(mark.code == "weights_end" and mark.code in own for mark in marks)
+    for bar in bars:
+        phase = BAR_PHASE.get(bar.kind, bar.phase)
+        if phase in ORDER:
+            steps.append((None, Step(phase, bar.first_order, bar.time, bar.ref)))
+        if bar.kind == "weights" and bar.done and not weights_end:
+            steps.append((None, Step("post_load", bar.order, bar.time, bar.ref)))
+    return sorted(steps, key=lambda pair: pair[1].order)
+
+
+def _only_probed(marks: list[Mark], evidence: Evidence) -> bool:
+    """Whether the observer's own probes are all the requests that the server has seen: then it is ready, not yet serving."""
+    answered = sum(1 for row in evidence.probes if row.get("purpose") == "generate" and row.get("http_status"))
+    asked = sum(1 for mark in marks if mark.code == "request" and "status" in mark.fields)
+    return 0 < asked <= answered
+
+
+def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, evidence: Evidence) -> set[str]:
+    """Codes that each rank prints for itself in this log.
+
+    The grammar says which those are in general; where rank 0 alone prints one among three or more ranks, this version of
+    the server prints it once, and it speaks for all. Newer vLLM does so with any number of ranks.
+    """
+    server = evidence.log.server
+    least = 2 if server == "vllm" else 3
+    known = per_rank_codes(server, evidence.run.knowledge)
+    printed: dict[str, set] = {}
+    for mark in marks:
+        printed.setdefault(mark.code, set()).add(rank_of(mark, cast))
+    return {
+        code
+        for code, owners in printed.items()
+        if code in known and None not in owners and not (owners == {min(ranks, default=0)} and len(ranks) >= least)
+    }
+
+
+def _walk(steps: list[Step]) -> list[Step]:
+    """Keep the steps that change the phase in a way a launch can go."""
+    walked: list[Step] = []
+    for step in steps:
+        if not walked:
+            walked.append(step)
+            continue
+        now = walked[-1].phase
+        if step.phase == now:
+            continue
+        back = step.phase in INTERLEAVED and now in INTERLEAVED
+        # vLLM says "Starting to load model" first, and fetches the files within the loading.
+        fetches = (now, step.phase) == ("weights", "download")
+        if ORDER[step.phase] > ORDER[now] or back or fetches:
+            walked.append(step)
+    return walked
+
+
+def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[int], cast: Cast) -> None:
+    """Find ranks that lack a milestone which the others passed some time ago."""
+    if len(ranks) < 2:
+        return
+    repeated = evidence.log.servers.get("ray", 0) and any("repeated" in row["raw"] for row in evidence.log.tail)
+    own = _own_codes(marks, ranks, cast, evidence)
+    seen_by_code: dict[str, dict[int, list[Mark]]] = {}
+    for mark in marks:
+        rank = rank_of(mark, cast)
+        if mark.code in own and rank is not None and mark.phase in ORDER:
+            seen_by_code.setdefault(mark.code, {}).setdefault(rank, []).append(mark)
+    now = evidence.run.captured_ns or evidence.log.last_time
+    for seen in reversed(list(seen_by_code.values())):
+        most = max(len(found_marks) for found_marks in seen.values())
+        ahead = [rank for rank in ranks if len(seen.get(rank, ())) == most]
+        behind = [rank for rank in ranks if len(seen.get(rank, ())) < most]
+        if not behind or len(ahead) < len(behind) or repeated:
+            continue
+        passed = max((mark.time for rank in ahead for mark in seen[rank] if mark.time is not None), default=None)
+        since = (now - passed) / NS if now is not None and passed is not None else None
+        if since is not None and since < LAG_S:
+            continue
+        found.lagging = {rank: found.by_rank[rank][-1].phase if found.by_rank.get(rank) else "launch" for rank in behind}
+        found.lag_s, found.lag_ref = since, seen[ahead[-1]][-1].ref
+        return
+
+
+def _answers(evidence: Evidence) -> bool:
+    """Whether a real request was answered: the launch is over then, whatever a log that broke off says."""
+    return any(row.get("purpose") == "generate" and row.get("tokens") for row in evidence.probes)
+
+
+def _without_log(evidence: Evidence) -> tuple[str | None, str]:
+    """Phase where no log speaks: from an answered request, else from stacks."""
+    if _answers(evidence):
+        return "ready", "probe"
+    for phase, words in STACK_PHASES:
+        if any(word in f"{row.get('function')} {row.get('file')}" for row in evidence.stacks for word in words):
+            return phase, "stacks"
+    if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
+        return "ready", "probe"
+    return "launch", "none"
+
+
+def phase_table(run: Run) -> pandas.DataFrame:
+    """Phases of each rank with begin, end and duration.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `rank` (Int64, null where the log names none), `phase`, `begin`, `end` (UTC), `begin_t_s`, `end_t_s`,
+        `duration_s`; the last phase of a rank ends with the evidence.
+
+    Examples
+    --------
+    >>> import kit
+    >>> from kit.analyse.verdict.phases import phase_table
+    >>> table = phase_table(kit.sample("sg01-capture-hang"))
+    >>> table[table["rank"] == 0]["phase"].tolist()[-1]
+    'post_load'
+    """
+    import pandas as pd
+
+    from kit.analyse.verdict.evidence import gather
+    from kit.analyse.verdict.processes import cast
+
+    evidence = gather(run)
+    found = progression(evidence, cast(evidence))
+    zero = run.launch_zero_ns
+    # The time of a file may be that of its copy, months later: then the last phase ends with the log.
+    now = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
+    rows = []
+    for rank, walked in found.by_rank.items():
+        if not walked:
+            continue
+        for step, after in zip(walked, [*walked[1:], None], strict=True):
+            end = after.time if after else now
+            rows.append(
+                {
+                    "rank": rank,
+                    "phase": step.phase,
+                    "begin": step.time,
+                    "end": end,
+                    "begin_t_s": _seconds(step.time, zero),
+                    "end_t_s": _seconds(end, zero),
+                    "duration_s": _seconds(end, step.time),
+                }
+            )
+    table = pd.DataFrame(rows, columns=["rank", "phase", "begin", "end", "begin_t_s", "end_t_s", "duration_s"])
+    table["rank"] = table["rank"].astype("Int64")
+    for name in ("begin", "end"):
+        table[name] = pd.to_datetime(table[name].astype("Int64"), unit="ns", utc=True).astype("datetime64[ns, UTC]")
+    return table.astype({"phase": "str", "begin_t_s": float, "end_t_s": float, "duration_s": float})
+
+
+def _seconds(later: int | None, earlier: int | None) -> float | None:
+    return None if later is None or earlier is None else (later - earlier) / NS

@@ -1,0 +1,168 @@
+"""Stacks of all ranks side by side: what each thread does, same place or odd one out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.processes import Cast
+from kit.schema import Row
+
+KNOWLEDGE = Path(__file__).parents[2] / "knowledge" / "stacks.toml"
+NEAR = 4
+"""Frames around a device wait that tell what it waits for."""
+PLUMBING = re.compile(r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner)$")
+"""Functions that tell nothing of the place: the frame around them does."""
+
+
+@dataclass
+class Stack:
+    """One thread's stack, innermost frame first."""
+
+    pid: int | None
+    tid: int | None
+    thread: str
+    process: str
+    active: bool
+    rows: list[Row]
+
+    @property
+    def category(self) -> str | None:
+        """What the thread does, by its innermost telling frame."""
+        return category(self.rows)
+
+    @property
+    def place(self) -> str:
+        """Innermost frame that tells a place, as `function (file)`; a qualified name counts by its last part."""
+        for row in self.rows:
+            if not PLUMBING.match((row["function"] or "").rsplit(".", 1)[-1]):
+                return _frame(row)
+        return _frame(self.rows[0]) if self.rows else ""
+
+    @property
+    def key(self) -> str:
+        """What two ranks must share to be in one place: the telling frame, and the first one around it outside of PyTorch.
+
+        All collectives end in the same function; who called it tells them apart.
+        """
+        caller = next((_frame(row) for row in self.rows[1:] if not re.match(r"(?:.*/)?torch/", row.get("file") or "torch/")), "")
+        return f"{self.place} < {caller}"
+
+    def within(self, pattern: str) -> bool:
+        """Whether any frame matches."""
+        return any(re.search(pattern, _frame(row)) for row in self.rows)
+
+    @property
+    def ref(self) -> dict:
+        """Where its innermost frame stands."""
+        row = self.rows[0]
+        text = " < ".join(_frame(entry) for entry in self.rows[:3])
+        return {"capture": row["capture"], "line": row.get("line"), "text": f"pid {self.pid} {self.thread}: {text}"}
+
+
+def _frame(row: Row) -> str:
+    file = re.sub(r":\d+$", "", row.get("file") or "")
+    return f"{row.get('function') or '?'} ({file})"
+
+
+@cache
+def _categories() -> list[tuple[str, re.Pattern, int]]:
+    data = tomllib.loads(KNOWLEDGE.read_text(encoding="utf-8"))
+    return [
+        (entry["name"], re.compile("|".join(f"(?:{pattern})" for pattern in entry["patterns"])), entry.get("depth", 1000))
+        for entry in data["category"]
+    ]
+
+
+def category(rows: list[Row]) -> str | None:
+    """Category of a stack: that of its innermost frame that matches one.
+
+    A wait is told by the innermost frames alone: every worker has its loop further out, whatever it does.
+    """
+    for depth, row in enumerate(rows):
+        text = _frame(row)
+        for name, pattern, most in _categories():
+            if depth <= most and pattern.search(text):
+                around = rows[depth + 1 : depth + 1 + NEAR]
+                if name == "device_sync" and _any_of("collective", around):
+                    return "collective"  # the device waits for other ranks
+                if name == "queue" and _any_of("idle", around[:1]):
+                    return "idle"  # the queue is the one that brings requests
+                return name
+    return None
+
+
+def _any_of(name: str, rows: list[Row]) -> bool:
+    """Whether one of the frames is of a category."""
+    pattern = next(pattern for known, pattern, _ in _categories() if known == name)
+    return any(pattern.search(_frame(row)) for row in rows)
+
+
+def all_stacks(evidence: Evidence) -> list[Stack]:
+    """Stacks of the last moment, one a thread, from every tool but the sampling ones."""
+    grouped: dict[tuple, list[Row]] = {}
+    newest: dict[object, int] = {}
+    for row in evidence.stacks:
+        if row.get("tool") == "pyspy-top":
+            continue
+        newest[row.get("pid")] = max(newest.get(row.get("pid"), 0), row.get("moment") or 0)
+    for row in evidence.stacks:
+        if row.get("tool") == "pyspy-top" or (row.get("moment") or 0) != newest[row.get("pid")]:
+            continue
+        grouped.setdefault((row["capture"], row.get("pid"), row.get("tid"), row.get("thread")), []).append(row)
+    stacks = []
+    for (_, pid, tid, thread), rows in grouped.items():
+        rows.sort(key=lambda row: row["depth"])
+        state = rows[0].get("thread_state") or ""
+        stacks.append(Stack(pid, tid, thread or "", rows[0].get("process") or "", "active" in state, rows))
+    return stacks
+
+
+def main_stacks(evidence: Evidence, cast: Cast) -> dict[int, Stack]:
+    """The main thread's stack of each rank, by rank."""
+    found: dict[int, Stack] = {}
+    for stack in all_stacks(evidence):
+        rank = cast.rank_of(stack.pid)
+        if rank is None or not stack.rows:
+            continue
+        main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
+        if rank not in found or (main and not _is_main(found[rank])):
+            found[rank] = stack
+    return dict(sorted(found.items()))
+
+
+def _is_main(stack: Stack) -> bool:
+    return stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
+
+
+def worker_stacks(evidence: Evidence, cast: Cast) -> dict[int, Stack]:
+    """The main thread's stack of each worker by pid, also of those whose rank nothing tells."""
+    workers = {process.pid for process in cast.of_role("worker")}
+    return {stack.pid: stack for stack in all_stacks(evidence) if stack.pid in workers and _is_main(stack) and stack.rows}
+
+
+def places(mains: dict[int, Stack]) -> dict[int, str]:
+    """Place of each rank, as `Stack.key`."""
+    return {rank: stack.key for rank, stack in mains.items()}
+
+
+def odd_ranks(mains: dict[int, Stack]) -> list[int]:
+    """Ranks whose place differs from that of a clear majority; of two, the one that is not in a wait.
+
+    Waiting is what the others do: a collective, a barrier, the device, a queue.
+    """
+    where = places(mains)
+    if len(set(where.values())) < 2:
+        return []
+    waiting = {rank for rank, stack in mains.items() if stack.category in ("collective", "device_sync", "rendezvous", "idle")}
+    working = sorted(set(mains) - waiting)
+    if working and waiting and len(working) <= len(waiting):
+        return working
+    common, count = Counter(where.values()).most_common(1)[0]
+    others = sorted(rank for rank, place in where.items() if place != common)
+    return others if count > len(mains) / 2 else []

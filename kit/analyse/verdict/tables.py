@@ -1,0 +1,93 @@
+"""The verdict as tables that people can read, sort and export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kit.analyse.verdict.verdict import Verdict, verdict
+from kit.frames import TABLES
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kit.run import Run
+
+
+def _judged(source: str | Path | Run | Verdict) -> Verdict:
+    return source if isinstance(source, Verdict) else verdict(source)
+
+
+def facts(source: str | Path | Run | Verdict) -> pandas.DataFrame:
+    """Facts of a launch as a frame.
+
+    Parameters
+    ----------
+    source : str, path, Run or Verdict
+        Evidence, or a verdict that was made already.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `fact`, `value` (JSON), `number`, `capture`, `line`, `text`: a row a piece of evidence.
+
+    Raises
+    ------
+    EvidenceError
+        Where nothing can be read.
+
+    Examples
+    --------
+    >>> import kit
+    >>> table = kit.facts(kit.sample("sg01-capture-hang"))
+    >>> table[table["fact"] == "weights_done"]["value"].tolist()
+    ['[64, 64]']
+    """
+    rows = []
+    for name, fact in _judged(source).facts.items():
+        number = float(fact.value) if isinstance(fact.value, (bool, int, float)) else None
+        for where in fact.refs or [{}]:
+            rows.append(
+                {
+                    "fact": name,
+                    "value": json.dumps(fact.value, ensure_ascii=False),
+                    "number": number,
+                    "capture": where.get("capture"),
+                    "line": where.get("line"),
+                    "text": where.get("text"),
+                }
+            )
+    return TABLES["facts"].build(rows)
+
+
+def hypotheses(source: str | Path | Run | Verdict) -> pandas.DataFrame:
+    """Signs for and against each class as a frame.
+
+    Parameters
+    ----------
+    source : str, path, Run or Verdict
+        Evidence, or a verdict that was made already.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `class`, `share`, `score`, `sign`, `weight`, `claim`, `reason`; the likeliest class first.
+
+    Examples
+    --------
+    >>> import kit
+    >>> from kit.analyse.verdict.tables import hypotheses
+    >>> hypotheses(kit.sample("sg01-capture-hang"))["class"].iloc[0]
+    'device_hang'
+    """
+    rows = []
+    for hypothesis in _judged(source).hypotheses:
+        about = {"class": hypothesis.name, "share": hypothesis.share, "score": hypothesis.score}
+        signs = [*hypothesis.supporting, *hypothesis.opposing]
+        rows += [
+            {**about, "sign": sign.code, "weight": weight, "claim": sign.claim, "reason": reason}
+            for sign, weight, reason in signs
+        ]
+        rows += [] if signs else [about]
+    return TABLES["hypotheses"].build(rows)

@@ -1,0 +1,254 @@
+"""The verdict: what holds, how sure, on what evidence, what to look at next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kit.analyse.verdict.evidence import Evidence, gather
+from kit.analyse.verdict.facts import Facts
+from kit.analyse.verdict.findings import findings
+from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling, state_of
+from kit.analyse.verdict.scene import Sign, all_signs, scene_of
+from kit.analyse.verdict.signatures import remedies
+from kit.clock import show_time
+from kit.errors import EvidenceError
+from kit.run import Run, open_run
+
+GUESS_SHARE = 0.05
+"""Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
+LEAST_SHARE = 0.25
+"""Trouble with less of the belief than this is not named: among two dozen classes it leads by chance."""
+LEAST_GOOD_SHARE = 0.2
+"""The same for what needs no hand: waiting on longer costs less than a wrong alarm."""
+FIRST_GUESSES = ("log_lost_server_ready", "ready")
+RANKED_CLASSES = frozenset(
+    ("rank_straggler", "collective_desync", "zombie_server", "masked_crash", "worker_crashed", "host_oom_kill")
+)
+"""Classes that single out ranks."""
+
+
+@dataclass
+class Verdict:
+    """What the evidence of one launch says.
+
+    Attributes
+    ----------
+    state, phase, klass : str
+        State, phase of the rank furthest behind, class; words as in docs/words.md.
+    ranks : list of int
+        The odd ranks only, ascending.
+    confidence : float
+        Share of belief in the class, 0 to 1.
+    facts : Facts
+    evidence : list of dict
+        `claim`, and where it stands: `capture`, `line`, `text`.
+    hypotheses : list of Hypothesis
+        All classes, the likeliest first.
+    next : list of dict
+        What to collect next: `what`, `why`, `command`, `cost_s`, `consent`, `separates`.
+    remedies : list of dict
+        Known cases that fit, the most specific first: `name`, `what`, `do`, `source`, `matched`. `remedy` is the first.
+    captured_at : str
+        Local time of the host; `captured_by` says where it comes from.
+    missing : list of str
+        What the evidence lacks or what could not be read.
+    findings : list of dict
+        What is wrong beside it: `code`, `severity`, `claim`, `evidence`, `next`.
+    """
+
+    name: str
+    state: str
+    phase: str | None
+    klass: str
+    ranks: list[int]
+    confidence: float
+    facts: Facts
+    evidence: list[dict]
+    hypotheses: list[Hypothesis]
+    next: list[dict]
+    remedies: list[dict]
+    captured_at: str
+    captured_by: str
+    missing: list[str] = field(default_factory=list)
+    findings: list[dict] = field(default_factory=list)
+
+    @property
+    def remedy(self) -> dict | None:
+        """The first of the known cases that fit, None where none does."""
+        return self.remedies[0] if self.remedies else None
+
+    def to_dict(self) -> dict:
+        """Return plain Python types under the keys that `kit verdict --json` prints.
+
+        Returns
+        -------
+        dict
+            `state phase class ranks confidence facts evidence hypotheses next remedy captured_at missing findings remedies`.
+        """
+        return {
+            "state": self.state,
+            "phase": self.phase,
+            "class": self.klass,
+            "ranks": self.ranks,
+            "confidence": round(self.confidence, 3),
+            "facts": {name: fact.value for name, fact in self.facts.items()},
+            "evidence": self.evidence,
+            "hypotheses": [h.to_dict() for h in self.hypotheses if h.supporting or h.share >= GUESS_SHARE],
+            "next": self.next,
+            "remedy": self.remedy,
+            "captured_at": self.captured_at,
+            "missing": self.missing,
+            "findings": self.findings,
+            "remedies": self.remedies,
+        }
+
+    def shown(self) -> list[Hypothesis]:
+        """Hypotheses worth showing: the likely ones, and the first guesses that the evidence refutes."""
+        likely = [h for h in self.hypotheses if h.share >= GUESS_SHARE and h.name != "undetermined"][:4]
+        guesses = [h for h in self.hypotheses if h.name in FIRST_GUESSES and h.opposing and h not in likely and h.supporting]
+        return likely + guesses[:1]
+
+    def __str__(self) -> str:
+        from kit.analyse.verdict.verdict_text import as_text
+
+        return as_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from kit.analyse.verdict.verdict_text import as_html
+
+        return as_html(self)
+
+
+def verdict(
+    path: str | Path | Run, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
+) -> Verdict:
+    """Judge the evidence of a launch.
+
+    Parameters
+    ----------
+    path : str, path or Run
+        A run, a folder of loose files, or one file.
+    captured_at : str, optional
+        When the evidence was taken, local time of the host. Without it the manifest's or the newest file's time serves,
+        and the verdict says so; silence is not computed from a file's time.
+    knowledge : path or paths, optional
+        Folders with log grammars and signatures of your own; a `Run` has those that it was opened with.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    EvidenceError
+        Where nothing can be read.
+    UsageError
+        Where a folder of knowledge is missing or a file in it is wrong.
+
+    Examples
+    --------
+    >>> import kit
+    >>> found = kit.verdict(kit.sample("sg01-capture-hang"))
+    >>> found.klass, found.state
+    ('device_hang', 'stalled')
+    """
+    run = path if isinstance(path, Run) else open_run(path, captured_at, knowledge)
+    if not any(capture.kind for capture in run.captures):
+        raise EvidenceError(
+            f"no evidence in {run.path}",
+            "; ".join(run.unread()[:5]) or "none of its files was recognised",
+            "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
+        )
+    return weigh(gather(run))
+
+
+def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
+    """Judge gathered evidence.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    most_steps : int
+        Length of the list of next steps.
+
+    Returns
+    -------
+    Verdict
+    """
+    run = evidence.run
+    scene = scene_of(evidence)
+    people, steps, facts = scene.cast, scene.progression, scene.facts
+    signs = all_signs(scene)
+    hypotheses = judge(signs)
+    best = _named(hypotheses)
+    for hypothesis in hypotheses:
+        if hypothesis.share >= GUESS_SHARE or hypothesis is best:
+            hypothesis.settled_by = settling(hypothesis, scene, signs)
+    return Verdict(
+        run.name,
+        state_of(best.name, bool(facts.value("exited"))),
+        steps.phase,
+        best.name,
+        _ranks(best, facts, people.world_size),
+        best.share,
+        facts,
+        _evidence(best, signs),
+        hypotheses,
+        next_steps(hypotheses, scene, signs, most_steps),
+        remedies(scene, best.name, signs),
+        show_time(run.captured_ns, run.offset_s),
+        run.captured_by,
+        _missing(run, evidence),
+        findings(scene),
+    )
+
+
+def _named(hypotheses: list[Hypothesis]) -> Hypothesis:
+    """The likeliest class; `undetermined` where it claims too much on too little."""
+    best = hypotheses[0]
+    least = LEAST_GOOD_SHARE if state_of(best.name, False) in ("ready", "progressing") else LEAST_SHARE
+    if best.share >= least:
+        return best
+    return next(found for found in hypotheses if found.name == "undetermined")
+
+
+def _ranks(best: Hypothesis, facts: Facts, world_size: int | None) -> list[int]:
+    """The odd ranks: those of the signs that carry a class which singles out ranks. A single rank is never odd."""
+    if best.name not in RANKED_CLASSES or world_size in (None, 1):
+        return []
+    named = {rank for sign, weight, _ in best.supporting if weight >= 1 for rank in sign.ranks}
+    if not named and best.name in ("rank_straggler", "collective_desync"):
+        named = set(facts.value("lagging_ranks") or [])
+    return sorted(named)
+
+
+def _evidence(best: Hypothesis, signs: dict[str, Sign]) -> list[dict]:
+    """Claims that carry the verdict, each with where it stands."""
+    carrying = [sign for sign, _, _ in best.supporting] if best.name != "undetermined" else list(signs.values())
+    found = []
+    for sign in carrying:
+        if sign.code.startswith("phase_"):
+            continue
+        for where in sign.refs[:2] or [{"capture": None, "line": None, "text": None}]:
+            found.append({"claim": sign.claim, "sign": sign.code, **{key: where.get(key) for key in ("capture", "line", "text")}})
+    return found
+
+
+def _missing(run: Run, evidence: Evidence) -> list[str]:
+    """What the evidence lacks."""
+    said = [f"{entry.get('what')}: {entry.get('why')}. {entry.get('do') or ''}".strip() for entry in run.missing]
+    said += run.unread()
+    if run.captured_by == "file time":
+        said.append(
+            f"no time of capture was given: the newest file's ({show_time(run.captured_ns, run.offset_s)}) stands for it, "
+            "and silence is not computed from it; give it with --captured-at"
+        )
+    if not run.offset_known and evidence.log.records:
+        said.append("the host's time zone is not known: stamps without a zone are read as UTC")
+    if not evidence.log.records:
+        said.append("there is no log")
+    return said

@@ -1,0 +1,321 @@
+"""Where evidence is: one interface to this machine and to hosts over SSH.
+
+A host starts two programs only, `/bin/sh -s` and `python3 -S -I -`, with the script on standard input: that works whatever the
+login shell is, and nothing is written on the host's disk. Everything else is built on these two.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kit.errors import EvidenceError
+
+KILL_AFTER_S = 2.0
+"""A program that outlives its time limit gets SIGTERM, and SIGKILL so much later."""
+ANSWER_S = 10.0
+"""Time limit of one request on the shell that stays open, the time on the network included."""
+ERRORS_KEPT_BYTES = 65_536
+
+
+class HostLost(EvidenceError):
+    """The connection to a host is gone or does not answer."""
+
+
+@dataclass
+class Ran:
+    """What a program printed, scrubbed."""
+
+    command: list[str]
+    code: int | None
+    text: str
+    errors: str
+    timed_out: bool = False
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, in its own words."""
+        if self.timed_out:
+            return "it did not answer within its time limit and was ended"
+        return self.errors.strip().split("\n")[-1] or f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """Identity and size of a file: device, inode, size in bytes, names it has (0: deleted)."""
+
+    device: int
+    inode: int
+    size: int
+    links: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.device, self.inode
+
+
+@dataclass
+class Abilities:
+    """What a host has, found once after it was connected.
+
+    Attributes
+    ----------
+    python : str or None
+        A python3 of 3.6 or later.
+    programs : dict of str to str
+        Path by name, of those of `PROGRAMS` that are there.
+    uid : int
+        The user that we are there.
+    kernel, machine : str
+    boottime_ns : int
+        Time since boot at the moment of asking.
+    offset_ns, offset_error_ns : int
+        The host's wall clock minus ours, and how far that may be off (half the way there and back).
+    utc_offset_s : int
+        Its time zone.
+    """
+
+    python: str | None = None
+    programs: dict[str, str] = field(default_factory=dict)
+    uid: int = 0
+    kernel: str = ""
+    machine: str = ""
+    boottime_ns: int = 0
+    offset_ns: int = 0
+    offset_error_ns: int = 0
+    utc_offset_s: int = 0
+
+
+PROGRAMS = (
+    "awk curl dmesg docker du gdb journalctl kubectl lslocks nvidia-smi ps py-spy rocm-smi ss strace sudo tail timeout tmux"
+).split()
+
+
+class Stream(ABC):
+    """A program that runs on a host."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Write to its standard input; HostLost where it is gone."""
+
+    @abstractmethod
+    def end_input(self) -> None:
+        """Close its standard input."""
+
+    @abstractmethod
+    def read(self, timeout_s: float | None = None) -> bytes:
+        """Some bytes of its output, b"" at the end; TimeoutError where none come in time."""
+
+    @property
+    @abstractmethod
+    def errors(self) -> str:
+        """What it wrote to standard error so far, the last 64 KiB, scrubbed."""
+
+    @abstractmethod
+    def wait(self, timeout_s: float) -> int | None:
+        """Exit code, None where it still runs or the code is not known."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it where it still runs, and let go of everything."""
+
+
+class HostFile(ABC):
+    """A file held open on a host, so that its deletion loses nothing.
+
+    Attributes
+    ----------
+    path : str
+    """
+
+    path: str
+
+    @abstractmethod
+    def stat(self) -> FileStat:
+        """Of the open file."""
+
+    @abstractmethod
+    def stat_path(self) -> FileStat | None:
+        """Of what stands at the path now, None where nothing does."""
+
+    @abstractmethod
+    def read(self, offset: int, most: int) -> bytes:
+        """Some bytes from there, at most so many, for small requests; b"" at the end."""
+
+    @abstractmethod
+    def stream(self, offset: int, most: int) -> Iterator[bytes]:
+        """All bytes from there to the end, at most so many, in pieces, as fast as the connection can; HostLost where it ends."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Host(ABC):
+    """A machine that holds evidence.
+
+    Attributes
+    ----------
+    name : str
+        As the user gave it: `local`, `ssh://user@host:port`.
+    abilities : Abilities
+        Known once it is connected.
+    """
+
+    def __init__(self, name: str):
+        self.name, self.abilities = name, Abilities()
+        self._shell: Shell | None = None
+        self._asking = threading.RLock()
+
+    @abstractmethod
+    def start_shell(self, script: str = "") -> Stream:
+        """Start `/bin/sh -s` and send it a script; its input stays open."""
+
+    @abstractmethod
+    def start_python(self, script: str) -> Stream:
+        """Start `python3 -S -I -` with a script and close its input; only where `abilities.python`."""
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Connect, or connect again after it was lost, and fill `abilities`. HostLost where it cannot be reached."""
+
+    def close(self) -> None:
+        """Let go of the shell that stays open. A host closes its connection after it."""
+        with self._asking:
+            shell, self._shell = self._shell, None
+        if shell is not None:
+            shell.close()
+
+    def ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes]:
+        """Run shell text in a shell that stays open; (exit status, output). HostLost where no answer comes in time."""
+        with self._asking:
+            try:
+                if self._shell is None:
+                    self._shell = Shell(self.start_shell(), timeout_s)
+                return self._shell.ask(script, timeout_s)
+            except HostLost:
+                Host.close(self)
+                raise
+
+    def ask_python(self, script: str, timeout_s: float) -> bytes:
+        """Output of a Python script; only where `abilities.python`. HostLost where it does not end in time."""
+        stream = self.start_python(script)
+        deadline, data = time.monotonic() + timeout_s, b""
+        try:
+            while piece := stream.read(max(deadline - time.monotonic(), 0.01)):
+                data += piece
+        except TimeoutError:
+            raise HostLost(
+                f"{self.name} does not answer", f"a script did not end within {timeout_s:g} s", "look whether it is up: ping, ssh"
+            ) from None
+        finally:
+            stream.stop()
+        return data
+
+    def now_ns(self) -> int:
+        """The present on its wall clock, UTC nanoseconds."""
+        return time.time_ns() + self.abilities.offset_ns
+
+    @abstractmethod
+    def open_file(self, path: str) -> HostFile:
+        """Hold a file open. OSError as open() raises it (FileNotFoundError, PermissionError, IsADirectoryError)."""
+
+    @abstractmethod
+    def read_file(self, path: str, most: int = 1 << 20) -> bytes:
+        """A small file, of /proc for example. OSError as open() raises it."""
+
+    @abstractmethod
+    def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
+        """Run a program within a time limit that holds on the host itself, also when the connection is lost."""
+
+    def has(self, program: str) -> bool:
+        """Whether a program of `PROGRAMS` is there."""
+        return program in self.abilities.programs
+
+    def __enter__(self) -> Host:
+        self.connect()
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.close()
+
+
+def boxed_script(command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> str:
+    """Shell text that runs a program with a time limit: by `timeout` where it is there, else by a watching subshell.
+
+    Examples
+    --------
+    >>> print(boxed_script(["ps", "-p", "7"], 5))  # doctest: +ELLIPSIS
+    LC_ALL=C; export LC_ALL
+    if timeout -k 2 1 true 2>/dev/null; then exec timeout -s TERM -k 2 5 ps -p 7 </dev/null; fi
+    ...
+    """
+    name = signal.Signals(first).name[3:]
+    words, limit = shlex.join(command), f"{timeout_s:g}"
+    return (
+        "LC_ALL=C; export LC_ALL\n"
+        f"if timeout -k {KILL_AFTER_S:g} 1 true 2>/dev/null; then exec timeout -s {name} -k {KILL_AFTER_S:g} {limit} {words} "
+        "</dev/null; fi\n"
+        f"{words} </dev/null & p=$!\n"
+        f"(sleep {limit}; kill -{name} $p; sleep {KILL_AFTER_S:g}; kill -9 $p) >/dev/null 2>&1 </dev/null & w=$!\n"
+        "wait $p; c=$?; kill $w 2>/dev/null; [ $c -gt 128 ] && c=124; exit $c\n"
+    )
+
+
+class Shell:
+    """A shell that stays open: one small request takes a way there and back, not a new session. One request at a time.
+
+    Parameters
+    ----------
+    stream : Stream
+        Of `/bin/sh -s`. What it prints before the first answer (messages of the login) is kept in `noise`.
+    timeout_s : float
+        For the first answer; where none comes the stream is stopped.
+    """
+
+    def __init__(self, stream: Stream, timeout_s: float = ANSWER_S):
+        self._stream, self._lock, self._kept = stream, threading.Lock(), b""
+        try:
+            self.noise = self._ask("true", timeout_s)[1].decode("utf-8", "replace")
+        except BaseException:
+            stream.stop()
+            raise
+
+    def ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes]:
+        """Run shell text in the same shell; (exit status, output). HostLost where no answer comes in time."""
+        status, _, out = self._ask(script, timeout_s)
+        return status, out
+
+    def _ask(self, script: str, timeout_s: float = ANSWER_S) -> tuple[int, bytes, bytes]:
+        nonce = secrets.token_hex(8)
+        begin, end = f"B-{nonce}-".encode(), f"E-{nonce}-".encode()
+        # The marks are printed in two pieces: a terminal that echoes its input must not look like an answer.
+        text = (
+            f"printf '%s%s' 'B-' '{nonce}-'\n{{ {script}\n}} 2>/dev/null </dev/null\nprintf '%s%s%s\\n' 'E-' '{nonce}-' \"$?\"\n"
+        )
+        with self._lock:
+            self._stream.send(text.encode("utf-8", "surrogateescape"))
+            deadline, data = time.monotonic() + timeout_s, self._kept
+            while not (end in data and b"\n" in data[data.index(end) :]):
+                try:
+                    piece = self._stream.read(max(deadline - time.monotonic(), 0.01))
+                except TimeoutError:
+                    raise HostLost(
+                        "the host does not answer", f"no answer within {timeout_s:g} s", "look whether it is up: ping, ssh"
+                    ) from None
+                if not piece:
+                    said = self._stream.errors.strip().split("\n")[-1]
+                    raise HostLost("the shell on the host ended", said or "the connection was closed", "connect again")
+                data += piece
+            noise, _, rest = data.partition(begin)
+            out, _, rest = rest.partition(end)
+            status, _, self._kept = rest.partition(b"\n")
+        return int(status), noise, out
+
+    def close(self) -> None:
+        self._stream.stop()

@@ -1,0 +1,390 @@
+"""`kit.capture.logs.pull.pull`: fetch files of a host into a run, scrubbed on the way, and go on after a break where it was."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import shlex
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kit import __version__
+from kit.capture.hosts.host import Host, HostFile, HostLost
+from kit.capture.hosts.targets import open_host
+from kit.capture.logs.follow import CHUNK_BYTES, TAIL_BYTES, blocks, opened_or_none, rotated_copies
+from kit.capture.logs.scrub import Scrubber
+from kit.capture.manifest import Manifest, RawFile, make_folder
+from kit.errors import EvidenceError, UsageError
+
+MOST_FILES = 500
+SAVED_EVERY_S = 2.0
+"""What is done is written to the manifest so often: a break costs no more."""
+PAUSES_S = (0.5, 2.0, 5.0)
+"""Before each attempt to connect again; a file that brought something on the way gets them anew."""
+SEARCH_S = 60.0
+GZIP = b"\x1f\x8b"
+NOTES = {"gzip": "unpacked; its text was scrubbed", "binary": "binary: copied as it is, not scrubbed"}
+_WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
+
+
+def pull(
+    target: str,
+    *paths: str,
+    out: str | Path,
+    transport: str = "paramiko",
+    accept_new: bool = False,
+    sudo: bool = False,
+    progress: Callable[[str], None] = print,
+    **connection: Any,
+) -> Path:
+    """Fetch files of a host into a run folder, without looking at processes.
+
+    Text is scrubbed line by line. A gzip file is unpacked and its text scrubbed. Other binary files (pickles of PyTorch's
+    flight recorder) are copied as they are, and the manifest says so. Asked again with the same folder, it goes on where it
+    was: a file whose last bytes before that place are still the same is continued, one that was rotated is finished first.
+
+    Parameters
+    ----------
+    target : str
+        Where the files are: `local`, `ssh://[user@]host[:port]`.
+    *paths : str
+        Files, folders with all that is below them, or patterns with `*`, `?` and `[…]`, on that host.
+    out : str or path
+        Folder to make, or one that an earlier pull from the same target made.
+    transport, accept_new, sudo : str, bool, bool
+        As `open_host` takes them, with all else in `connection`.
+    progress : callable
+        Is told in sentences what goes on.
+
+    Returns
+    -------
+    pathlib.Path
+        The run; `kit.open_run` opens it.
+
+    Raises
+    ------
+    UsageError
+        Where no path is given, or the folder holds something else.
+    EvidenceError
+        Where none of the files is there, or the host cannot be reached (HostLost).
+
+    Examples
+    --------
+    >>> import tempfile, kit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder, "server.log")
+    ...     _ = log.write_text("INFO 02-18 02:11:52 [core.py:58] HF_TOKEN=abc\\n")
+    ...     run = pull("local", str(log), out=Path(folder, "run"), progress=lambda text: None)
+    ...     (run / "raw" / "server.log").read_text()
+    'INFO 02-18 02:11:52 [core.py:58] HF_TOKEN=[redacted]\\n'
+    """
+    if not paths:
+        raise UsageError("nothing to pull", "no path is given", f"name files: kit pull {target} '/var/log/vllm/*.log' -o RUN")
+    folder, before = Path(out), _before(Path(out), target)
+    with open_host(target, transport=transport, accept_new=accept_new, sudo=sudo, **connection) as host:
+        found, missing = find_files(host, paths)
+        if not found:
+            raise EvidenceError(
+                f"nothing to pull from {target}",
+                f"there is no file at {', '.join(missing) or ', '.join(paths)}",
+                "look what is there: ls -l",
+            )
+        if before is None:
+            make_folder(folder)
+        manifest = Manifest(folder, __version__, target, host.abilities, before)
+        manifest.update(pulled=True, ended_at=None, missing=[])
+        for path in missing:
+            manifest.lacks(path, f"there is no such file on {target}", "look what is there: ls -l")
+        try:
+            _pull_all(host, manifest, found, progress)
+        finally:
+            manifest.finish(manifest.now_ns())
+    return folder
+
+
+def _before(folder: Path, target: str) -> dict | None:
+    """The manifest of an earlier pull into the folder, None where it is new."""
+    if not (folder / "run.json").exists():
+        return None
+    data = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    if not data.get("pulled") or data.get("target") != target:
+        why = f"it is a pull from {data['target']}" if data.get("pulled") else "it is a recording, to which nothing is added"
+        raise UsageError(f"{folder} exists", why, f"choose another folder: -o {folder}-2")
+    return data
+
+
+def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Files on a host by paths, folders and patterns; and the paths that lead to none.
+
+    Examples
+    --------
+    >>> from kit.capture.hosts.this_machine import LocalHost
+    >>> with LocalHost() as host:
+    ...     find_files(host, ["/proc/version", "/no/such/*"])
+    (['/proc/version'], ['/no/such/*'])
+    """
+    found: dict[str, None] = {}
+    missing = []
+    for path in paths:
+        start, home = (path[2:], "~/") if path.startswith("~/") else (path, "")
+        words = _WILD.split(start)
+        pattern = home + "".join(word if number % 2 else shlex.quote(word) if word else "" for number, word in enumerate(words))
+        script = (
+            f'for p in {pattern}; do case $p in /*) ;; *) p=$PWD/$p ;; esac; if [ -d "$p" ]; then find "$p" -type f; '
+            f'elif [ -e "$p" ]; then echo "$p"; fi; done | head -n {MOST_FILES + 1}'
+        )
+        lines = host.ask(script, SEARCH_S)[1].decode("utf-8", "surrogateescape").splitlines()
+        found |= dict.fromkeys(sorted(lines))
+        missing += [] if lines else [path]
+    if len(found) > MOST_FILES:
+        raise UsageError(f"more than {MOST_FILES} files", f"{', '.join(paths)} leads to so many", "name a narrower pattern")
+    return list(found), missing
+
+
+def _pull_all(host: Host, manifest: Manifest, paths: list[str], progress: Callable[[str], None]) -> None:
+    left = list(paths)
+    try:
+        while left and not manifest.full.is_set():
+            _pull_one(host, manifest, left[0], progress)
+            left.pop(0)
+    finally:
+        for path in left:
+            do = "give the same command again: it goes on where it was"
+            manifest.lacks(path, "the pull ended before the end of this file", do)
+    if manifest.full.is_set():
+        progress(f"the disk is full; {manifest.folder} holds what came before")
+
+
+def _pull_one(host: Host, manifest: Manifest, path: str, progress: Callable[[str], None]) -> None:
+    pauses, furthest = list(PAUSES_S), 0
+    while True:
+        one = PulledFile(host, manifest, path)
+        try:
+            one.fetch()
+            progress(f"{path}: {one.said}")
+            return
+        except HostLost as error:
+            progress(f"{error.what}: {error.why}; connecting again")
+            if one.offset > furthest:
+                pauses, furthest = list(PAUSES_S), one.offset
+            _connect_again(host, error, pauses)
+        except OSError as error:
+            manifest.lacks(path, f"it cannot be read: {error.strerror}", f"look at it: ls -l {path}; as root: --sudo")
+            return
+
+
+def _connect_again(host: Host, error: HostLost, pauses: list[float]) -> None:
+    """Try until it answers; where it does not, the same command goes on later."""
+    while pauses:
+        time.sleep(pauses.pop(0))
+        try:
+            host.connect()
+            return
+        except HostLost as again:
+            error = again
+    raise HostLost(error.what, error.why, "when it can be reached, give the same command again: it goes on where it was")
+
+
+class _Plain:
+    """In place of a scrubber, for a file that is copied as it is."""
+
+    pending, in_key = 0, False
+
+    def take(self, piece: bytes) -> bytes:
+        return piece
+
+    def rest(self) -> bytes:
+        return b""
+
+
+class Unpacker:
+    """Unpacks gzip that comes in pieces, several members one after the other too.
+
+    Attributes
+    ----------
+    whole : bool
+        The last member has ended.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> unpacker = Unpacker()
+    >>> b"".join(unpacker.take(gzip.compress(b"one ") + gzip.compress(b"two"))), unpacker.whole
+    (b'one two', True)
+    """
+
+    def __init__(self) -> None:
+        self._member, self.whole = zlib.decompressobj(31), False
+
+    def take(self, block: bytes) -> Iterator[bytes]:
+        """What the block unpacks to, in pieces that fit into memory. OSError where it is no gzip."""
+        piece = b""
+        try:
+            while block or len(piece) == CHUNK_BYTES:
+                piece = self._member.decompress(block, CHUNK_BYTES)
+                yield piece
+                block, self.whole = self._member.unconsumed_tail, self._member.eof
+                if self._member.eof:
+                    block, self._member, piece = self._member.unused_data, zlib.decompressobj(31), b""
+        except zlib.error as error:
+            raise OSError(errno.EILSEQ, f"it is no whole gzip file ({error})") from error
+
+
+class PulledFile:
+    """One file on its way into a run. What was fetched stands in its manifest entry under `pulled`: the offset in the file
+    up to which whole lines were written, the SHA-256 of the `TAIL_BYTES` before it, and the size of the copy then.
+
+    Attributes
+    ----------
+    offset : int
+        Bytes of the file that were fetched.
+    said : str
+        What was done, in words.
+    """
+
+    def __init__(self, host: Host, manifest: Manifest, path: str):
+        self.path, self.offset, self.said = path, 0, ""
+        self._host, self._manifest = host, manifest
+
+    def fetch(self) -> None:
+        """Bring the copy to the present end of the file.
+
+        Raises
+        ------
+        OSError
+            Where it cannot be read.
+        HostLost
+            Where the connection is lost; fetch it again then.
+        """
+        began = time.monotonic()
+        with closing(self._host.open_file(self.path)) as file:
+            size = file.stat().size
+            mine = [one for one in self._manifest.data["captures"] if one["source"] == self.path and "pulled" in one]
+            entry = mine[-1] if mine else None
+            if entry is not None and not _goes_on(file, entry["pulled"]):
+                self._finish_rotated(entry)
+                entry = None
+            if entry is not None and entry["whole"] and entry["pulled"]["offset"] == size:
+                self.said = "nothing new"
+                return
+            begun = self._copy(file, size, entry)
+        seconds = max(time.monotonic() - began, 1e-6)
+        self.said = f"{self.offset - begun:,} bytes in {seconds:.1f} s"
+
+    def _finish_rotated(self, entry: dict) -> None:
+        """The file at the path is another now: the rest of the one before is in a copy beside it, or is said to be missing."""
+        for path in rotated_copies(self._host, self.path):
+            copy = opened_or_none(self._host, path)
+            if copy is None:
+                continue
+            with closing(copy):
+                if _goes_on(copy, entry["pulled"]):
+                    self._copy(copy, copy.stat().size, entry, f"rotated to {path}, and finished from there")
+                    return
+        where = "what was written to it after that is missing, unless a file beside it holds it"
+        entry["whole"] = False
+        entry["note"] = f"another file stands at the path now: {where} (ls -lt {self.path}*)"
+
+    def _copy(self, file: HostFile, size: int, entry: dict | None, note: str | None = None) -> int:
+        """Copy from where it was to the end; returns where that began."""
+        rule = rule_of(file.read(0, TAIL_BYTES))
+        if rule == "gzip" and entry is not None:  # it cannot be entered in its middle
+            self._manifest.drop(entry)
+            entry = None
+        raw = self._manifest.reopen(entry, entry["pulled"]["size"]) if entry is not None else self._begin(rule)
+        begun = self.offset = entry["pulled"]["offset"] if entry is not None else 0
+        if note:
+            raw.note(note)
+        whole = False
+        try:
+            whole = self._write_all(raw, file, size, rule)
+        finally:
+            raw.close(whole)
+        return begun
+
+    def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str) -> bool:
+        scrubber = _Plain() if rule == "binary" else Scrubber()
+        unpacker, saved = Unpacker() if rule == "gzip" else None, time.monotonic()
+        for block in blocks(file, self.offset, size):
+            for piece in unpacker.take(block) if unpacker else (block,):
+                raw.write(scrubber.take(piece))
+            self.offset += len(block)
+            if self._manifest.full.is_set():
+                return False
+            if unpacker is None and time.monotonic() - saved > SAVED_EVERY_S and not scrubber.in_key:
+                self._save(raw, file, self.offset - scrubber.pending)
+                self._manifest.write()
+                saved = time.monotonic()
+        if not scrubber.in_key:
+            self._save(raw, file, self.offset - (0 if unpacker else scrubber.pending))
+        raw.write(scrubber.rest())
+        return unpacker is None or unpacker.whole
+
+    def _begin(self, rule: str) -> RawFile:
+        raw = self._manifest.open(self._name(rule), None, self.path, note=NOTES.get(rule))
+        raw.entry["pulled"] = {"offset": 0, "tail_sha256": _sha(b""), "size": 0}
+        return raw
+
+    def _name(self, rule: str) -> str:
+        """Name of the copy: the file's own, with as much of its folder as tells it from the others."""
+        path = PurePosixPath(self.path)
+        name = path.name.removesuffix(".gz") if rule == "gzip" else path.name
+        taken = {one["file"].removeprefix("raw/") for one in self._manifest.data["captures"]}
+        for parent in [path.parent, *path.parent.parents]:
+            if name not in taken:
+                return name
+            name = f"{parent.name}_{name}" if parent.name else name
+        return next(numbered for number in range(2, 10_000) if (numbered := f"{path.name}.{number}.log") not in taken)
+
+    def _save(self, raw: RawFile, file: HostFile, offset: int) -> None:
+        """Note how far it is."""
+        start = max(offset - TAIL_BYTES, 0)
+        raw.entry["pulled"] = {"offset": offset, "tail_sha256": _sha(file.read(start, offset - start)), "size": raw.size}
+
+
+def _goes_on(file: HostFile, done: dict) -> bool:
+    """Whether a file is the one that was pulled, grown or as it was."""
+    start = max(done["offset"] - TAIL_BYTES, 0)
+    tail = file.read(start, done["offset"] - start) if done["offset"] > start else b""
+    return len(tail) == done["offset"] - start and _sha(tail) == done["tail_sha256"]
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def rule_of(head: bytes) -> str:
+    """What is done with a file that begins so: `text` is scrubbed, `gzip` unpacked and scrubbed, `binary` copied as it is.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> [rule_of(head) for head in (b"text", b"\\x80\\x04\\x95\\x10\\x00\\x00", gzip.compress(b"text"))]
+    ['text', 'binary', 'gzip']
+    """
+    if head.startswith(GZIP):
+        try:
+            return "binary" if is_binary(zlib.decompressobj(31).decompress(head, TAIL_BYTES)) else "gzip"
+        except zlib.error:
+            return "binary"
+    return "binary" if is_binary(head) else "text"
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the begin of a file is neither text nor UTF-16.
+
+    Examples
+    --------
+    >>> is_binary(b"text"), is_binary("text".encode("utf-16")), is_binary(b"\\x80\\x04\\x95\\x10\\x00\\x00")
+    (False, False, True)
+    """
+    if b"\0" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return False
+    fewer, more = sorted((head[::2].count(0), head[1::2].count(0)))
+    return fewer > 0 or more < len(head) // 4

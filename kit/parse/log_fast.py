@@ -1,0 +1,424 @@
+r"""Large logs: lines that repeat what was read before, with other numbers, are counted instead of read.
+
+A launch with `NCCL_DEBUG=TRACE` prints millions of lines of a few hundred shapes. A line's shape is what is left of it
+without digits and the letters a to f (ranks, addresses, counters). The first lines of each shape are read with care
+(`kit.parse.log`); once it is certain that a shape moves nothing (no error, no bar, no state of the launch, no milestone
+that is still wanted), its lines are only counted. Everything else is read as in a small log.
+
+Exact are: all milestones up to `MARKS` of a code, bars, errors, restarts, tracebacks, the number of lines and records, the
+number of records of each kind, server and code, the last lines, the time that lines without a stamp take over, and the
+first and last stamp. Not kept are the texts of the lines that were counted.
+
+Examples
+--------
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "nccl.log"
+>>> lines = [f"n1:70{i % 8}:812 [{i % 8}] NCCL INFO Ring {i % 16:02d} : {i} -> {i + 1}" for i in range(9000)]
+>>> _ = path.write_text("\n".join(lines) + "\n")
+>>> report, kept, counted = Report(), 0, 0
+>>> for frame, row in skim(path, Source("nccl.log"), report):
+...     kept += frame == "log" and not row.get("skimmed")
+...     counted += row["records"] if frame == SKIPPED else 0
+>>> report.records, report.facts["newlines"], kept < 3000
+(9000, 9000, True)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kit.parse import grammar
+from kit.parse.base import Report, Rows, Source
+from kit.parse.log import BAR_SIGNS, HEAD_LINES, TRACEBACK, WRITER_RANK, Reading
+from kit.parse.records import ANSI, peel, pieces
+from kit.parse.text import LineReader
+from kit.schema import Row
+
+SKIPPED = "log_skipped"
+"""Name under which counted lines are handed on: `records` come before the next row; at the end `kinds`, `servers`, `codes`."""
+FROM_BYTES = 4 << 20
+"""Size from which a log is skimmed; the largest launch logs without NCCL's own lines have about 2 MB."""
+BLOCK_BYTES = 1 << 16
+"""Lines are looked at in blocks that fit a core's second-level cache: larger ones take a quarter more time."""
+TAIL_BYTES = 1 << 16
+"""The end of a log is read with care in any case: it tells where the launch stands."""
+MARKS = 400
+"""Records of one milestone that are always read: what the digest of a log keeps."""
+SIGHTINGS = 3
+"""Lines of a shape that are read before it is judged: most shapes come once."""
+MOST_SHAPES = 20_000
+MOST_WRITERS = 100_000
+"""Bounds of memory: beyond them what was learned is forgotten, and learned anew."""
+
+_DROPPED = b"0123456789abcdef"
+_COLOUR = re.compile(ANSI.pattern.encode())
+_STAMP = re.compile(rb"((?:\d[\d/-]*[ T-]+)?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d+(?:\.\d+)*\.\d{3,})")
+_NUMBERS = re.compile(r"(?<![A-Za-z])\d|\d(?![A-Za-z])"), re.compile(r"(?<![A-Za-z])\d+|\d+(?![A-Za-z])")
+"""Digits of numbers, one by one and together; those of names such as P2P stay."""
+_GLUED = ("[20-20-20 20:20:20", " pid=", " 20-20 20:20:20 ")
+_TELLING = (*BAR_SIGNS, "Download: [", TRACEBACK, "Error", "Exception", "Interrupt", "Exit", "Timeout", "Failure", "what():")
+"""Texts that make a record a bar or an error, whatever the grammars say."""
+_MOVING = ("progress", "ready", "request")
+"""Kinds that count as progress."""
+
+
+def shape_of(text: bytes) -> bytes:
+    """What is left of lines without digits and the letters a to f.
+
+    Examples
+    --------
+    >>> shape_of(b"comm 0x55d5f0a0 rank 12 nranks 64") == shape_of(b"comm 0x7fae10 rank 3 nranks 64")
+    True
+    """
+    return text.translate(None, _DROPPED)
+
+
+@dataclass(slots=True, eq=False)
+class _Head:
+    """What stands before the messages of some shapes, and the writers that were seen with it."""
+
+    match: Callable[[bytes], re.Match[bytes] | None]
+    writers: dict[tuple, tuple] = field(default_factory=dict)
+    latest: tuple = ()
+    latest_line: tuple[int, bytes] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Shape:
+    """A shape whose lines are counted. `head` where the writer or the time of each line matters, `named` where a process
+    is named, `timed` where each line begins with its time and nothing else of the writer matters."""
+
+    row: Row
+    named: bool
+    head: _Head | None
+    stamped: bool
+    timed: bool
+    count: int = 0
+
+    @property
+    def moving(self) -> bool:
+        """Whether its records are progress."""
+        return self.row["kind"] in _MOVING and self.row["milestone"] != "probe_request"
+
+
+class _Skimmer:
+    """State of one skimmed log."""
+
+    def __init__(self, head: list[bytes], source: Source, report: Report, folders: tuple[Path, ...]):
+        lines = [line.decode("utf-8", "replace") for block in head for line in block.split(b"\n")]
+        self.reading = Reading(lines[:HEAD_LINES], source, report, folders)
+        self.source, self.report = source, report
+        self.matcher = self.reading.reader.matcher
+        self.shapes: dict[str, dict[bytes, _Shape | None]] = {}
+        self.plain: dict[tuple[str, str], set[bytes]] = {}
+        self.timed: dict[tuple[str, str], set[bytes]] = {}
+        self.heads: dict[bytes, _Head] = {}
+        self.sightings: Counter[tuple[str, bytes]] = Counter()
+        self.codes: Counter[str] = Counter()
+        self.totals: dict[str, Counter[str]] = {"kinds": Counter(), "servers": Counter(), "codes": Counter()}
+        self.number = 0
+        self.skipped = 0
+        self.stamped: tuple[int, bytes] | None = None
+        self.peak: tuple[int, bytes] | None = None
+        self.moved: tuple[int, bytes, _Shape] | None = None
+        self.signs = [(shape_of(sign.encode()).decode(), sign) for sign in _TELLING]
+        self.signs += [(shape_of(part.encode()).decode(), part) for part, _ in self.matcher.entries if part]
+        self.glued = [shape_of(sign.encode()).decode() for sign in _GLUED]
+
+    # --- blocks ---
+
+    @property
+    def state(self) -> tuple[str, str, bool]:
+        """What decides how a line is read, besides the line: stage of the launch, open tracebacks, an open block.
+
+        An open traceback may go on in lines of its own writer, and in lines that name none. NCCL's lines name a process;
+        no traceback comes with NCCL's prefix, but one may come with another that names a process and nothing else.
+        """
+        reader = self.reading.reader
+        opened = "none"
+        if reader.open:
+            opened = "any" if any(key[::2] == (None, None) and key[1] is not None for key in reader.open) else "some"
+        return reader.stage, opened, self.reading.inside
+
+    def block(self, block: bytes, careful: bool) -> Rows:
+        """Rows of a block of whole lines, without the last newline."""
+        shapes = shape_of(block).split(b"\n")
+        lines: list[bytes] = []
+        begin = 0
+        while begin < len(shapes):
+            stage, opened, inside = self.state
+            known = self.shapes.setdefault(stage, {})
+            if len(known) >= MOST_SHAPES:
+                self._forget(known)
+            plain = set() if careful or inside else self.plain.setdefault((stage, opened), set())  # of "any" it stays empty
+            counts = Counter(shapes[begin:] if begin else shapes)
+            if not lines and counts.keys() <= plain and known[shapes[-1]].moving:
+                self._count(known, counts, len(shapes) - begin)
+                self.moved = self.number + len(shapes), block[block.rfind(b"\n") + 1 :], known[shapes[-1]]
+                break
+            lines = lines or block.split(b"\n")
+            quick = set() if careful or inside else plain | self.timed.get((stage, opened), set())
+            begin = yield from self._mixed(lines, shapes, begin, {} if careful or inside else known, quick)
+        self.number += len(shapes)
+
+    def _count(self, known: dict[bytes, _Shape | None], counts: Counter[bytes], total: int) -> None:
+        for shape, count in counts.items():
+            known[shape].count += count
+        self.skipped += total
+
+    def _mixed(
+        self, lines: list[bytes], shapes: list[bytes], begin: int, known: dict[bytes, _Shape | None], quick: set[bytes]
+    ) -> Iterator[tuple[str, Row]]:
+        """Lines from `begin` to where the state changes; returns where that is."""
+        state, before = self.state, begin
+        for at in [at for at in range(begin, len(shapes)) if shapes[at] not in quick]:
+            self._run(lines, shapes, before, at, known)
+            before = at + 1
+            line, shape = lines[at], known.get(shapes[at])
+            if shape is not None and self._repeats(shape, line, self.number + at + 1):
+                continue
+            if not line or line.isspace():
+                continue
+            yield from self._careful(line, shapes[at], self.number + at + 1, state[0])
+            if self.state != state:
+                return before
+        self._run(lines, shapes, before, len(shapes), known)
+        return len(shapes)
+
+    def _run(self, lines: list[bytes], shapes: list[bytes], begin: int, end: int, known: dict[bytes, _Shape | None]) -> None:
+        """Count lines; of those that are progress the last is remembered, of those that begin with a stamp last and latest."""
+        if begin == end:
+            return
+        counts = Counter(shapes[begin:end])
+        self._count(known, counts, end - begin)
+        moving = {shape for shape in counts if known[shape].moving}
+        last = next((at for at in range(end - 1, begin - 1, -1) if shapes[at] in moving), None)
+        if last is not None:
+            self.moved = self.number + last + 1, lines[last], known[shapes[last]]
+        timed = {shape for shape in counts if known[shape].timed}
+        if timed:
+            places = [at for at in range(begin, end) if shapes[at] in timed]
+            self.stamped = self.number + places[-1] + 1, lines[places[-1]]
+            latest = max(places, key=lines.__getitem__)  # stamps of one form sort as text
+            if self.peak is None or lines[latest] > self.peak[1]:
+                self.peak = self.number + latest + 1, lines[latest]
+
+    # --- lines ---
+
+    def _repeats(self, shape: _Shape, line: bytes, number: int) -> bool:
+        """Whether a line of a judged shape can be counted; if so, it is."""
+        opened = self.reading.reader.open
+        if shape.head is not None:
+            found = shape.head.match(line)
+            if found is None:
+                return False
+            groups = found.groups()
+            writer = shape.head.writers.get(groups[::2])
+            if writer is None or writer in opened:
+                return False
+            if shape.stamped:
+                self.stamped = number, line
+                if groups[1::2] >= shape.head.latest:
+                    shape.head.latest, shape.head.latest_line = groups[1::2], self.stamped
+        elif opened:
+            return False  # those that may be counted beside a traceback are plain then
+        shape.count += 1
+        self.skipped += 1
+        if shape.moving:
+            self.moved = number, line, shape
+        return True
+
+    def _careful(self, line: bytes, shape: bytes, number: int, stage: str) -> Rows:
+        """Read a line as the parser does, after what was counted before it."""
+        yield from self._settle()
+        text = line.decode("utf-8", "replace")
+        rows = list(self.reading.line(number, text))
+        yield from rows
+        only = rows[0][1] if len(rows) == 1 and rows[0][0] == "log" else None
+        if only is None:
+            return
+        if only["milestone"]:
+            self.codes[only["milestone"]] += 1
+        known = self.shapes[stage]
+        if shape not in known:
+            if len(self.sightings) >= MOST_SHAPES:
+                self.sightings.clear()
+            self.sightings[stage, shape] += 1
+            if self.sightings[stage, shape] >= SIGHTINGS:
+                self._judge(text, shape, only, stage)
+        judged = known.get(shape)
+        if judged is not None and judged.head is not None and (found := judged.head.match(line)) is not None:
+            if len(judged.head.writers) >= MOST_WRITERS:
+                judged.head.writers.clear()
+            judged.head.writers[found.groups()[::2]] = only["process"], only["pid"], only["rank_label"]
+
+    def _settle(self) -> Rows:
+        """Hand on what was counted, then the lines of it that tell the time, and the last that is progress."""
+        if not self.skipped:
+            return
+        tell: dict[int, bytes] = dict(told for told in (self.stamped, self.peak) if told is not None)
+        for head in self.heads.values() if self.stamped else ():
+            if head.latest_line is not None:
+                tell.setdefault(*head.latest_line)
+                head.latest_line = None
+        moved = self.moved if self.moved is not None and self.moved[0] not in tell else None
+        count = self.skipped - len(tell) - (moved is not None)
+        self.skipped, self.stamped, self.peak, self.moved = 0, None, None, None
+        self.report.records += count
+        yield SKIPPED, {"records": count}
+        for number in sorted([*tell, *([moved[0]] if moved else [])]):
+            for frame, row in (
+                self.reading.line(number, tell[number].decode("utf-8", "replace")) if number in tell else (self._light(*moved),)
+            ):
+                self._total(row, -1)  # it is counted where it goes
+                yield frame, row
+
+    def _light(self, number: int, line: bytes, shape: _Shape) -> tuple[str, Row]:
+        """Row of a counted line: as the row of its shape, at its own place and time."""
+        text = line.decode("utf-8", "replace").strip()
+        row = {**shape.row, "text": text, "raw": text, "line": number, "record": self.report.records, "skimmed": True}
+        if row["time_source"] != "start":
+            row["time"] = self.reading.reader.carried_ns
+            row["time_source"] = "none" if row["time"] is None else "carried"
+        self.report.records += 1
+        return "log", row
+
+    def _total(self, row: Row, count: int) -> None:
+        for name, value in (("kinds", row["kind"]), ("servers", row["server"]), ("codes", row["milestone"])):
+            if value is not None:
+                self.totals[name][value] += count
+
+    def close(self) -> Rows:
+        """What was counted last, and the totals of all that was counted."""
+        yield from self._settle()
+        yield from self.reading.close()
+        for known in self.shapes.values():
+            for shape in known.values():
+                if shape is not None:
+                    self._total(shape.row, shape.count)
+        yield SKIPPED, {"records": 0, **self.totals}
+
+    # --- judging shapes ---
+
+    def _judge(self, line: str, shape: bytes, row: Row, stage: str) -> None:
+        """Decide, once, whether the lines of a shape are counted; a milestone that is still wanted is judged later."""
+        if row["milestone"] is not None and row["kind"] != "error" and self.codes[row["milestone"]] <= MARKS:
+            return
+        found = self.shapes[stage][shape] = self._harmless(line, row, stage)
+        if found is not None and (found.head is None or found.timed):
+            for opened in ("none", "some") if found.named else ("none",):
+                (self.timed if found.timed else self.plain).setdefault((stage, opened), set()).add(shape)
+
+    def _forget(self, known: dict[bytes, _Shape | None]) -> None:
+        for shape in known.values():
+            if shape is not None:
+                self._total(shape.row, shape.count)
+        known.clear()
+        self.plain.clear()
+        self.timed.clear()
+        self.heads.clear()
+
+    def _harmless(self, line: str, row: Row, stage: str) -> _Shape | None:
+        """The shape of a line that moves nothing, None where its lines have to be read."""
+        piece = next(pieces(line))
+        prefix, text = peel(piece, self.source)
+        bare = shape_of(text.encode()).decode("utf-8", "replace")
+        if (
+            row["kind"] == "error"
+            or row.get("bar_kind")
+            or self.reading.inside
+            or not piece.endswith(text)
+            or "\r" in line.rstrip("\r")
+            or prefix.rank_label is not None
+            and not self._led(prefix, piece, text)
+            or any(sign in bare for sign in self.glued)
+            or any(sign in bare and full not in text for sign, full in self.signs)
+        ):
+            return None
+        if not self._same_for_all_digits(text.strip(), row["milestone"], stage):
+            return None
+        before = piece[: len(piece) - len(text)].encode()
+        writer = prefix.process is not None or prefix.rank_label is not None or prefix.rank is not None
+        stamped = prefix.stamp is not None
+        first = _STAMP.search(before)
+        timed = stamped and not writer and first is not None and first.start() <= 1
+        return _Shape(dict(row), prefix.pid is not None, self._head(before) if writer or stamped else None, stamped, timed)
+
+    def _led(self, prefix: Any, piece: str, text: str) -> bool:
+        """Whether the rank stands before the message, not in it (as TGI and c10d print it)."""
+        return peel(piece[: len(piece) - len(text)] + "x", self.source)[0].rank_label == prefix.rank_label
+
+    def _same_for_all_digits(self, text: str, code: str | None, stage: str) -> bool:
+        """Whether a record is the same milestone, one that moves nothing, whatever its numbers are."""
+        for digit in "0123456789":
+            for pattern in _NUMBERS:
+                found = self.matcher.match(pattern.sub(digit, text), stage)
+                if (found is None or found[0].code != code) if code not in (None, "nccl_warn") else found is not None:
+                    return False
+                if found is not None and not _idle(found[0]):
+                    return False
+        return True
+
+    def _head(self, head: bytes) -> _Head:
+        """What stands before a message, as an expression: every other group is a stamp."""
+        parts = [re.sub(rb"\d+", rb"\\d+", re.escape(part)) for part in _STAMP.split(head)]
+        expression = b"".join(b"(" + part + b")" for part in parts)
+        found = self.heads.get(expression)
+        if found is None:
+            found = self.heads[expression] = _Head(re.compile(expression).match)
+        return found
+
+
+def _idle(milestone: grammar.Milestone) -> bool:
+    """Whether a milestone leaves the reader's state as it is."""
+    return not (
+        milestone.start
+        or milestone.args
+        or milestone.ready
+        or milestone.http
+        or milestone.kind == "error"
+        or milestone.code in WRITER_RANK
+        or milestone.code == "pyspy_dump"
+    )
+
+
+def skim(path: Path, source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
+    """Read a large log in UTF-8; lines that repeat others with other numbers are counted.
+
+    Parameters
+    ----------
+    path : Path
+        The log.
+    source, report, folders
+        As in `kit.parse.log.parse`; `report.facts` gets ``newlines`` and ``ends_open`` too.
+
+    Yields
+    ------
+    tuple of (str, dict)
+        ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last
+        one with `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
+    """
+    reader = LineReader(path)
+    blocks = reader.blocks(BLOCK_BYTES, path.stat().st_size - TAIL_BYTES)
+    head, lines = [], 0
+    for block, tail in blocks:
+        head.append((block, tail))
+        lines += block.count(b"\n") + 1
+        if lines >= HEAD_LINES:
+            break
+    skimmer = _Skimmer([block for block, _ in head], source, report, folders)
+    for part in (head, blocks):
+        for block, tail in part:
+            yield from skimmer.block(_COLOUR.sub(b"", block) if b"\x1b" in block else block, tail)
+    yield from skimmer.close()
+    report.lines = skimmer.number
+    reader.newlines = skimmer.number - reader.ends_open
+    reader.tell(report)
+
+
+__all__ = ["FROM_BYTES", "SKIPPED", "shape_of", "skim"]
