@@ -218,7 +218,7 @@ def _is_events(head: str) -> float:
     lines = body_lines(head)
     if any(_table_header(line) for line in lines[:5]):
         return 0.96
-    if any(_table_header(line) for line in lines) and re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE):
+    if re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE) and any(_table_header(line) for line in lines):
         return 0.95
     if lines and lines[0].startswith("No resources found"):
         return 0.7

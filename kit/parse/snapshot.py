@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from kit.parse.base import Report, Rows, Source
@@ -277,12 +278,18 @@ def only_failures(head: str, tool: str = "") -> float:
     >>> only_failures("bash: ss: command not found", "ss"), only_failures("a log")
     (0.6, 0.0)
     """
-    lines = [ANSI.sub("", line).strip() for line in head.splitlines()[:20]]
-    said = [line for line in lines if line and not PROMPT.match(line) and not HEADER.match(line)]
-    failed = [line for line in said if any(pattern.search(line) for _, pattern in _FAILURES)]
-    if not said or len(failed) < len(said):
+    first = _first_failure(head)
+    if first is None:
         return 0.0
-    return 0.6 if tool and re.search(rf"(?:^|[\s:/])(?:{tool}): ", failed[0]) else 0.1
+    return 0.6 if tool and re.search(rf"(?:^|[\s:/])(?:{tool}): ", first) else 0.1
+
+
+@lru_cache(maxsize=4)  # seventy formats ask about the same head
+def _first_failure(head: str) -> str | None:
+    """First line of a head that holds nothing but messages of tools that failed."""
+    lines = [ANSI.sub("", line).strip() for line in head.splitlines()[:20]]
+    output = [line for line in lines if line and not PROMPT.match(line) and not HEADER.match(line)]
+    return output[0] if output and all(any(pattern.search(line) for _, pattern in _FAILURES) for line in output) else None
 
 
 def body_lines(head: str, most: int = 200) -> list[str]:
@@ -293,8 +300,13 @@ def body_lines(head: str, most: int = 200) -> list[str]:
     >>> body_lines("$ du -s /m\\n12\\t/m\\n")
     ['12\\t/m']
     """
-    cleaned = (line for line in titled(head.splitlines()[:most], Source(""), Report()))
-    return [line.text for line in cleaned if line.text.strip()]
+    return list(_body(head, most))
+
+
+@lru_cache(maxsize=4)  # seventy formats ask about the same head
+def _body(head: str, most: int) -> tuple[str, ...]:
+    cleaned = titled(head.splitlines()[:most], Source(""), Report())
+    return tuple(line.text for line in cleaned if line.text.strip())
 
 
 def share(lines: list[str], pattern: re.Pattern[str]) -> float:
