@@ -61,7 +61,7 @@ class Calls:
         """By rank or role, then by call: `calls`, `s`, `standing`."""
         found: dict[str, dict[str, dict[str, float]]] = {}
         for tid, numbers in self.number.items():
-            name = side.process(tid if tid in side.cast.processes else samples.pid_of.get(tid))
+            name = side.process(tid if tid in side.processes.by_pid else samples.pid_of.get(tid))
             for call, number in numbers.items():
                 own = found.setdefault(name, {}).setdefault(call, {"calls": 0, "s": 0.0, "standing": 0})
                 own["calls"] += number

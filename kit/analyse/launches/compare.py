@@ -336,7 +336,7 @@ def _milestones(sides: list[Side]) -> pandas.DataFrame:
         row: dict[str, Any] = {"milestone": code, "phase": first.phase, "kind": first.kind}
         for side, own in zip(sides, marks, strict=True):
             times = [mark.time for mark in own if mark.time is not None]
-            ranks = sorted({rank for mark in own if (rank := rank_of(mark, side.cast)) is not None})
+            ranks = sorted({rank for mark in own if (rank := rank_of(mark, side.processes)) is not None})
             row |= {
                 f"{side.label}_s": side.seconds(min(times, default=None)),
                 f"{side.label}_count": len(own),

@@ -9,7 +9,7 @@ from pathlib import Path
 from kit.analyse.verdict.evidence import Evidence, gather
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import ORDER, Progression, Step, progression
-from kit.analyse.verdict.processes import Cast, cast
+from kit.analyse.verdict.processes import Processes, find_ranks
 from kit.analyse.verdict.settings import COMMAND, Settings, settings_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.clock import NS
@@ -39,7 +39,7 @@ class Side:
     label: str
     run: Run
     evidence: Evidence
-    cast: Cast
+    processes: Processes
     found: Progression
     verdict: Verdict
     settings: Settings
@@ -100,7 +100,7 @@ class Side:
 
     def process(self, pid: int | None) -> str:
         """What matches processes of several launches: the rank, else the role."""
-        found = self.cast.processes.get(pid) if pid is not None else None
+        found = self.processes.by_pid.get(pid) if pid is not None else None
         return "other" if found is None else f"rank {found.rank}" if found.rank is not None else found.role
 
 
@@ -129,10 +129,10 @@ def side_of(
     """
     run = given if isinstance(given, Run) else open_run(given, captured_at)
     evidence = gather(run, also)
-    people = cast(evidence)
+    processes = find_ranks(evidence)
     end = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
-    found = progression(evidence, people)
-    return Side(label, run, evidence, people, found, weigh(evidence), settings_of(evidence), run.launch_zero_ns, end)
+    found = progression(evidence, processes)
+    return Side(label, run, evidence, processes, found, weigh(evidence), settings_of(evidence), run.launch_zero_ns, end)
 
 
 def same_launch(a: Side, b: Side) -> bool:

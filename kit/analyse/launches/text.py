@@ -146,7 +146,7 @@ def _log(found: Comparison, sides: list[Side]) -> list[str]:
                 verb = "lacks" if len(lacks) == 1 else "lack"
                 said.append(f"the first {word} that {_who(lacks)} {verb} is {first['milestone']} ({_stands(first, has[0])})")
         said += _lines(found, has, lacks, told)
-    sizes = {side.cast.world_size for side in sides}
+    sizes = {side.processes.world_size for side in sides}
     return said + (_fewer_ranks(found, groups) if len(sizes) == 1 else [])
 
 

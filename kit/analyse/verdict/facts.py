@@ -9,7 +9,7 @@ from typing import Any
 from kit.analyse.verdict import facts_log, facts_process
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.phases import Progression
-from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.processes import Processes
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Facts(dict):
 
 
 Given = tuple[Any, list[dict]]
-Maker = Callable[[Evidence, Cast, Progression], dict[str, Given]]
+Maker = Callable[[Evidence, Processes, Progression], dict[str, Given]]
 
 MAKERS: tuple[Maker, ...] = (
     facts_log.lines,
@@ -66,7 +66,7 @@ MAKERS: tuple[Maker, ...] = (
 """Each gives some facts as name to (value, evidence)."""
 
 
-def derive(evidence: Evidence, cast: Cast, found: Progression) -> Facts:
+def derive(evidence: Evidence, processes: Processes, found: Progression) -> Facts:
     """Derive all facts.
 
     Returns
@@ -76,7 +76,7 @@ def derive(evidence: Evidence, cast: Cast, found: Progression) -> Facts:
     """
     facts = Facts()
     for maker in MAKERS:
-        for name, (value, refs) in maker(evidence, cast, found).items():
+        for name, (value, refs) in maker(evidence, processes, found).items():
             if value is not None and name not in facts:
                 facts[name] = Fact(name, value, refs)
     return facts

@@ -9,7 +9,7 @@ from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.phases import Progression, rank_of
-from kit.analyse.verdict.processes import Cast, argument_fields
+from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
 from kit.run import Capture
 
@@ -41,7 +41,7 @@ def primary(evidence: Evidence) -> Capture | None:
     return min(logs, key=lambda c: (c.file.rsplit("/", 1)[-1] != "server.log", c.node or 0, -c.path.stat().st_size, c.file))
 
 
-def lines(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`log_lines`, `last_line`, `heartbeats`."""
     capture = primary(evidence)
     if capture is None:
@@ -60,7 +60,7 @@ def _marks(evidence: Evidence, kind: str) -> list[dict]:
     return found[:1] + found[-1:] if len(found) > 1 else found
 
 
-def bars(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def bars(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`weights_done`, `weights_s`, `weights_elapsed_s`, `s_per_shard`, `graph_done`, `graph_s`, `jit_done`, `download_done`."""
     log = evidence.log
     given: dict = {}
@@ -108,7 +108,7 @@ def _number(value: float) -> int | float:
     return int(value) if float(value).is_integer() else value
 
 
-def silence(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def silence(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`silence_s`: from the last progress record to the moment of the capture."""
     row, now = evidence.log.last_progress, evidence.run.captured_ns
     if row is None:
@@ -130,10 +130,10 @@ def _silence_by_age(evidence: Evidence) -> float | None:
     return max(ages) - last if ages and last is not None else None
 
 
-def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`ready`, `exited`, `signal`, `restarts`, `world_size`."""
     log = evidence.log
-    given: dict = {"world_size": (cast.world_size, [])}
+    given: dict = {"world_size": (processes.world_size, [])}
     ready = [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"]
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
@@ -147,10 +147,10 @@ def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         )
     elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])
-    given["exited"] = exited(evidence, cast)
+    given["exited"] = exited(evidence, processes)
     given["signal"] = _signal(evidence)
     if given["signal"][0] is None:
-        given["signal"] = _kernel_signal(evidence, cast)
+        given["signal"] = _kernel_signal(evidence, processes)
     starts = [mark for mark in log.marks if "start" in mark.fields]
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
@@ -158,7 +158,7 @@ def life(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     return given
 
 
-def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
+def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[dict]]:
     """Whether the launch has ended: its log closes with an ending, or none of its processes lives."""
     launch = evidence.run.manifest.get("launch") or {}
     if launch.get("ended_at"):
@@ -167,13 +167,13 @@ def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
     bind = evidence.log.last("bind_error")
     if bind and evidence.log.records - bind.order <= CLOSING_RECORDS:
         return True, [bind.ref]  # the processes that live may be those of the server that holds the port
-    alive = cast.alive
+    alive = processes.alive
     if alive is False:
         return True, []
     endings = [mark for mark in evidence.log.marks if mark.code in ENDINGS]
     if alive is None or endings:
         closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
-        if closing and not (alive and _front_listens(evidence, cast)):
+        if closing and not (alive and _front_listens(evidence, processes)):
             return True, [closing[-1].ref]
     if alive is None and evidence.log.server in FOLLOWS and evidence.log.marks:
         last = evidence.log.marks[-1]
@@ -186,8 +186,8 @@ def exited(evidence: Evidence, cast: Cast) -> tuple[bool | None, list[dict]]:
     return (False, []) if alive else (None, [])
 
 
-def _front_listens(evidence: Evidence, cast: Cast) -> bool:
-    return any(row.get("state") == "LISTEN" and row.get("pid") in cast.processes for row in evidence.sockets)
+def _front_listens(evidence: Evidence, processes: Processes) -> bool:
+    return any(row.get("state") == "LISTEN" and row.get("pid") in processes.by_pid for row in evidence.sockets)
 
 
 def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
@@ -212,16 +212,16 @@ def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
     return None, []
 
 
-def _kernel_signal(evidence: Evidence, cast: Cast) -> tuple[int | None, list[dict]]:
+def _kernel_signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[dict]]:
     """The signal that the kernel's log shows for a process of the launch: SIGKILL of the OOM killer, SIGSEGV."""
-    own = set(cast.processes) | {pid for pids in evidence.log.writers.values() for pid in pids}
+    own = set(processes.by_pid) | {pid for pids in evidence.log.writers.values() for pid in pids}
     for row in evidence.kernel_log:
         if row.get("kind") in ("oom_kill", "segfault") and row.get("pid") in own:
             return (9 if row["kind"] == "oom_kill" else 11), [ref(row, row["text"])]
     return None, []
 
 
-def training(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def training(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`step`: the last training step that finished."""
     mark = evidence.log.last("train_step")
     step = str(mark.fields.get("step", "")) if mark else ""
@@ -234,7 +234,7 @@ CONSEQUENCES = frozenset(
 """Lines that only report that something else went wrong."""
 
 
-def errors(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`first_error`: text of the first error by time; of a traceback its last line."""
     first = first_error(evidence)
     if first is None:
@@ -285,7 +285,7 @@ def _moment(marks: list):
     return lambda mark: (times[mark.order], mark.order)
 
 
-def collective(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def collective(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`seq`, `op`, `timeout_ms`, `ranks_same_seq`: the collective that timed out or stands."""
     timeouts = evidence.log.of("collective_timeout")
     given: dict = {}
@@ -296,8 +296,8 @@ def collective(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         given["timeout_ms"] = (_int(first.fields.get("timeout_ms")), [first.ref])
         pending = {}
         for mark in timeouts:
-            pending.setdefault(rank_of(mark, cast), (mark.fields.get("seq"), mark.fields.get("op")))
-        if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (cast.world_size or 0)):
+            pending.setdefault(rank_of(mark, processes), (mark.fields.get("seq"), mark.fields.get("op")))
+        if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (processes.world_size or 0)):
             given["ranks_same_seq"] = (len(set(pending.values())) == 1, [mark.ref for mark in timeouts[:3]])
     moments = largest(evidence)
     if moments and moments[-1].size >= 2 and (settled(moments) or len(moments[-1].distinct) == 1):

@@ -8,7 +8,7 @@ from collections import defaultdict
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.facts_log import asked_port
 from kit.analyse.verdict.phases import Progression
-from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.schema import Row
 
@@ -21,13 +21,13 @@ LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
 RUNNING_WCHAN = ("0", "-", "", "do_idle")
 
 
-def endpoint(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def endpoint(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`port`, `port_listening`, `port_owner_pid`, `health_http`, `generate_works`."""
     port, where = asked_port(evidence)
     own = [
         row
         for row in evidence.sockets
-        if row.get("state") == "LISTEN" and row.get("pid") in cast.processes and row.get("process") not in DAEMONS
+        if row.get("state") == "LISTEN" and row.get("pid") in processes.by_pid and row.get("process") not in DAEMONS
     ]
     if port is None:
         asked = [row["port"] for row in evidence.probes if row.get("port")]
@@ -108,7 +108,7 @@ def _first_status(evidence: Evidence) -> Row | None:
     return rows[0] if rows else None
 
 
-def process(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def process(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`state`, `threads`, `fds`, `rss_kb` of the process in status.txt; memory kept apart; `d_state_pids`; `log_deleted`."""
     given: dict = {}
     row = _first_status(evidence)
@@ -153,10 +153,10 @@ def _log_deleted(evidence: Evidence) -> tuple:
     return (False, [ref(shown[0], f"fd {shown[0]['fd']} -> {shown[0].get('target')}")]) if shown else (None, [])
 
 
-def dead(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`ranks_dead`, `killed_pids`."""
     ranks: dict[int, dict] = {}
-    for process_ in cast.processes.values():
+    for process_ in processes.by_pid.values():
         if process_.dead and process_.rank is not None:
             last = process_.rows[-1]
             ranks[process_.rank] = ref(
@@ -166,9 +166,9 @@ def dead(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         number = mark.fields.get("rank")  # the rank that the record is about; `mark.rank` is the one that wrote it
         if str(number).isdigit():
             ranks.setdefault(int(number), mark.ref)
-    for rank in _absent(cast):
-        listed = cast.workers[0].rows[-1]
-        ranks.setdefault(rank, ref(listed, f"rank {rank} is not among the processes, {len(cast.workers)} other ranks are"))
+    for rank in _absent(processes):
+        listed = processes.workers[0].rows[-1]
+        ranks.setdefault(rank, ref(listed, f"rank {rank} is not among the processes, {len(processes.workers)} other ranks are"))
     killed: list[int] = []
     refs = []
     for row in evidence.kernel_log:
@@ -176,22 +176,22 @@ def dead(evidence: Evidence, cast: Cast, found: Progression) -> dict:
             if row["pid"] not in killed:
                 killed.append(row["pid"])
             refs.append(ref(row, row["text"]))
-            rank = cast.rank_of(row["pid"])
+            rank = processes.rank_of(row["pid"])
             if rank is not None:
                 ranks.setdefault(rank, ref(row, row["text"]))
     return {"ranks_dead": (sorted(ranks) or None, list(ranks.values())), "killed_pids": (sorted(killed) or None, refs)}
 
 
-def _absent(cast: Cast) -> list[int]:
+def _absent(processes: Processes) -> list[int]:
     """Ranks that a process table lacks while it shows most of the others of a launch on one node."""
-    listed = {process.rank for process in cast.workers if any(row.get("tool") == "ps" for row in process.rows)}
-    if not cast.world_size or cast.sizes.get("nnodes", 1) > 1 or len(listed) < 2:
+    listed = {process.rank for process in processes.workers if any(row.get("tool") == "ps" for row in process.rows)}
+    if not processes.world_size or processes.sizes.get("nnodes", 1) > 1 or len(listed) < 2:
         return []
-    absent = sorted(set(range(cast.world_size)) - listed)
+    absent = sorted(set(range(processes.world_size)) - listed)
     return absent if len(absent) <= len(listed) / 2 else []
 
 
-def blocked(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def blocked(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`wchan` and `blocked_fd`: where a process sleeps, and the descriptor of its unfinished write."""
     given: dict = {}
     for row in evidence.syscalls.open.values():
@@ -215,10 +215,10 @@ def blocked(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     return given
 
 
-def locks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def locks(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`lock_path`, `lock_holder`, `compilers_running`."""
     given: dict = {}
-    path, where = _waited_lock(evidence, cast)
+    path, where = _waited_lock(evidence, processes)
     if path:
         full = [row["path"] for row in evidence.locks if row["path"].endswith("/" + path.lstrip("./"))]
         path = full[0] if full and not path.startswith("/") else path
@@ -227,7 +227,7 @@ def locks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         if holders:
             given["lock_holder"] = (holders[0]["pid"], [ref(holders[0], f"{holders[0]['path']} held by {holders[0]['pid']}")])
     if any(row.get("cmdline") or row.get("comm") for row in evidence.processes):
-        running = cast.of_role("compiler")
+        running = processes.of_role("compiler")
         # Compilers come and go: those that a later sample saw did not run beside those of an earlier one.
         by_moment: dict = defaultdict(set)
         for compiler in running:
@@ -238,7 +238,7 @@ def locks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
     return given
 
 
-def _waited_lock(evidence: Evidence, cast: Cast) -> tuple[str | None, list[dict]]:
+def _waited_lock(evidence: Evidence, processes: Processes) -> tuple[str | None, list[dict]]:
     """The lock that is waited for: as the log names it, as a system call asks for it, as the server's processes hold it."""
     for mark in reversed(evidence.log.of("lock_wait")):
         if mark.fields.get("path"):
@@ -247,7 +247,7 @@ def _waited_lock(evidence: Evidence, cast: Cast) -> tuple[str | None, list[dict]
         asked = LOCK_ARGUMENT.search(row.get("args") or "")
         if asked:
             return asked.group(1), [ref(row, f"{row['syscall']}({row['args'][:100]}")]
-    own = [row for row in evidence.locks if row.get("pid") in cast.processes]
+    own = [row for row in evidence.locks if row.get("pid") in processes.by_pid]
     of_system = ("/run/", "/var/run/")
     named = [row for row in evidence.locks if LOCK_NAME.search(row["path"]) and not row["path"].startswith(of_system)]
     for row in own + named:
@@ -266,7 +266,7 @@ def same_file(one: str, other: str) -> bool:
     return one == other or one.split("/")[-2:] == other.split("/")[-2:]
 
 
-def gpus(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def gpus(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`gpu_util`, `gpu_mem_mib_max`, `xids`."""
     given: dict = {}
     moments = [row.get("moment") or 0 for row in evidence.gpus]
@@ -294,7 +294,7 @@ def _whole(value: float) -> int | float:
     return int(value) if float(value).is_integer() else value
 
 
-def stacks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def stacks(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`ranks_same_place`, `pyspy_failed`."""
     given: dict = {}
     failed = [row for row in evidence.tool_errors if row["tool"] in ("pyspy", "py-spy")]
@@ -302,17 +302,17 @@ def stacks(evidence: Evidence, cast: Cast, found: Progression) -> dict:
         given["pyspy_failed"] = (True, [ref(failed[0], failed[0]["text"])])
     elif any(row.get("tool") == "pyspy" for row in evidence.stacks):
         given["pyspy_failed"] = (False, [])
-    mains = main_stacks(evidence, cast)
-    mains = mains if len(mains) >= 2 else worker_stacks(evidence, cast)
+    mains = main_stacks(evidence, processes)
+    mains = mains if len(mains) >= 2 else worker_stacks(evidence, processes)
     if len(mains) >= 2:
         where = places(mains)
         given["ranks_same_place"] = (len(set(where.values())) == 1, [stack.ref for stack in mains.values()][:4])
     return given
 
 
-def lagging(evidence: Evidence, cast: Cast, found: Progression) -> dict:
+def lagging(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`lagging_ranks` as far as milestones, desync reports and barrier time-outs tell; hypotheses may add the odd stack."""
     from kit.analyse.verdict.lagging_ranks import lagging_ranks
 
-    ranks, refs = lagging_ranks(evidence, cast, found)
+    ranks, refs = lagging_ranks(evidence, processes, found)
     return {"lagging_ranks": (ranks or None, refs)}

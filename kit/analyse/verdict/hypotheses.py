@@ -210,7 +210,7 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
 
 
 def _step(capture: dict, scene: Scene, leading: list[Hypothesis]) -> dict:
-    workers = [process.pid for process in scene.cast.workers] or sorted(scene.cast.processes)
+    workers = [process.pid for process in scene.processes.workers] or sorted(scene.processes.by_pid)
     names = {
         "pid": str(workers[0]) if workers else "PID",
         "pids": " ".join(map(str, workers)) or "PID",

@@ -8,13 +8,13 @@ from collections import Counter
 from kit.analyse.verdict.collective_counts import counts, settled
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.phases import Progression, rank_of
-from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import main_stacks, odd_ranks
 
 Found = tuple[list[int], list[dict]]
 
 
-def lagging_ranks(evidence: Evidence, cast: Cast, found: Progression) -> Found:
+def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) -> Found:
     """Ranks that are behind, or work while the others wait for them.
 
     Returns
@@ -24,10 +24,10 @@ def lagging_ranks(evidence: Evidence, cast: Cast, found: Progression) -> Found:
         a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
     for source in (_desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
-        ranks, refs = source(evidence, cast)
+        ranks, refs = source(evidence, processes)
         if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
             break  # dumps of some of the late ranks: the milestones name them all
-        if ranks and (cast.world_size is None or len(ranks) < cast.world_size):
+        if ranks and (processes.world_size is None or len(ranks) < processes.world_size):
             return sorted(ranks), refs
     if found.lagging:
         return sorted(found.lagging), [found.lag_ref] if found.lag_ref else []
@@ -48,7 +48,7 @@ def numbers(text: object) -> list[int]:
     return found
 
 
-def _desync(evidence: Evidence, cast: Cast) -> Found:
+def _desync(evidence: Evidence, processes: Processes) -> Found:
     ranks: set[int] = set()
     refs = []
     for mark in evidence.log.of("desync_lagging"):
@@ -57,32 +57,32 @@ def _desync(evidence: Evidence, cast: Cast) -> Found:
     return sorted(ranks), refs[:3]
 
 
-def _barrier(evidence: Evidence, cast: Cast) -> Found:
+def _barrier(evidence: Evidence, processes: Processes) -> Found:
     """A barrier that timed out: the ranks that complain had arrived; the others are late."""
     marks = evidence.log.of("barrier_timeout")
-    waiters = {int(mark.fields["rank"]) if "rank" in mark.fields else rank_of(mark, cast) for mark in marks} - {None}
+    waiters = {int(mark.fields["rank"]) if "rank" in mark.fields else rank_of(mark, processes) for mark in marks} - {None}
     named = set()
     for mark in marks:
         named.update(numbers(mark.fields.get("missing", "")))
     if named:
         return sorted(named), [mark.ref for mark in marks[:3]]
-    if not waiters or not cast.world_size:
+    if not waiters or not processes.world_size:
         return [], []
-    return sorted(set(range(cast.world_size)) - waiters), [mark.ref for mark in marks[:3]]
+    return sorted(set(range(processes.world_size)) - waiters), [mark.ref for mark in marks[:3]]
 
 
-def _stopped(evidence: Evidence, cast: Cast) -> Found:
+def _stopped(evidence: Evidence, processes: Processes) -> Found:
     """A stopped process (state T) and, while others wait, one that a debugger holds (t)."""
-    stopped = [p for p in cast.workers if p.states and p.states[-1] in ("T", "t")]
-    if len(stopped) == len(cast.workers):
+    stopped = [p for p in processes.workers if p.states and p.states[-1] in ("T", "t")]
+    if len(stopped) == len(processes.workers):
         return [], []
     return [p.rank for p in stopped], [
         ref(p.rows[-1], f"rank {p.rank}, pid {p.pid}: state {p.states[-1]}, stopped") for p in stopped
     ]
 
 
-def _odd_stack(evidence: Evidence, cast: Cast) -> Found:
-    mains = main_stacks(evidence, cast)
+def _odd_stack(evidence: Evidence, processes: Processes) -> Found:
+    mains = main_stacks(evidence, processes)
     odd = odd_ranks(mains)
     locked = [rank for rank, stack in mains.items() if stack.category == "lock"]
     if locked:  # the waiters for a lock are no stragglers, nor is its holder
@@ -92,7 +92,7 @@ def _odd_stack(evidence: Evidence, cast: Cast) -> Found:
     return odd, [mains[rank].ref for rank in odd]
 
 
-def _counts(evidence: Evidence, cast: Cast) -> Found:
+def _counts(evidence: Evidence, processes: Processes) -> Found:
     """Ranks whose count of collectives is below that of the others, or that do not answer."""
     missing = [
         row for row in evidence.collectives if row.get("state") in ("missing", "unresponsive") and row.get("rank") is not None
@@ -106,19 +106,19 @@ def _counts(evidence: Evidence, cast: Cast) -> Found:
     return [], []
 
 
-def _silent_in_timeout(evidence: Evidence, cast: Cast) -> Found:
+def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
     """Of a collective that timed out on most ranks: the few that never waited in it, or waited in an earlier one."""
     pending: dict[int, int] = {}
     for mark in evidence.log.of("collective_timeout"):
-        rank = rank_of(mark, cast)
+        rank = rank_of(mark, processes)
         if rank is None and "rank" in mark.fields:
             rank = int(mark.fields["rank"])
         if rank is not None and str(mark.fields.get("seq", "")).isdigit():
             pending.setdefault(rank, int(mark.fields["seq"]))
-    if not pending or not cast.world_size or len(pending) < 2:
+    if not pending or not processes.world_size or len(pending) < 2:
         return [], []
     refs = [mark.ref for mark in evidence.log.of("collective_timeout")[:2]]
-    absent = sorted(set(range(cast.world_size)) - set(pending))
+    absent = sorted(set(range(processes.world_size)) - set(pending))
     if absent and len(absent) <= len(pending) / 2:
         return absent, refs
     common, times = Counter(pending.values()).most_common(1)[0]
@@ -126,13 +126,13 @@ def _silent_in_timeout(evidence: Evidence, cast: Cast) -> Found:
     return (behind, refs) if times > len(pending) / 2 else ([], [])
 
 
-def _not_begun(evidence: Evidence, cast: Cast) -> Found:
+def _not_begun(evidence: Evidence, processes: Processes) -> Found:
     """Ranks that never began to join: no NCCL `Init START` while others have one."""
     begun = {
         int(mark.fields["rank"]) for mark in evidence.log.of("nccl_init_start") if str(mark.fields.get("rank", "")).isdigit()
     }
     complete = evidence.log.of("nccl_init_complete")
-    if not begun or complete or not cast.world_size or cast.sizes.get("nnodes", 1) > 1:
+    if not begun or complete or not processes.world_size or processes.sizes.get("nnodes", 1) > 1:
         return [], []
-    absent = sorted(set(range(cast.world_size)) - begun)
+    absent = sorted(set(range(processes.world_size)) - begun)
     return (absent, [evidence.log.of("nccl_init_start")[0].ref]) if len(absent) <= len(begun) else ([], [])

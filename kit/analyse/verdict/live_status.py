@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from kit.analyse.verdict.deltas import Delta, bytes_read, cpu_s, deltas
 from kit.analyse.verdict.evidence import Evidence
-from kit.analyse.verdict.processes import Cast, Process
+from kit.analyse.verdict.processes import Process, Processes
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.verdict import Verdict
 from kit.clock import NS
@@ -59,9 +59,9 @@ class Voices:
         self._bars[bar] = n
         return moved
 
-    def since_s(self, times: dict[tuple, int], process: Process, cast: Cast) -> float | None:
+    def since_s(self, times: dict[tuple, int], process: Process, processes: Processes) -> float | None:
         """Seconds since a process or its rank is in `times`."""
-        found = [when for speaker, when in times.items() if _is(speaker, process, cast)]
+        found = [when for speaker, when in times.items() if _is(speaker, process, processes)]
         return max(0.0, (self.now_ns - max(found)) / NS) if found and self.now_ns is not None else None
 
     @property
@@ -72,13 +72,13 @@ class Voices:
         return max(0.0, (self.now_ns - max(self.heard.values())) / NS)
 
 
-def _is(speaker: tuple, process: Process, cast: Cast) -> bool:
+def _is(speaker: tuple, process: Process, processes: Processes) -> bool:
     """Whether the writer of a record is a process: by its pid, else by its rank."""
     rank, label, pid = speaker
-    if pid is not None and pid in cast.processes:
+    if pid is not None and pid in processes.by_pid:
         return pid == process.pid
     if rank is None and label:
-        rank = global_rank(label, cast.sizes)
+        rank = global_rank(label, processes.sizes)
     return rank is not None and rank == process.rank
 
 
@@ -200,15 +200,15 @@ def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
 
 
 def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, Delta]) -> list[dict]:
-    evidence, cast = scene.evidence, scene.cast
+    evidence, processes = scene.evidence, scene.processes
     cpu = deltas(evidence.processes, "pid", cpu_s)
     memory = deltas(evidence.processes, "pid", lambda row: row.get("rss_bytes"))
     mains = {row["pid"]: row for row in evidence.threads if row.get("tid") == row.get("pid")}  # the newest stays
     last = max((row["time"] for row in evidence.processes if row.get("time")), default=0)
     shown = []
-    for process in cast.processes.values():
+    for process in processes.by_pid.values():
         newest = _newest(process, last)
-        if newest is None or process.rank is None and process.role not in SHOWN_ROLES and process.ppid in cast.processes:
+        if newest is None or process.rank is None and process.role not in SHOWN_ROLES and process.ppid in processes.by_pid:
             continue
         pid = process.pid
         shown.append(
@@ -224,8 +224,8 @@ def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, De
                 "read_bytes_per_s": reads[pid].per_s if pid in reads else None,
                 "threads": newest.get("threads"),
                 "waits_in": _waits_in(mains.get(pid), newest),
-                "progress_s": voices.since_s(voices.progressed, process, cast),
-                "record_s": voices.since_s(voices.heard, process, cast),
+                "progress_s": voices.since_s(voices.progressed, process, processes),
+                "record_s": voices.since_s(voices.heard, process, processes),
                 "odd": process.rank is not None and process.rank in verdict.ranks,
             }
         )

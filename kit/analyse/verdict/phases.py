@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
-from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.processes import Processes
 from kit.clock import NS
 from kit.parse.grammar import per_rank_codes
 from kit.parse.records import global_rank
@@ -93,18 +93,18 @@ class Progression:
     source: str = "none"
 
 
-def progression(evidence: Evidence, cast: Cast) -> Progression:
+def progression(evidence: Evidence, processes: Processes) -> Progression:
     """Work out the phases of each rank."""
     found = Progression()
     marks = _since_restart(evidence.log.marks)
     begin = marks[0].order if marks else 0
-    ranks = sorted(_ranks_seen(marks, cast))
+    ranks = sorted(_ranks_seen(marks, processes))
     steps = _steps(
         marks,
         [bar for bar in evidence.log.bars if bar.order >= begin],
         ranks,
-        cast,
-        _own_codes(marks, ranks, cast, evidence),
+        processes,
+        _own_codes(marks, ranks, processes, evidence),
         _only_probed(marks, evidence),
     )
     for rank in ranks or [None]:
@@ -115,7 +115,7 @@ def progression(evidence: Evidence, cast: Cast) -> Progression:
         found.phase = min(current.values(), key=ORDER.__getitem__)
         if ORDER[found.phase] < ORDER["ready"] and _answers(evidence) and not evidence.log.of("bind_error"):
             found.phase, found.source = "ready", "probe"
-        _lag(found, evidence, marks, ranks, cast)
+        _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
     return found
@@ -127,23 +127,23 @@ def _since_restart(marks: list[Mark]) -> list[Mark]:
     return marks[again[-1] :] if again else marks
 
 
-def rank_of(mark: Mark, cast: Cast) -> int | None:
+def rank_of(mark: Mark, processes: Processes) -> int | None:
     """Global rank of a mark, by its number, its label or its pid."""
     if mark.rank is not None:
         return mark.rank
     if mark.label:
-        rank = global_rank(mark.label, cast.sizes)
+        rank = global_rank(mark.label, processes.sizes)
         if rank is not None:
             return rank
-    return cast.rank_of(mark.pid)
+    return processes.rank_of(mark.pid)
 
 
-def _ranks_seen(marks: list[Mark], cast: Cast) -> set[int]:
-    return {rank for mark in marks if (rank := rank_of(mark, cast)) is not None}
+def _ranks_seen(marks: list[Mark], processes: Processes) -> set[int]:
+    return {rank for mark in marks if (rank := rank_of(mark, processes)) is not None}
 
 
 def _steps(
-    marks: list[Mark], bars: list[Bar], ranks: list[int], cast: Cast, own: set[str], probed: bool
+    marks: list[Mark], bars: list[Bar], ranks: list[int], processes: Processes, own: set[str], probed: bool
 ) -> list[tuple[int | None, Step]]:
     """Entries to phases with the rank that each concerns; None where it concerns all."""
     steps: list[tuple[int | None, Step]] = []
@@ -156,7 +156,7 @@ def _steps(
             phase = "warmup"  # "Application startup complete." before the bind failed: it never served
         if phase == "serving" and probed:
             phase = "ready"
-        owner = rank_of(mark, cast) if mark.code in own else None
+        owner = rank_of(mark, processes) if mark.code in own else None
         steps.append((owner, Step(phase, mark.order, mark.time, mark.ref)))
     weights_end = any(mark.code == "weights_end" and mark.code in own for mark in marks)
     for bar in bars:
@@ -175,7 +175,7 @@ def _only_probed(marks: list[Mark], evidence: Evidence) -> bool:
     return 0 < asked <= answered
 
 
-def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, evidence: Evidence) -> set[str]:
+def _own_codes(marks: list[Mark], ranks: list[int], processes: Processes, evidence: Evidence) -> set[str]:
     """Codes that each rank prints for itself in this log.
 
     The grammar says which those are in general; where rank 0 alone prints one among three or more ranks, this version of
@@ -186,7 +186,7 @@ def _own_codes(marks: list[Mark], ranks: list[int], cast: Cast, evidence: Eviden
     known = per_rank_codes(server, evidence.run.knowledge)
     printed: dict[str, set] = {}
     for mark in marks:
-        printed.setdefault(mark.code, set()).add(rank_of(mark, cast))
+        printed.setdefault(mark.code, set()).add(rank_of(mark, processes))
     return {
         code
         for code, owners in printed.items()
@@ -212,15 +212,15 @@ def _walk(steps: list[Step]) -> list[Step]:
     return walked
 
 
-def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[int], cast: Cast) -> None:
+def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[int], processes: Processes) -> None:
     """Find ranks that lack a milestone which the others passed some time ago."""
     if len(ranks) < 2:
         return
     repeated = evidence.log.servers.get("ray", 0) and any("repeated" in row["raw"] for row in evidence.log.tail)
-    own = _own_codes(marks, ranks, cast, evidence)
+    own = _own_codes(marks, ranks, processes, evidence)
     seen_by_code: dict[str, dict[int, list[Mark]]] = {}
     for mark in marks:
-        rank = rank_of(mark, cast)
+        rank = rank_of(mark, processes)
         if mark.code in own and rank is not None and mark.phase in ORDER:
             seen_by_code.setdefault(mark.code, {}).setdefault(rank, []).append(mark)
     now = evidence.run.captured_ns or evidence.log.last_time
@@ -280,10 +280,10 @@ def phase_table(run: Run) -> pandas.DataFrame:
     import pandas as pd
 
     from kit.analyse.verdict.evidence import gather
-    from kit.analyse.verdict.processes import cast
+    from kit.analyse.verdict.processes import find_ranks
 
     evidence = gather(run)
-    found = progression(evidence, cast(evidence))
+    found = progression(evidence, find_ranks(evidence))
     zero = run.launch_zero_ns
     # The time of a file may be that of its copy, months later: then the last phase ends with the log.
     now = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time

@@ -82,32 +82,32 @@ class Process:
 
 
 @dataclass
-class Cast:
+class Processes:
     """All processes of the evidence, by pid, and the ranks among them."""
 
-    processes: dict[int, Process]
+    by_pid: dict[int, Process]
     rank_pid: dict[int, int]
     sizes: dict[str, int]
     world_size: int | None
 
     def rank_of(self, pid: int | None) -> int | None:
         """Rank of a pid, None where it is no rank."""
-        process = self.processes.get(pid) if pid is not None else None
+        process = self.by_pid.get(pid) if pid is not None else None
         return process.rank if process else None
 
     def of_role(self, *roles: str) -> list[Process]:
         """Processes of some roles, by pid."""
-        return [process for _, process in sorted(self.processes.items()) if process.role in roles]
+        return [process for _, process in sorted(self.by_pid.items()) if process.role in roles]
 
     @property
     def workers(self) -> list[Process]:
         """Processes that hold a rank, by rank."""
-        return sorted((p for p in self.processes.values() if p.rank is not None), key=lambda p: p.rank)
+        return sorted((p for p in self.by_pid.values() if p.rank is not None), key=lambda p: p.rank)
 
     @property
     def alive(self) -> bool | None:
         """Whether any process of the server was alive at the last look; None where nobody looked."""
-        own = [p for p in self.processes.values() if p.role in ("frontend", "engine", "worker") and p.states]
+        own = [p for p in self.by_pid.values() if p.role in ("frontend", "engine", "worker") and p.states]
         return any(not p.dead for p in own) if own else None
 
 
@@ -163,12 +163,12 @@ def flags(command: str) -> dict[str, str]:
     return found
 
 
-def cast(evidence: Evidence) -> Cast:
+def find_ranks(evidence: Evidence) -> Processes:
     """Join processes and ranks.
 
     Returns
     -------
-    Cast
+    Processes
         Ranks come from log prefixes with a pid first, then from process titles, then from the order of pids among equal
         workers where their number fits the world size.
     """
@@ -227,7 +227,7 @@ def cast(evidence: Evidence) -> Cast:
     _by_order(processes, rank_pid, world)
     if not rank_pid:
         _engines(processes, rank_pid, sizes, world)
-    return Cast(processes, rank_pid, sizes, world or (len(rank_pid) if len(rank_pid) > 1 else None))
+    return Processes(processes, rank_pid, sizes, world or (len(rank_pid) if len(rank_pid) > 1 else None))
 
 
 def _engines(processes: dict[int, Process], rank_pid: dict[int, int], sizes: dict[str, int], world: int | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts, derive
 from kit.analyse.verdict.phases import Progression, progression
-from kit.analyse.verdict.processes import Cast, cast
+from kit.analyse.verdict.processes import Processes, find_ranks
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Scene:
     """What the sign functions look at."""
 
     evidence: Evidence
-    cast: Cast
+    processes: Processes
     progression: Progression
     facts: Facts
 
@@ -58,9 +58,9 @@ class Scene:
 
 def scene_of(evidence: Evidence) -> Scene:
     """What the sign functions look at, derived from gathered evidence."""
-    people = cast(evidence)
-    steps = progression(evidence, people)
-    return Scene(evidence, people, steps, derive(evidence, people, steps))
+    processes = find_ranks(evidence)
+    steps = progression(evidence, processes)
+    return Scene(evidence, processes, steps, derive(evidence, processes, steps))
 
 
 def all_signs(scene: Scene) -> dict[str, Sign]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from kit.analyse.verdict.evidence import Evidence
-from kit.analyse.verdict.processes import Cast
+from kit.analyse.verdict.processes import Processes
 from kit.schema import Row
 
 KNOWLEDGE = Path(__file__).parents[2] / "knowledge" / "stacks.toml"
@@ -123,11 +123,11 @@ def all_stacks(evidence: Evidence) -> list[Stack]:
     return stacks
 
 
-def main_stacks(evidence: Evidence, cast: Cast) -> dict[int, Stack]:
+def main_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
     """The main thread's stack of each rank, by rank."""
     found: dict[int, Stack] = {}
     for stack in all_stacks(evidence):
-        rank = cast.rank_of(stack.pid)
+        rank = processes.rank_of(stack.pid)
         if rank is None or not stack.rows:
             continue
         main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
@@ -140,9 +140,9 @@ def _is_main(stack: Stack) -> bool:
     return stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
 
 
-def worker_stacks(evidence: Evidence, cast: Cast) -> dict[int, Stack]:
+def worker_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
     """The main thread's stack of each worker by pid, also of those whose rank nothing tells."""
-    workers = {process.pid for process in cast.of_role("worker")}
+    workers = {process.pid for process in processes.of_role("worker")}
     return {stack.pid: stack for stack in all_stacks(evidence) if stack.pid in workers and _is_main(stack) and stack.rows}
 
 

@@ -181,7 +181,7 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
     """
     run = evidence.run
     scene = scene_of(evidence)
-    people, steps, facts = scene.cast, scene.progression, scene.facts
+    processes, steps, facts = scene.processes, scene.progression, scene.facts
     signs = all_signs(scene)
     hypotheses = judge(signs)
     best = _named(hypotheses)
@@ -193,7 +193,7 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
         state_of(best.name, bool(facts.value("exited"))),
         steps.phase,
         best.name,
-        _ranks(best, facts, people.world_size),
+        _ranks(best, facts, processes.world_size),
         best.share,
         facts,
         _evidence(best, signs),

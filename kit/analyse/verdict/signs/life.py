@@ -70,7 +70,7 @@ AFTERMATH = (
 def deaths(scene: Scene) -> Signs:
     """Kernel kills, memory exhaustion, dead ranks, signals."""
     e, facts = scene.evidence, scene.facts
-    own = set(scene.cast.processes)
+    own = set(scene.processes.by_pid)
     killed = [row for row in e.kernel_log if row.get("kind") == "oom_kill"]
     mine = [row for row in killed if row.get("pid") in own or _server_name(row.get("process"))] or (killed if not own else [])
     if mine:
@@ -78,7 +78,7 @@ def deaths(scene: Scene) -> Signs:
             "kernel_oom_kill",
             f"the kernel's OOM killer ended pid {', '.join(str(row.get('pid')) for row in mine)}",
             [ref(row, row["text"]) for row in mine[:3]],
-            [r for row in mine if (r := scene.cast.rank_of(row.get("pid"))) is not None],
+            [r for row in mine if (r := scene.processes.rank_of(row.get("pid"))) is not None],
         )
     for row in e.counters:
         if row["name"] == "oom_kill" and row["source"] == "cgroup" and row["value"] > 0:
@@ -95,10 +95,10 @@ def deaths(scene: Scene) -> Signs:
     dead = facts.value("ranks_dead")
     if dead:
         yield Sign("ranks_dead", f"rank {', '.join(map(str, dead))} is dead", facts.refs("ranks_dead"), dead)
-    seen = [process for process in scene.cast.workers if process.states]
+    seen = [process for process in scene.processes.workers if process.states]
     if seen and not any(process.dead for process in seen) and not dead:
         yield Sign("workers_alive", f"all {len(seen)} rank(s) that were looked at are alive", [])
-    if scene.cast.alive:
+    if scene.processes.alive:
         yield Sign("processes_alive", "processes of the server are alive", [])
     if facts.value("exited"):
         yield Sign("exited", "the launch has ended", facts.refs("exited"))
@@ -268,7 +268,7 @@ def readiness(scene: Scene) -> Signs:
 
 def _own_port(scene: Scene) -> bool:
     owner = scene.facts.value("port_owner_pid")
-    return owner is not None and owner in scene.cast.processes
+    return owner is not None and owner in scene.processes.by_pid
 
 
 def listener(scene: Scene) -> Signs:
@@ -289,12 +289,12 @@ def listener(scene: Scene) -> Signs:
             "proxy_listens", f"port {facts.value('port')} is held by {name}: open does not mean ready", [ref(rows[0], name)]
         )
         return
-    own = set(scene.cast.processes) | {mark.fields.get("server_pid") for mark in scene.evidence.log.of("http_start")}
+    own = set(scene.processes.by_pid) | {mark.fields.get("server_pid") for mark in scene.evidence.log.of("http_start")}
     own |= {mark.pid for mark in scene.evidence.log.marks if mark.pid}
     known = [pid for pid in own if pid]
     if owner in own or (owner is None and known):
         yield Sign("own_listener", f"port {facts.value('port')} is held by the server (pid {owner})", [ref(rows[0], name)])
-    elif owner is not None and known and scene.cast.of_role("frontend", "engine", "worker") or bind:
+    elif owner is not None and known and scene.processes.of_role("frontend", "engine", "worker") or bind:
         yield Sign(
             "foreign_listener",
             f"port {facts.value('port')} is held by {name} pid {owner}, no process of this launch",

@@ -58,7 +58,7 @@ def moving_stacks(scene: Scene) -> Signs:
             text, first = seen.setdefault(row.get("pid"), {}).get(row["moment"], ("", row))
             seen[row.get("pid")][row["moment"]] = (f"{text} < {place}", first)
     for pid, moments in seen.items():
-        if len(moments) > 1 and scene.cast.processes.get(pid) and scene.cast.processes[pid].role in ("worker", "engine"):
+        if len(moments) > 1 and scene.processes.by_pid.get(pid) and scene.processes.by_pid[pid].role in ("worker", "engine"):
             (before, _), (after, where) = moments[min(moments)], moments[max(moments)]
             if before != after:
                 yield Sign("stacks_move", f"the main thread of pid {pid} was at another place in the second dump", [ref(where)])
@@ -67,7 +67,7 @@ def moving_stacks(scene: Scene) -> Signs:
 
 def main_threads(scene: Scene) -> Signs:
     """A rank whose main thread sleeps on a timer in all samples, while those of all others wait for another one."""
-    workers = scene.cast.workers
+    workers = scene.processes.workers
     calls = {process.rank: _call(process, scene) for process in workers}
     if len(workers) < 2 or None in calls.values():
         return
@@ -100,7 +100,7 @@ def _call(process: Process, scene: Scene) -> str | None:
 
 def stopped_launch(scene: Scene) -> Signs:
     """A launch whose engine is stopped, or that is stopped as a whole."""
-    own = [process for process in scene.cast.of_role("frontend", "engine", "worker", "other") if process.states]
+    own = [process for process in scene.processes.of_role("frontend", "engine", "worker", "other") if process.states]
     held = [process for process in own if process.states[-1] == "T"]
     if held and (len(held) == len(own) or any(process.role == "engine" for process in held)):
         pids = ", ".join(str(process.pid) for process in held)

@@ -165,8 +165,8 @@ def cpu_and_memory(scene: Scene) -> Signs:
     rss = deltas(rows, "pid", lambda row: row.get("rss_bytes"))
     read = deltas((row for row in e.io if not _is_compiler(scene, row)), "pid", bytes_read)
     written = deltas(e.io, "pid", lambda row: row.get("wchar_bytes"))
-    own = {p.pid for p in scene.cast.of_role("worker", "engine", "frontend", "other")}
-    workers = {p.pid for p in scene.cast.workers} or own
+    own = {p.pid for p in scene.processes.of_role("worker", "engine", "frontend", "other")}
+    workers = {p.pid for p in scene.processes.workers} or own
     if cpu:
         yield from _cpu(cpu, workers, scene)
     if rss:
@@ -197,7 +197,7 @@ def cpu_and_memory(scene: Scene) -> Signs:
                 f"{total / 2**30:,.2f} GiB were read between two samples"
                 + (f" ({total / span_s(read) / 2**20:,.0f} MiB/s)" if _any(read).gap_known else ""),
                 [ref(moving[0].rows[1])],
-                [r for d in moving if (r := scene.cast.rank_of(d.key)) is not None],
+                [r for d in moving if (r := scene.processes.rank_of(d.key)) is not None],
             )
         elif not any(d.change > RSS_MOVED_BYTES for d in rss.values()):  # mapped files are read without a call that counts
             yield Sign("reads_flat", "no file was read between two samples", [ref(_any(read).rows[1])])
@@ -208,7 +208,7 @@ def cpu_and_memory(scene: Scene) -> Signs:
 
 
 def _is_compiler(scene: Scene, row) -> bool:
-    process = scene.cast.processes.get(row.get("pid"))
+    process = scene.processes.by_pid.get(row.get("pid"))
     return process is not None and process.role in ("compiler", "helper")
 
 
@@ -227,7 +227,7 @@ def _cpu(cpu: dict, workers: set, scene: Scene) -> Signs:
             "cpu_busy",
             f"{len(busy)} of {len(chosen)} process(es) burn CPU, up to {share:.2f} cores{gap}",
             where,
-            [r for d in busy if (r := scene.cast.rank_of(d.key)) is not None],
+            [r for d in busy if (r := scene.processes.rank_of(d.key)) is not None],
         )
     if all(d.per_s <= FLAT_CORES for d in cpu.values()):
         yield Sign(
@@ -254,7 +254,7 @@ def sizes(scene: Scene) -> Signs:
 
 def compiling(scene: Scene) -> Signs:
     """Compilers at work."""
-    running = scene.cast.of_role("compiler")
+    running = scene.processes.of_role("compiler")
     if running:
         yield Sign(
             "compilers_run",

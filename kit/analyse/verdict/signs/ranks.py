@@ -17,7 +17,7 @@ FIRST_COLLECTIVES = 10
 
 def stacks(scene: Scene) -> Signs:
     """Stacks of the ranks side by side."""
-    mains = main_stacks(scene.evidence, scene.cast)
+    mains = main_stacks(scene.evidence, scene.processes)
     if len(mains) < 2:
         yield from _nameless(scene)
     kinds = {rank: stack.category for rank, stack in mains.items()}
@@ -33,7 +33,7 @@ def stacks(scene: Scene) -> Signs:
             yield Sign("same_device_frames", f"all {len(mains)} rank(s) wait for the GPU in the same place: {place}", refs)
     elif any(kind == "device_sync" for kind in kinds.values()):
         stack = next(stack for stack in mains.values() if stack.category == "device_sync")
-        yield Sign("device_frames", f"rank {scene.cast.rank_of(stack.pid)} waits for the GPU in {stack.place}", [stack.ref])
+        yield Sign("device_frames", f"rank {scene.processes.rank_of(stack.pid)} waits for the GPU in {stack.place}", [stack.ref])
     odd = odd_ranks(mains)
     if odd and not any(kind == "lock" for kind in kinds.values()):
         working = [
@@ -60,7 +60,7 @@ def stacks(scene: Scene) -> Signs:
 
 def _nameless(scene: Scene) -> Signs:
     """Stacks of workers whose ranks nothing tells: still, they may be in different collectives."""
-    found = worker_stacks(scene.evidence, scene.cast)
+    found = worker_stacks(scene.evidence, scene.processes)
     collectives = {pid: stack.key for pid, stack in found.items() if stack.category == "collective"}
     if len(set(collectives.values())) > 1:
         yield Sign(
@@ -72,8 +72,8 @@ def _nameless(scene: Scene) -> Signs:
 
 def stopped(scene: Scene) -> Signs:
     """A rank whose process is stopped."""
-    held = [p for p in scene.cast.workers if p.states and p.states[-1] in ("T", "t")]
-    if held and len(held) < max(len(scene.cast.workers), scene.cast.world_size or 0):
+    held = [p for p in scene.processes.workers if p.states and p.states[-1] in ("T", "t")]
+    if held and len(held) < max(len(scene.processes.workers), scene.processes.world_size or 0):
         yield Sign(
             "rank_stopped",
             f"rank {', '.join(str(p.rank) for p in held)} is stopped (state T): it waits for SIGCONT",
@@ -93,12 +93,13 @@ def collectives(scene: Scene) -> Signs:
             f"{(facts.value('timeout_ms') or 0) / 1000:g} s",
             facts.refs("seq")[:2],
         )
-    waited = {rank for mark in timeouts if (rank := rank_of(mark, scene.cast)) is not None}
-    absent = sorted(set(range(scene.cast.world_size or 0)) - waited)
+    waited = {rank for mark in timeouts if (rank := rank_of(mark, scene.processes)) is not None}
+    absent = sorted(set(range(scene.processes.world_size or 0)) - waited)
     if len(waited) >= 2 and 0 < len(absent) <= len(waited) / 2 and facts.value("ranks_same_seq") is not False:
         yield Sign(
             "timeout_lacks_ranks",
-            f"{len(waited)} of {scene.cast.world_size} ranks timed out in it; rank {', '.join(map(str, absent))} was not in it",
+            f"{len(waited)} of {scene.processes.world_size} ranks timed out in it; "
+            f"rank {', '.join(map(str, absent))} was not in it",
             [timeouts[0].ref],
             absent,
         )
@@ -175,7 +176,9 @@ def lag(scene: Scene) -> Signs:
 
 def _reading(scene: Scene) -> set[int]:
     read = deltas(scene.evidence.io, "pid", bytes_read)
-    return {rank for pid, delta in read.items() if delta.change > READ_BYTES and (rank := scene.cast.rank_of(pid)) is not None}
+    return {
+        rank for pid, delta in read.items() if delta.change > READ_BYTES and (rank := scene.processes.rank_of(pid)) is not None
+    }
 
 
 def masked(scene: Scene) -> Signs:

@@ -47,7 +47,7 @@ def gpu(scene: Scene) -> Signs:
             )
         elif powered:
             yield Sign("gpu_working", f"{len(powered) - len(low)} GPU(s) are busy at high power", [ref(powered[0])])
-        world = scene.cast.world_size
+        world = scene.processes.world_size
         if busy and any(row["util_percent"] <= 5 for row in rows) and world and world == len(rows):
             yield Sign(
                 "gpu_use_differs",
@@ -109,7 +109,7 @@ def fabric(scene: Scene) -> Signs:
     ):
         yield Sign("nccl_socket_only", "NCCL found no InfiniBand and uses sockets", [sockets[-1].ref])
     complete = {rank for mark in e.log.of("nccl_init_complete") if (rank := mark.fields.get("rank")) is not None}
-    world = scene.cast.world_size
+    world = scene.processes.world_size
     if complete and world and len(complete) >= world:
         first = e.log.of("nccl_init_complete")[-1]
         yield Sign("nccl_complete", f"all {world} ranks finished NCCL's init (Init COMPLETE)", [first.ref])
@@ -128,7 +128,7 @@ def lock(scene: Scene) -> Signs:
     if lines:
         yield Sign("lock_line", f"the log says that it waits for a lock: {lines[-1].text[:120]}", [lines[-1].ref])
     stacks = [stack for stack in all_stacks(e) if stack.category == "lock"]
-    ranks = sorted({r for stack in stacks if (r := scene.cast.rank_of(stack.pid)) is not None})
+    ranks = sorted({r for stack in stacks if (r := scene.processes.rank_of(stack.pid)) is not None})
     if stacks:
         yield Sign(
             "lock_frames", f"{len(stacks)} thread(s) wait in {stacks[0].place}", [stack.ref for stack in stacks[:3]], ranks
@@ -163,7 +163,7 @@ def lock(scene: Scene) -> Signs:
         yield Sign("lock_unserved", "and no compiler is alive that would do the work behind the lock", [])
     holder = facts.value("lock_holder")
     if waits and holder is not None:
-        held = scene.cast.processes.get(holder)
+        held = scene.processes.by_pid.get(holder)
         holding = [
             stack for stack in all_stacks(e) if stack.pid == holder and stack.category in ("collective", "device_sync", "lock")
         ]
@@ -186,7 +186,7 @@ def lock(scene: Scene) -> Signs:
 
 def peers(scene: Scene) -> Signs:
     """Peers that have not joined."""
-    e, cast = scene.evidence, scene.cast
+    e, processes = scene.evidence, scene.processes
     syn = [row for row in e.sockets if row.get("state") in ("SYN-SENT", "SYN_SENT")]
     if syn:
         yield Sign(
@@ -218,15 +218,15 @@ def peers(scene: Scene) -> Signs:
         if count is not None and world is not None and int(count) < int(world):
             yield Sign("store_barrier_short", f"{count} of {world} workers arrived at the store barrier", [mark.ref])
         break
-    if cast.world_size and scene.phase in ("launch", "dist_init"):
+    if processes.world_size and scene.phase in ("launch", "dist_init"):
         begun = {
             r
             for mark in e.log.of("dist_begin", "nccl_init_start")
             if (r := mark.rank if mark.rank is not None else mark.fields.get("rank")) is not None
         }
         ended = e.log.of("dist_end", "nccl_init_complete")
-        if begun and not ended and len(begun) < cast.world_size:
-            yield Sign("ranks_not_begun", f"{len(begun)} of {cast.world_size} ranks began to join in these logs", [])
+        if begun and not ended and len(begun) < processes.world_size:
+            yield Sign("ranks_not_begun", f"{len(begun)} of {processes.world_size} ranks began to join in these logs", [])
     engines = e.log.last("engine_wait")
     if engines and int(engines.fields.get("remote") or 0) > 0 and not e.log.of("http_start"):
         yield Sign(
@@ -336,7 +336,7 @@ def kernel(scene: Scene) -> Signs:
             "d_state",
             f"pid {', '.join(map(str, pids[:8]))} sleeps uninterruptibly (state D)" + (" in both samples" if always else ""),
             scene.facts.refs("d_state_pids"),
-            [r for pid in pids if (r := scene.cast.rank_of(pid)) is not None],
+            [r for pid in pids if (r := scene.processes.rank_of(pid)) is not None],
         )
         if always:
             yield Sign("d_state_twice", "and did so in two samples", scene.facts.refs("d_state_pids"))
@@ -359,7 +359,7 @@ def kernel(scene: Scene) -> Signs:
     ):
         yield Sign("nfs_dead", f"the kernel says: {nfs[-1]['text'][:120]}", [ref(nfs[-1], nfs[-1]["text"])])
     killed = [row for row in e.events if row["source"] == "shell" and row.get("reason") == "Kill"]
-    alive = {p.pid for p in scene.cast.processes.values() if p.states and p.states[-1] not in ("Z", "X")}
+    alive = {p.pid for p in scene.processes.by_pid.values() if p.states and p.states[-1] not in ("Z", "X")}
     ignored = [
         row
         for row in killed
@@ -400,8 +400,8 @@ def threads(scene: Scene) -> Signs:
         stack
         for stack in stacks
         if stack.category == "tokenizer"
-        and scene.cast.processes.get(stack.pid) is not None
-        and scene.cast.processes[stack.pid].role != "worker"
+        and scene.processes.by_pid.get(stack.pid) is not None
+        and scene.processes.by_pid[stack.pid].role != "worker"
     ]
     shares = [row for row in e.stacks if row.get("tool") == "pyspy-top" and (row.get("share_percent") or 0) >= 50]
     top = [
@@ -413,7 +413,10 @@ def threads(scene: Scene) -> Signs:
         where = front[0].place if front else f"{top[0].get('function')} ({top[0].get('file')})"
         yield Sign("frontend_frames", f"the front end works in {where}", [front[0].ref if front else ref(top[0])])
     burning = [
-        p for p in scene.cast.of_role("frontend", "helper", "other") for row in p.rows[-1:] if (row.get("cpu_percent") or 0) >= 90
+        p
+        for p in scene.processes.of_role("frontend", "helper", "other")
+        for row in p.rows[-1:]
+        if (row.get("cpu_percent") or 0) >= 90
     ]
     if burning:
         yield Sign(
@@ -472,7 +475,7 @@ def work(scene: Scene) -> Signs:
     for stack in all_stacks(scene.evidence):
         code = claims.get(stack.category or "")
         if code:
-            rank = scene.cast.rank_of(stack.pid)
+            rank = scene.processes.rank_of(stack.pid)
             yield Sign(
                 code,
                 f"pid {stack.pid} {'works' if stack.active else 'stands'} in {stack.place}",
