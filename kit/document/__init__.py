@@ -1,0 +1,203 @@
+"""What the kit says, as plain data: a title, sections, and in them sentences, commands, names with values, tables.
+
+Whoever has something to say builds a `Document`; `kit.document.text`, `.html` and `.markdown` are the only places that know
+what it looks like. Everything in it is text of the evidence or of the kit, never markup: the renderers escape it.
+
+    Document(
+        title="stalled: one rank is behind (rank_straggler), 96 %",     # the answer, first line
+        subtitle="run, as of 2026-02-18 02:11:52",
+        sections=[
+            Section("evidence", [Item("rank 3 has loaded 1 of 4 shards", where="server.log:226", small="Loading 25 %")]),
+            Section("next", [Command("kit triage ssh://HOST", small="stacks of all ranks; about 2 s of CPU")]),
+            Section("facts", [Values({"silence_s": "12 min"})], folded=True),
+            Section("phases", [Table(("phase", "a", "b"), [("weights", "39 s", "12 min")], numeric={"a", "b"})]),
+        ],
+        last=Command("kit report RUN", small="the whole post-mortem"),
+        tone="stalled",
+    )
+
+A result that users hold (a verdict, a comparison) inherits from `Shown` and defines `document()`: that gives it `str()`, HTML
+in a notebook and `to_markdown()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+TONES = ("ready", "progressing", "stalled", "failed", "ended", "unknown", "")
+"""States of a launch: what colour a title has."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A sentence.
+
+    Attributes
+    ----------
+    text : str
+    mark : str
+        One character before it: `•` a statement, `→` what to do, `+` and `−` for and against, `×` refuted, `?` open, `!` alarm;
+        empty for a paragraph.
+    where : str
+        `file:line` of its evidence.
+    small : str
+        Small print below it: the line that stands there, or a remark. Cut where it is longer than a line.
+    level : int
+        0 or 1: how far it is set in.
+    """
+
+    text: str
+    mark: str = "•"
+    where: str = ""
+    small: str = ""
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line to copy: never wrapped, never cut. `small` says what it is for."""
+
+    text: str
+    small: str = ""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Names with their values, one a line."""
+
+    pairs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        Heads; all empty for a table without a head.
+    rows : sequence of sequence of str
+        Cells.
+    total : int, optional
+        Rows there were, where not all are shown; None for a table that does not count its rows.
+    caption : str
+        What it is, shown above it.
+    numeric : set of str
+        Columns to align right.
+    odd : set of int
+        Rows to stress.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    total: int | None = None
+    caption: str = ""
+    numeric: AbstractSet[str] = frozenset()
+    odd: AbstractSet[int] = frozenset()
+
+    @property
+    def count(self) -> str:
+        """`N rows`, or `N of M rows`.
+
+        Examples
+        --------
+        >>> Table(("pid",), [("1",)], 7).count, Table(("pid",), [("1",)], 1).count
+        ('1 of 7 rows', '1 row')
+        """
+        total = len(self.rows) if self.total is None else self.total
+        if len(self.rows) < total:
+            return f"{len(self.rows):,} of {total:,} rows"
+        return f"{total:,} row{'' if total == 1 else 's'}"
+
+    @property
+    def heading(self) -> str:
+        """Caption with the number of rows, each where it is there."""
+        if self.total is None:
+            return self.caption
+        return f"{self.caption} ({self.count})" if self.caption else self.count
+
+    def _repr_html_(self) -> str:
+        from kit.document import html
+
+        return html.table(self)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.heading, " | ".join(self.columns), *(" | ".join(row) for row in self.rows)])
+
+
+Block = Item | Command | Values | Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading (which may be empty); `folded` where HTML shows the heading alone at first."""
+
+    heading: str
+    blocks: Sequence[Block]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """All that is said of one thing. Sections without blocks are left out.
+
+    Attributes
+    ----------
+    title : str
+        The answer, in one sentence.
+    sections : sequence of Section
+    subtitle : str
+        Of what and when.
+    last : Command, optional
+        Last line: where to read on.
+    tone : str
+        One of `TONES`.
+    """
+
+    title: str
+    sections: Sequence[Section] = field(default_factory=list)
+    subtitle: str = ""
+    last: Command | None = None
+    tone: str = ""
+
+    @property
+    def shown(self) -> list[Section]:
+        """Sections that hold something: a table without rows does not."""
+        return [section for section in self.sections if any(not isinstance(b, Table) or b.rows for b in section.blocks)]
+
+
+class Shown:
+    """A result that shows itself in a terminal, in a notebook and in a chat, by one document."""
+
+    def document(self) -> Document:
+        """What it says."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from kit.document import text
+
+        return text.render(self.document())
+
+    def _repr_html_(self) -> str:
+        from kit.document import html
+
+        return html.render(self.document())
+
+    def to_markdown(self) -> str:
+        """What it says, as Markdown."""
+        from kit.document import markdown
+
+        return markdown.render(self.document())
+
+
+def items(texts: Sequence[str], mark: str = "•") -> list[Item]:
+    """Sentences with one mark.
+
+    Examples
+    --------
+    >>> items(["a is ready"])
+    [Item(text='a is ready', mark='•', where='', small='', level=0)]
+    """
+    return [Item(text, mark) for text in texts]

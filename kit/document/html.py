@@ -1,0 +1,102 @@
+"""A document as HTML for a notebook cell: everything escaped, sections that fold."""
+
+from __future__ import annotations
+
+from html import escape
+
+from kit.document import Block, Command, Document, Item, Section, Table, Values
+
+COLOURS = {"ready": "#117733", "progressing": "#0072b2", "stalled": "#b3520a", "failed": "#a01c2c", "unknown": "#555"}
+"""Text colours with a contrast of at least 4.5 on white."""
+OTHER = "#0072b2"
+SHORT = 24
+"""Columns whose cells have at most so many characters are not wrapped, so that long ones get the room."""
+LONG = "white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
+
+
+def render(document: Document) -> str:
+    """A document as one `div`.
+
+    Examples
+    --------
+    >>> "<script>" in render(Document("<script>", [Section("a", [Item("<script>", small="<script>")])]))
+    False
+    """
+    colour = COLOURS.get(document.tone, OTHER)
+    parts = [
+        f"<div class='kit-document' style='border-left:6px solid {colour};padding:.2em 1em;max-width:72em'>",
+        f"<p style='font-size:1.2em;margin:.3em 0'><b style='color:{colour}'>{escape(document.title)}</b></p>",
+    ]
+    if document.subtitle:
+        parts.append(f"<p style='margin:.2em 0;opacity:.75'>{escape(document.subtitle)}</p>")
+    parts += map(_section, document.shown)
+    if document.last is not None:
+        parts.append(f"<p style='margin:.3em 0'>{_line(document.last)}</p>")
+    return "".join([*parts, "</div>"])
+
+
+def table(shown: Table) -> str:
+    """A table with its caption.
+
+    Examples
+    --------
+    >>> table(Table(("<b>",), []))
+    '<p>no rows</p>'
+    """
+    if not shown.rows:
+        return f"<p><b>{escape(shown.caption)}</b> (no rows)</p>" if shown.caption else "<p>no rows</p>"
+    styles = [_style(shown, number) for number in range(len(shown.columns))]
+    head = "".join(
+        f"<th scope='col' style='{style}'>{escape(name)}</th>" for name, style in zip(shown.columns, styles, strict=True)
+    )
+    body = "".join(
+        f"<tr{' style=font-weight:bold' if number in shown.odd else ''}>"
+        + "".join(f"<td style='{style}'>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True))
+        + "</tr>"
+        for number, row in enumerate(shown.rows)
+    )
+    caption = f"<caption style='text-align:left;caption-side:top'>{escape(shown.heading)}</caption>" if shown.heading else ""
+    return (
+        f"<div style='overflow-x:auto'><table class='kit-table'>{caption}"
+        f"{f'<thead><tr>{head}</tr></thead>' if any(shown.columns) else ''}<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _style(shown: Table, column: int) -> str:
+    align = "right" if shown.columns[column] in shown.numeric else "left"
+    short = all(len(row[column]) <= SHORT for row in shown.rows)
+    return f"text-align:{align};vertical-align:top;{'white-space:nowrap' if short else LONG}"
+
+
+def _section(section: Section) -> str:
+    parts, lines = [], []
+    for block in [*section.blocks, None]:
+        if isinstance(block, (Item, Command)):
+            lines.append(f"<li style='{'padding-left:1.4em;' * getattr(block, 'level', 0)}margin:.15em 0'>{_line(block)}</li>")
+            continue
+        if lines:
+            parts.append(
+                f"<ul style='list-style:none;padding-left:1em;margin:.2em 0;overflow-wrap:anywhere'>{''.join(lines)}</ul>"
+            )
+            lines = []
+        if block is not None:
+            parts.append(_block(block))
+    if not section.heading:
+        return "".join(parts)
+    opened = "" if section.folded else " open"
+    return f"<details{opened}><summary><b>{escape(section.heading)}</b></summary>{''.join(parts)}</details>"
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Values):
+        return table(Table(("", ""), list(block.pairs.items())))
+    return table(block)
+
+
+def _line(block: Item | Command) -> str:
+    if isinstance(block, Command):
+        text, below = f"<code>{escape(block.text)}</code>", block.small
+    else:
+        text = f"{escape(block.mark)} {escape(block.text)}" if block.mark else escape(block.text)
+        below = "  ".join(filter(None, (block.where, block.small)))
+    return text + (f"<br><small style='opacity:.75'>{escape(below)}</small>" if below else "")
