@@ -91,7 +91,7 @@ _ALL = (
         C("tracer_pid", "int", "pid that traces it, 0 for none"),
         C("cgroup", "text", "control group path"),
         C("container_pid", "int", "its pid inside its container, where it has one of its own (innermost NSpid)"),
-        C("tool", "text", "status, stat, ps, top, pgrep, sampler"),
+        C("tool", "text", "status, stat, ps, top, pgrep, pidstat, atop, sampler"),
     ),
     _frame(
         "threads",
@@ -111,7 +111,7 @@ _ALL = (
         C("run_s", "float", "time on a CPU as the scheduler counts it (schedstat): sees what ticks are too coarse for", "s"),
         C("wait_s", "float", "time ready to run without a CPU (schedstat)", "s"),
         C("slices", "int", "times that it was given a CPU (schedstat)"),
-        C("tool", "text", "status, stat, wchan, ps, top, sampler"),
+        C("tool", "text", "status, stat, wchan, ps, top, pidstat, atop, sampler"),
     ),
     _frame(
         "io",
@@ -290,7 +290,7 @@ _ALL = (
         C(
             "source",
             "text",
-            "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, smaps (bytes)",
+            "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, sar, smaps (bytes)",
             nullable=False,
         ),
         C("name", "text", "name as printed", nullable=False),
@@ -300,7 +300,7 @@ _ALL = (
     _frame(
         "events",
         "What an orchestrator or operator said: kubectl events, docker, kill commands, ray status lines.",
-        C("source", "text", "kubernetes, docker, slurm, shell, ray", nullable=False),
+        C("source", "text", "kubernetes, docker, slurm, shell, ray, atop", nullable=False),
         C("type", "text", "Normal, Warning"),
         C("reason", "text", "Unhealthy, Killing, BackOff, FailedScheduling, …"),
         C("object", "text", "pod or container"),

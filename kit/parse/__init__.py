@@ -25,6 +25,8 @@ MODULES = (
     "disk",
     "cluster",
     "metrics",
+    "sysstat",
+    "atop",
     "log",
 )
 """Modules that list `FORMATS`. Order decides between equal scores only."""
