@@ -1,7 +1,7 @@
 # make demo   the verdict and the report of a bundled run
-# make test   all tests
+# make test   all tests, as many at a time as there are cores; lint, format and types are among them
 # make lab    JupyterLab on the first notebook
-# make lint   ruff
+# make lint   mends what ruff can mend, then checks style, format and types
 # make lock   requirements.lock anew (UPGRADE=1: newest releases)
 # make clean  removes what make made
 #
@@ -18,13 +18,15 @@ demo: .venv/.ready
 	$(BIN)/kit report $(DEMO) -o out/report.html
 
 test: .venv/.ready
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
 lab: .venv/.ready
 	$(BIN)/jupyter lab --KernelManager.transport_encryption=auto notebooks/00_start_here.ipynb
 
 lint: .venv/.ready
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/mypy
 
 lock: .venv/.ready
 	tools/lock.sh
@@ -35,6 +37,6 @@ setup: .venv/.ready
 	@tools/setup.sh
 
 clean:
-	rm -rf .venv out build dist .pytest_cache .ruff_cache
+	rm -rf .venv out build dist .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -type d -prune -exec rm -rf {} +
