@@ -278,12 +278,14 @@ def _add_reference(verbs) -> None:
 
 
 def _reference(args: argparse.Namespace) -> int:
-    from kit.frames import reference
+    from kit.frames import FRAMES, TABLES
+    from kit.schema import reference
 
+    text = reference((*FRAMES.values(), *TABLES.values()))
     if args.output:
-        Path(args.output).write_text(reference(), encoding="utf-8")
+        Path(args.output).write_text(text, encoding="utf-8")
     else:
-        sys.stdout.write(reference())
+        sys.stdout.write(text)
     return DONE
 
 

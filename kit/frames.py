@@ -25,8 +25,8 @@ WHERE = (
 MOMENT = (C("moment", "int", "number of the sample of the same thing, from 0"),)
 
 
-def _frame(name: str, meaning: str, *columns: C, moment: bool = True) -> Frame:
-    return Frame(name, meaning, TIME + (MOMENT if moment else ()) + columns + WHERE)
+def _frame(name: str, meaning: str, *columns: C, snapshot: bool = True, keep: bool = True) -> Frame:
+    return Frame(name, meaning, TIME + (MOMENT if snapshot else ()) + columns + WHERE, snapshot, keep)
 
 
 _ALL = (
@@ -60,7 +60,8 @@ _ALL = (
         C("fields", "text", "values that the milestone's pattern named, as JSON"),
         C("text", "text", "the record without prefixes", nullable=False),
         C("raw", "text", "the record as it stands, without colour codes", nullable=False),
-        moment=False,
+        snapshot=False,
+        keep=False,
     ),
     _frame(
         "processes",
@@ -204,7 +205,7 @@ _ALL = (
         C("pid", "int", "process named"),
         C("process", "text", "its name"),
         C("text", "text", "the message", nullable=False),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "stacks",
@@ -229,7 +230,7 @@ _ALL = (
         C("pid", "int", "process it was aimed at"),
         C("error", "text", "permission, not_found, version, timeout, no_process, other"),
         C("text", "text", "its message", nullable=False),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "locks",
@@ -257,7 +258,8 @@ _ALL = (
         C("fd", "int", "first argument, where it is a descriptor"),
         C("state", "text", "done, merged, open, orphan, detached, moved, cut"),
         C("end_line", "int", "line of the return, where it is another"),
-        moment=False,
+        snapshot=False,
+        keep=False,
     ),
     _frame(
         "sizes",
@@ -276,7 +278,7 @@ _ALL = (
         C("available_bytes", "int", "available", "bytes"),
         C("used_percent", "float", "used", "%"),
         C("options", "text", "mount options"),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "host_memory",
@@ -306,7 +308,7 @@ _ALL = (
         C("object", "text", "pod or container"),
         C("age_s", "float", "age when it was printed", "s"),
         C("text", "text", "message", nullable=False),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "collectives",
@@ -324,7 +326,7 @@ _ALL = (
         "Command lines and scripts that started the launch.",
         C("text", "text", "the command", nullable=False),
         C("program", "text", "first word, or the module after python -m"),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "host",
@@ -333,7 +335,7 @@ _ALL = (
         C("pid", "int", "process that the line is about (environ)"),
         C("key", "text", "what the line is about"),
         C("value", "text", "the line", nullable=False),
-        moment=False,
+        snapshot=False,
     ),
     _frame(
         "gaps",
@@ -341,7 +343,8 @@ _ALL = (
         C("end", "time", "end of the gap", nullable=False),
         C("duration_s", "float", "how long", "s"),
         C("why", "text", "why", nullable=False),
-        moment=False,
+        snapshot=False,
+        keep=False,
     ),
     _frame(
         "notes",
@@ -349,7 +352,8 @@ _ALL = (
         C("reason", "text", "why", nullable=False),
         C("count", "int", "how many lines"),
         C("text", "text", "a sample"),
-        moment=False,
+        snapshot=False,
+        keep=False,
     ),
     Frame(
         "bench_runs",
@@ -464,37 +468,3 @@ TABLES: dict[str, Frame] = {
     )
 }
 """Tables that are made of a verdict, not of a capture: `kit.facts(run)`, `kit.analyse.verdict.tables.hypotheses(run)`."""
-
-
-def _reference_row(column: C) -> str:
-    meaning = column.meaning.replace("|", "\\|")
-    return f"| `{column.name}` | {column.type} | {column.unit} | {'yes' if column.nullable else 'no'} | {meaning} |"
-
-
-def reference() -> str:
-    """Return the column reference as Markdown, made from the declarations.
-
-    Returns
-    -------
-    str
-        One section a frame, one table row a column; ends with a newline.
-
-    Examples
-    --------
-    >>> reference().splitlines()[0]
-    '# Columns'
-    """
-    lines = [
-        "# Columns",
-        "",
-        "Every frame of the kit, from the declarations in `kit/frames.py`. Print it anew with "
-        "`kit reference -o docs/columns.md`.",
-        "",
-        "Types: `time` is tz-aware UTC `datetime64[ns]`, `int` nullable `Int64`, `float` `float64`, `bool` nullable "
-        "`boolean`, `text` `str`. Units stand in the names.",
-    ]
-    for frame in (*FRAMES.values(), *TABLES.values()):
-        lines += ["", f"## {frame.name}", "", frame.meaning, ""]
-        lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]
-        lines += [_reference_row(column) for column in frame.columns]
-    return "\n".join(lines) + "\n"

@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 MANIFEST_FORMAT = "stallkit-run"
 MOST_FILES = 2000
 """A folder with more files is no evidence folder but, say, a home directory."""
-SNAPSHOTS = frozenset(
-    (
-        "processes",
-        "threads",
-        "io",
-        "fds",
-        "sockets",
-        "probes",
-        "gpus",
-        "gpu_processes",
-        "stacks",
-        "sizes",
-        "host_memory",
-        "counters",
-        "collectives",
-    )
-)
-"""Frames whose rows show one moment: without a clock of their own they take the time of their capture."""
 _MOMENT = re.compile(r"[._-]t?(\d{1,3})\.[^.]+$")
 _NODE = re.compile(r"node[._-]?(\d+)", re.IGNORECASE)
 _PID = re.compile(r"(?:pid|proc)[._-]?(\d+)", re.IGNORECASE)
@@ -199,7 +181,7 @@ class Run:
             for frame, row in rows:
                 if capture.moment is not None:
                     row.setdefault("moment", capture.moment)
-                if self.recorded and frame in SNAPSHOTS and row.get("time") is None:
+                if self.recorded and frame in FRAMES and FRAMES[frame].snapshot and row.get("time") is None:
                     row["time"] = capture.captured_ns
                 if "moment" in row and "moment" not in FRAMES[frame].by_name:
                     del row["moment"]

@@ -50,6 +50,15 @@ class Column:
 class Frame:
     """A declared table.
 
+    Parameters
+    ----------
+    name, meaning : str
+    columns : tuple of Column
+    snapshot : bool
+        Its rows show one moment: without a clock of their own they take the time of their capture.
+    keep : bool
+        It is small enough for all its rows to be evidence in memory (of the sampler's series, the first and the last samples).
+
     Examples
     --------
     >>> frame = Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))
@@ -64,6 +73,8 @@ class Frame:
     name: str
     meaning: str
     columns: tuple[Column, ...]
+    snapshot: bool = False
+    keep: bool = False
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,3 +132,37 @@ class Frame:
     def empty(self) -> pandas.DataFrame:
         """The frame without rows: what a missing source gives."""
         return self.build([])
+
+
+def reference(frames: Iterable[Frame]) -> str:
+    """Return the column reference of frames as Markdown: a section a frame, a table row a column; ends with a newline.
+
+    Examples
+    --------
+    >>> print(reference([Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))])[-120:], end="")
+    ## demo
+    <BLANKLINE>
+    a demonstration
+    <BLANKLINE>
+    | column | type | unit | null | meaning |
+    |---|---|---|---|---|
+    | `pid` | int |  | no | process |
+    """
+    lines = [
+        "# Columns",
+        "",
+        "Every frame of the kit, from the declarations in `kit/frames.py`. Regenerate it with "
+        "`kit reference -o docs/columns.md`.",
+        "",
+        "Types: `time` is tz-aware UTC `datetime64[ns]`, `int` nullable `Int64`, `float` `float64`, `bool` nullable "
+        "`boolean`, `text` `str`. Units stand in the names.",
+    ]
+    for frame in frames:
+        lines += ["", f"## {frame.name}", "", frame.meaning, ""]
+        lines += ["| column | type | unit | null | meaning |", "|---|---|---|---|---|"]
+        for column in frame.columns:
+            meaning = column.meaning.replace("|", "\\|")
+            lines.append(
+                f"| `{column.name}` | {column.type} | {column.unit} | {'yes' if column.nullable else 'no'} | {meaning} |"
+            )
+    return "\n".join(lines) + "\n"

@@ -315,4 +315,8 @@ def _is_atop_json(head: str) -> float:
     return 0.97 if re.match(r'\s*\{[^{]{0,200}"timestamp"\s*:\s*\d+\s*,\s*"elapsed"\s*:\s*\d+', head) else 0.0
 
 
-FORMATS = (Format("atop", r"atop", _is_atop, parse_atop), Format("atop_json", r"atop", _is_atop_json, parse_atop_json))
+_FRAMES = ("processes", "threads", "io", "host_memory", "counters", "events")
+FORMATS = (
+    Format("atop", r"atop", _is_atop, parse_atop, frames=_FRAMES),
+    Format("atop_json", r"atop", _is_atop_json, parse_atop_json, frames=_FRAMES),
+)

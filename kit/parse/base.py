@@ -92,12 +92,15 @@ class Format:
     parse : callable
         Takes lines without their ends, the `Source` and the `Report`; yields (frame name, row). Rows need no `capture`
         (the caller sets it), but should carry `line`.
+    frames : tuple of str
+        Names of all frames that it may give rows of: who wants another frame need not read the file.
     """
 
     kind: str
     names: str
     looks_like: Callable[[str], float]
     parse: Parser
+    frames: tuple[str, ...]
 
     def named(self, name: str) -> bool:
         """Whether the file's name is one of this kind."""

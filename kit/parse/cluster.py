@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from kit.parse import disk, gpu, kernel, net, procfs, ps
 from kit.parse.base import Format, Report, Rows, Source
@@ -337,13 +336,6 @@ OURS = {
 THEIRS = {"fuser", "lslocks", "py-spy", "gdb", "strace", "gstack", "pstack", "ncclras"}
 
 
-@cache
-def _inner() -> tuple[Format, ...]:
-    """Formats that a block of a transcript may have."""
-    own = tuple(entry for entry in FORMATS if entry.kind != "shell")
-    return ps.FORMATS + procfs.FORMATS + net.FORMATS + gpu.FORMATS + kernel.FORMATS + disk.FORMATS + own
-
-
 def _blocks(lines: Iterable[str], report: Report) -> Iterator[tuple[int, str, list[str]]]:
     """Commands of a transcript: line number, command, and all lines from its prompt on."""
     at, command, block = 1, "", []
@@ -388,7 +380,7 @@ def parse_shell(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def _hand_on(at: int, block: list[str], source: Source, report: Report) -> Rows:
     """Give a block to the parser whose format it has."""
     text = "\n".join(block)
-    score, entry = max(((entry.looks_like(text), entry) for entry in _inner()), key=lambda pair: pair[0])
+    score, entry = max(((entry.looks_like(text), entry) for entry in _PRINTED), key=lambda pair: pair[0])
     if score < 0.5:
         report.odd("output of a command that no parser knows", block[0])
         return
@@ -423,9 +415,26 @@ def _is_kill(head: str) -> float:
     return 0.8 if lines and re.match(r"^(?:sudo )?(?:kill|pkill|killall) (?:-\w+ )*\S+$", lines[0]) else 0.0
 
 
+_OWN = (
+    Format(
+        "events",
+        r"events?|kubectl|describe|pods?\b|docker|squeue|nodes",
+        _is_events,
+        parse_events,
+        frames=("events", "tool_errors"),
+    ),
+    Format("ray_status", r"ray", _is_ray_status, parse_ray_status, frames=("events", "counters", "tool_errors")),
+    Format("launch", r"launch|\.sh$|cmd|command|start", is_launch, parse_launch, frames=("commands",)),
+)
+_PRINTED = ps.FORMATS + procfs.FORMATS + net.FORMATS + gpu.FORMATS + kernel.FORMATS + disk.FORMATS + _OWN
+"""Formats that a block of a transcript may have."""
 FORMATS = (
-    Format("events", r"events?|kubectl|describe|pods?\b|docker|squeue|nodes", _is_events, parse_events),
-    Format("ray_status", r"ray", _is_ray_status, parse_ray_status),
-    Format("launch", r"launch|\.sh$|cmd|command|start", is_launch, parse_launch),
-    Format("shell", r"kill|shell|transcript|session", lambda head: max(_is_shell(head), _is_kill(head)), parse_shell),
+    *_OWN,
+    Format(
+        "shell",
+        r"kill|shell|transcript|session",
+        lambda head: max(_is_shell(head), _is_kill(head)),
+        parse_shell,
+        frames=tuple(sorted({frame for entry in _PRINTED for frame in entry.frames})),
+    ),
 )

@@ -581,7 +581,7 @@ def _is_fr_analysis(head: str) -> float:
 
 
 FORMATS = (
-    Format("ncclras", r"nccl-?_?ras|(?<![a-z])ras(?![a-z])", _is_ncclras, parse_ncclras),
-    Format("fr_analysis", r"torchfrtrace|fr_?trace|flight", _is_fr_analysis, parse_fr_analysis),
-    Format("fr_json", r"trace_rank|flight|fr_dump|comm_lib_trace", _is_fr_json, parse_fr_json),
+    Format("ncclras", r"nccl-?_?ras|(?<![a-z])ras(?![a-z])", _is_ncclras, parse_ncclras, frames=("collectives", "tool_errors")),
+    Format("fr_analysis", r"torchfrtrace|fr_?trace|flight", _is_fr_analysis, parse_fr_analysis, frames=("collectives",)),
+    Format("fr_json", r"trace_rank|flight|fr_dump|comm_lib_trace", _is_fr_json, parse_fr_json, frames=("collectives",)),
 )

@@ -66,4 +66,4 @@ def looks_like_desync(head: str) -> float:
     return 0.95 if len(known) >= 2 and len(known) >= 0.7 * len(lines) else 0.0
 
 
-FORMATS = (Format("desync", r"desync", looks_like_desync, parse_desync),)
+FORMATS = (Format("desync", r"desync", looks_like_desync, parse_desync, frames=("collectives",)),)

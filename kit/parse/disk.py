@@ -392,10 +392,10 @@ def _is_free(head: str) -> float:
 
 
 FORMATS = (
-    Format("du", r"(?<![a-z])du(?![a-z])|sizes?", _is_du, parse_du),
-    Format("ls", r"(?<![a-z])ls(?![a-z])", _is_ls, parse_ls),
-    Format("fd", r"(?<![a-z])fds?(?![a-z])|lsof", _is_fd, parse_fd),
-    Format("df", r"(?<![a-z])df(?![a-z])", _is_df, parse_df),
-    Format("mount", r"mount|findmnt", _is_mount, parse_mount),
-    Format("free", r"(?<![a-z])free(?![a-z])", _is_free, parse_free),
+    Format("du", r"(?<![a-z])du(?![a-z])|sizes?", _is_du, parse_du, frames=("sizes", "tool_errors")),
+    Format("ls", r"(?<![a-z])ls(?![a-z])", _is_ls, parse_ls, frames=("sizes", "tool_errors")),
+    Format("fd", r"(?<![a-z])fds?(?![a-z])|lsof", _is_fd, parse_fd, frames=("fds", "tool_errors")),
+    Format("df", r"(?<![a-z])df(?![a-z])", _is_df, parse_df, frames=("filesystems", "tool_errors")),
+    Format("mount", r"mount|findmnt", _is_mount, parse_mount, frames=("filesystems", "tool_errors")),
+    Format("free", r"(?<![a-z])free(?![a-z])", _is_free, parse_free, frames=("host_memory", "tool_errors")),
 )

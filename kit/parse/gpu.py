@@ -535,7 +535,13 @@ def _is_rocm(head: str) -> float:
 
 
 FORMATS = (
-    Format("nvidia_smi", r"nvidia|smi|gpu|remapped", _is_nvidia_smi, parse_nvidia_smi),
-    Format("nvidia_topo", r"topo", _is_topo, parse_topo),
-    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi),
+    Format(
+        "nvidia_smi",
+        r"nvidia|smi|gpu|remapped",
+        _is_nvidia_smi,
+        parse_nvidia_smi,
+        frames=("gpus", "gpu_processes", "counters", "host", "tool_errors"),
+    ),
+    Format("nvidia_topo", r"topo", _is_topo, parse_topo, frames=("host", "tool_errors")),
+    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi, frames=("gpus", "tool_errors")),
 )

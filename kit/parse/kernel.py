@@ -201,4 +201,4 @@ def _is_kernel(head: str) -> float:
     return only_failures(head, "dmesg|journalctl")
 
 
-FORMATS = (Format("kernel", r"dmesg|kern|journal|syslog", _is_kernel, parse_kernel),)
+FORMATS = (Format("kernel", r"dmesg|kern|journal|syslog", _is_kernel, parse_kernel, frames=("kernel_log", "tool_errors")),)

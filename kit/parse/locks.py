@@ -485,7 +485,7 @@ def _is_lock_check(head: str) -> float:
 
 
 FORMATS = (
-    Format("lslocks", r"lslocks|locks?(?![a-z])", _is_lslocks, parse_lslocks),
-    Format("lock_check", r"locks?(?![a-z])|fuser|baton", _is_lock_check, parse_lock_check),
-    Format("proc_locks", r"locks(?![a-z])", _is_proc_locks, parse_proc_locks),
+    Format("lslocks", r"lslocks|locks?(?![a-z])", _is_lslocks, parse_lslocks, frames=("locks", "tool_errors")),
+    Format("lock_check", r"locks?(?![a-z])|fuser|baton", _is_lock_check, parse_lock_check, frames=("locks", "tool_errors")),
+    Format("proc_locks", r"locks(?![a-z])", _is_proc_locks, parse_proc_locks, frames=("locks", "tool_errors")),
 )

@@ -482,4 +482,12 @@ def looks_like(head: str) -> float:
     return 0.1
 
 
-FORMATS = (Format("log", r"\.log(\.\d+)?$|\.out$|^log|stdout|stderr|server.*\.txt$", looks_like, parse),)
+FORMATS = (
+    Format(
+        "log",
+        r"\.log(\.\d+)?$|\.out$|^log|stdout|stderr|server.*\.txt$",
+        looks_like,
+        parse,
+        frames=("log", "stacks", "tool_errors"),
+    ),
+)

@@ -62,4 +62,4 @@ def _is_metrics(head: str) -> float:
     return 0.9 if len(found) > 0.7 * len(lines) and telling > 0.3 * len(found) else 0.0
 
 
-FORMATS = (Format("metrics", r"metrics|\.prom$", _is_metrics, parse_metrics),)
+FORMATS = (Format("metrics", r"metrics|\.prom$", _is_metrics, parse_metrics, frames=("counters", "tool_errors")),)

@@ -336,11 +336,11 @@ def _is_lspci(head: str) -> float:
 
 
 FORMATS = (
-    Format("ss", r"(?<![a-z])ss(?![a-z])|socket|lsof-?i", _is_ss, parse_sockets),
-    Format("netstat", r"netstat", _is_netstat, parse_sockets),
-    Format("proc_net", r"(?<![a-z])tcp6?(?![a-z])", _is_proc_net, parse_sockets),
-    Format("curl", r"curl|health|probe", is_curl, parse_curl),
-    Format("hosts", r"hosts", _is_hosts, parse_hosts),
-    Format("ip", r"(?<![a-z])ip(?![a-z])|ifconfig|route", _is_ip, parse_ip),
-    Format("lspci", r"lspci", _is_lspci, parse_lspci),
+    Format("ss", r"(?<![a-z])ss(?![a-z])|socket|lsof-?i", _is_ss, parse_sockets, frames=("sockets", "tool_errors")),
+    Format("netstat", r"netstat", _is_netstat, parse_sockets, frames=("sockets", "tool_errors")),
+    Format("proc_net", r"(?<![a-z])tcp6?(?![a-z])", _is_proc_net, parse_sockets, frames=("sockets", "tool_errors")),
+    Format("curl", r"curl|health|probe", is_curl, parse_curl, frames=("probes",)),
+    Format("hosts", r"hosts", _is_hosts, parse_hosts, frames=("host", "tool_errors")),
+    Format("ip", r"(?<![a-z])ip(?![a-z])|ifconfig|route", _is_ip, parse_ip, frames=("host", "tool_errors")),
+    Format("lspci", r"lspci", _is_lspci, parse_lspci, frames=("host", "tool_errors")),
 )

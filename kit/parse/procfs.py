@@ -594,14 +594,14 @@ def _is_vmstat(head: str) -> float:
 
 
 FORMATS = (
-    Format("proc_status", r"status(?!.*ray)", _is_status, parse_status),
-    Format("proc_stat", r"(?<![a-z])stat(?!us|istic)", _is_stat, parse_stat),
-    Format("proc_io", r"(?<![a-z])io(?![a-z])", _is_io, parse_io),
-    Format("proc_wchan", r"wchan", _is_wchan, parse_wchan),
-    Format("proc_stack", r"(?<![a-z])stack(?!s)", _is_stack, parse_stack),
-    Format("smaps_rollup", r"smaps", _is_smaps_rollup, parse_smaps_rollup),
-    Format("meminfo", r"meminfo", _is_meminfo, parse_meminfo),
-    Format("cgroup", r"memory\.|cgroup|cpu\.stat|pressure|pids\.", _is_cgroup, parse_cgroup),
-    Format("loadavg", r"loadavg|uptime", _is_loadavg, parse_loadavg),
-    Format("vmstat", r"vmstat", _is_vmstat, parse_vmstat),
+    Format("proc_status", r"status(?!.*ray)", _is_status, parse_status, frames=("processes", "threads", "tool_errors")),
+    Format("proc_stat", r"(?<![a-z])stat(?!us|istic)", _is_stat, parse_stat, frames=("processes", "threads", "tool_errors")),
+    Format("proc_io", r"(?<![a-z])io(?![a-z])", _is_io, parse_io, frames=("io", "tool_errors")),
+    Format("proc_wchan", r"wchan", _is_wchan, parse_wchan, frames=("threads", "tool_errors")),
+    Format("proc_stack", r"(?<![a-z])stack(?!s)", _is_stack, parse_stack, frames=("stacks", "tool_errors")),
+    Format("smaps_rollup", r"smaps", _is_smaps_rollup, parse_smaps_rollup, frames=("counters",)),
+    Format("meminfo", r"meminfo", _is_meminfo, parse_meminfo, frames=("host_memory",)),
+    Format("cgroup", r"memory\.|cgroup|cpu\.stat|pressure|pids\.", _is_cgroup, parse_cgroup, frames=("counters", "tool_errors")),
+    Format("loadavg", r"loadavg|uptime", _is_loadavg, parse_loadavg, frames=("counters",)),
+    Format("vmstat", r"vmstat", _is_vmstat, parse_vmstat, frames=("counters",)),
 )

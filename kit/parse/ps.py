@@ -373,9 +373,10 @@ def _is_pgrep(head: str) -> float:
     return 0.7 if programs >= len(lines) / 2 else 0.2 if len(lines) > 1 else 0.05
 
 
+_FRAMES = ("processes", "threads", "host_memory", "tool_errors")
 FORMATS = (
-    Format("ps", r"(?<![a-z])ps(?![a-z])|process", lambda head: _is_table(head, False), parse_ps),
-    Format("ps_threads", r"thread", lambda head: _is_table(head, True), parse_ps),
-    Format("top", r"(?<![a-z])top(?![a-z])(?!ology)", _is_top, parse_ps),
-    Format("pgrep", r"pgrep", _is_pgrep, parse_pgrep),
+    Format("ps", r"(?<![a-z])ps(?![a-z])|process", lambda head: _is_table(head, False), parse_ps, frames=_FRAMES),
+    Format("ps_threads", r"thread", lambda head: _is_table(head, True), parse_ps, frames=_FRAMES),
+    Format("top", r"(?<![a-z])top(?![a-z])(?!ology)", _is_top, parse_ps, frames=_FRAMES),
+    Format("pgrep", r"pgrep", _is_pgrep, parse_pgrep, frames=("processes",)),
 )

@@ -352,4 +352,8 @@ def looks_like(head: str) -> float:
     return 1.0 if HEAD_MARK in first.replace('": "', '":"') else 0.0
 
 
-FORMATS = (Format("sampler", r"sampler.*\.jsonl$", looks_like, parse),)
+_FRAMES = (
+    "processes threads io fds sockets host host_memory counters commands locks sizes filesystems stacks gpus gpu_processes "
+    "kernel_log tool_errors"
+)
+FORMATS = (Format("sampler", r"sampler.*\.jsonl$", looks_like, parse, frames=tuple(_FRAMES.split())),)

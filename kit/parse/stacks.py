@@ -447,9 +447,15 @@ def parse_dump(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 
 FORMATS = (
-    Format("pyspy", r"py-?spy|stacks?(?![a-z])", _is_pyspy, parse_pyspy),
-    Format("pyspy_json", r"py-?spy|stacks?(?![a-z])", _is_pyspy_json, parse_pyspy_json),
-    Format("pyspy_top", r"py-?spy", _is_pyspy_top, parse_pyspy_top),
-    Format("gdb", r"gdb|[gp]stack|eu-?stack|backtrace|(?<![a-z])bt(?![a-z])", looks_like_gdb, parse_gdb),
-    Format("faulthandler", r"fault|traceback", _is_faulthandler, parse_faulthandler),
+    Format("pyspy", r"py-?spy|stacks?(?![a-z])", _is_pyspy, parse_pyspy, frames=("stacks", "tool_errors")),
+    Format("pyspy_json", r"py-?spy|stacks?(?![a-z])", _is_pyspy_json, parse_pyspy_json, frames=("stacks", "tool_errors")),
+    Format("pyspy_top", r"py-?spy", _is_pyspy_top, parse_pyspy_top, frames=("stacks",)),
+    Format(
+        "gdb",
+        r"gdb|[gp]stack|eu-?stack|backtrace|(?<![a-z])bt(?![a-z])",
+        looks_like_gdb,
+        parse_gdb,
+        frames=("stacks", "tool_errors"),
+    ),
+    Format("faulthandler", r"fault|traceback", _is_faulthandler, parse_faulthandler, frames=("stacks", "tool_errors")),
 )

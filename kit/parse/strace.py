@@ -253,4 +253,4 @@ def looks_like_strace(head: str) -> float:
     return only_failures(head, "strace")
 
 
-FORMATS = (Format("strace", r"strace", looks_like_strace, parse_strace),)
+FORMATS = (Format("strace", r"strace", looks_like_strace, parse_strace, frames=("syscalls", "tool_errors")),)

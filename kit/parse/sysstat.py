@@ -276,7 +276,7 @@ def _is_pidstat(head: str) -> float:
 
 
 FORMATS = (
-    Format("sadf", r"sadf|sysstat", _is_sadf, parse_sadf),
-    Format("sar", r"\bsar\b|sa\d\d", _is_sar, parse_sar),
-    Format("pidstat", r"pidstat", _is_pidstat, parse_pidstat),
+    Format("sadf", r"sadf|sysstat", _is_sadf, parse_sadf, frames=("counters", "host_memory", "host")),
+    Format("sar", r"\bsar\b|sa\d\d", _is_sar, parse_sar, frames=("counters", "host_memory")),
+    Format("pidstat", r"pidstat", _is_pidstat, parse_pidstat, frames=("processes", "counters")),
 )

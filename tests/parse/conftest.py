@@ -27,6 +27,7 @@ def snapshot() -> Callable[..., tuple[dict[str, list[dict]], Report]]:
             Source(**{"name": given if named else "x.txt"} | about),
             report,
         ):
+            assert frame in entry.frames, f"{kind} does not declare that it gives {frame}"
             if "moment" not in FRAMES[frame].by_name:
                 row.pop("moment", None)
             FRAMES[frame].check(row | {"capture": "x"})

@@ -9,7 +9,7 @@ import pytest
 from kit.parse.base import Format
 from kit.parse.stacks_native import frame_of, looks_like_gdb, parse_gdb
 
-GDB = (Format("gdb", "gdb", looks_like_gdb, parse_gdb),)
+GDB = (Format("gdb", "gdb", looks_like_gdb, parse_gdb, frames=("stacks", "tool_errors")),)
 SAMPLE = (Path(__file__).resolve().parent.parent / "data" / "stacks" / "gdb-two-threads.txt").read_text()
 
 

@@ -7,32 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kit.analyse.verdict.log_digest import LogDigest
+from kit.frames import FRAMES
 from kit.run import Run
 from kit.schema import Row
 
-KEPT = (
-    "processes",
-    "threads",
-    "io",
-    "fds",
-    "sockets",
-    "probes",
-    "gpus",
-    "gpu_processes",
-    "kernel_log",
-    "stacks",
-    "tool_errors",
-    "locks",
-    "sizes",
-    "filesystems",
-    "host_memory",
-    "counters",
-    "events",
-    "collectives",
-    "commands",
-    "host",
-)
-"""Frames that are small enough to hold; the sampler's series are thinned to the first and the last samples."""
+KEPT = tuple(name for name, frame in FRAMES.items() if frame.keep)
 EDGE_SAMPLES = 3
 """Samples kept from each end of a series: rates need two, the third tells a blip from a state."""
 
@@ -76,6 +55,16 @@ class SyscallDigest:
             self.file_reads += 1
 
 
+class _RowsOf:
+    """The rows of the frame that the attribute is named after."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, evidence: Evidence, owner: type | None = None) -> list[Row]:
+        return evidence.rows[self.name]
+
+
 @dataclass
 class Evidence:
     """The gathered evidence. Lists of rows by frame, digests of the long sources, and the run they came from."""
@@ -85,11 +74,26 @@ class Evidence:
     syscalls: SyscallDigest = field(default_factory=SyscallDigest)
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in KEPT})
 
-    def __getattr__(self, name: str) -> list[Row]:
-        rows = self.__dict__.get("rows", {})
-        if name in rows:
-            return rows[name]
-        raise AttributeError(name)
+    processes = _RowsOf()
+    threads = _RowsOf()
+    io = _RowsOf()
+    fds = _RowsOf()
+    sockets = _RowsOf()
+    probes = _RowsOf()
+    gpus = _RowsOf()
+    gpu_processes = _RowsOf()
+    kernel_log = _RowsOf()
+    stacks = _RowsOf()
+    tool_errors = _RowsOf()
+    locks = _RowsOf()
+    sizes = _RowsOf()
+    filesystems = _RowsOf()
+    host_memory = _RowsOf()
+    counters = _RowsOf()
+    events = _RowsOf()
+    collectives = _RowsOf()
+    commands = _RowsOf()
+    host = _RowsOf()
 
     def has(self, *frames: str) -> bool:
         """Whether any of these frames has rows."""
