@@ -17,7 +17,12 @@ A grammar file holds
     in the record; its named groups become fields), ``when`` (``http``: only between the start of the HTTP server and the
     ready line), ``start`` (first line of a launch; repeated, it is a restart), ``args`` (holds launch arguments),
     ``ready``/``http`` (moves the launch on), ``per_rank`` (each rank prints it for itself), ``note``, ``versions`` (for the
-    reader). The first match wins.
+    reader). The first match wins. What a failure line is to the failure says ``role``: initiating (why it failed; errors
+    without a role are), cascade (fails since something else did), teardown (ends what is left), ending (the orderly end),
+    header (announces the next line), recovered (work went on), client (a request was refused), noise. Only initiating lines
+    are causes. ``explained`` (a class of stall stands for this error), ``lives_on`` (the process may live on after it).
+``[[error]]``
+    ``role`` and ``find``: texts that tell the role of an error line which no milestone names.
 ``[[bar]]``
     ``kind`` (weights, graph, download, jit, other), ``phase``, ``pattern`` for the description, ``step`` (the bar counts
     training steps).
@@ -55,9 +60,11 @@ PHASES = (
     "train_step",
 )
 STAGES = ("init", "http", "ready")
-_MILESTONE_KEYS = set("code kind phase find pattern when start args ready http note versions per_rank".split())
+FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "header", "recovered", "client", "noise")
+_FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")
+_MILESTONE_KEYS = {*"code kind phase find pattern when role note versions".split(), *_FLAGS}
 _BAR_KEYS = set("kind phase pattern step note".split())
-_FILE_KEYS = set("name role order detect args milestone bar note signature".split())
+_FILE_KEYS = set("name role order detect args milestone bar error note signature".split())
 
 
 _NUMBERED = re.compile(r"_\d$")
@@ -77,12 +84,15 @@ class Milestone:
     find: tuple[str, ...]
     pattern: re.Pattern[str] | None
     when: str | None
-    start: bool
-    args: bool
-    ready: bool
-    http: bool
-    per_rank: bool
+    role: str | None
     grammar: str
+    start: bool = False
+    args: bool = False
+    ready: bool = False
+    http: bool = False
+    per_rank: bool = False
+    explained: bool = False
+    lives_on: bool = False
 
     def fields_of(self, text: str) -> dict[str, Any] | None:
         """Fields of a record that holds one of the texts of `find`; None where the pattern does not match."""
@@ -116,6 +126,8 @@ class Grammar:
     args: dict[str, str]
     milestones: tuple[Milestone, ...]
     bars: tuple[BarRule, ...]
+    roles: tuple[tuple[str, str], ...] = ()
+    """(text, role) of error lines that no milestone names."""
 
 
 def number(text: str) -> Any:
@@ -168,6 +180,7 @@ class Matcher:
         for grammar in self.grammars:
             self.names.update(grammar.args)
         self.bars = [bar for grammar in self.grammars for bar in grammar.bars]
+        self.roles = [entry for grammar in self.grammars for entry in grammar.roles]
         self.entries = [
             (part, milestone)
             for grammar in self.grammars
@@ -202,6 +215,10 @@ class Matcher:
                         fields |= {name: value for name, value in arguments(text, self.names).items() if name not in fields}
                     return milestone, fields
         return None
+
+    def role(self, text: str) -> str:
+        """Role of an error line that no milestone names."""
+        return next((role for part, role in self.roles if part in text), "initiating")
 
     def bar(self, description: str) -> BarRule | None:
         """Rule of a bar, by its description."""
@@ -253,17 +270,25 @@ def _milestone(table: Table, name: str) -> Milestone:
     if not find and "pattern" not in values:
         raise table.error("find", "a milestone needs find or pattern")
     pattern = table.expression("pattern", values["pattern"]) if "pattern" in values else None
-    marks = (bool(values.get(key)) for key in ("start", "args", "ready", "http", "per_rank"))
+    kind = table.text("kind", KINDS, "progress")
     return Milestone(
-        code,
-        table.text("kind", KINDS, "progress"),
-        table.text("phase", PHASES),
-        find,
-        pattern,
-        table.text("when", STAGES),
-        *marks,
-        name,
+        code=code,
+        kind=kind,
+        phase=table.text("phase", PHASES),
+        find=find,
+        pattern=pattern,
+        when=table.text("when", STAGES),
+        role=table.text("role", FAILURE_ROLES, "initiating" if kind == "error" else None),
+        grammar=name,
+        **{flag: bool(values.get(flag)) for flag in _FLAGS},
     )
+
+
+def _error(table: Table) -> list[tuple[str, str]]:
+    """One [[error]]: its texts, each with their role."""
+    table.known(("role", "find", "note"))
+    role = table.text("role", FAILURE_ROLES, needed=True)
+    return [(text, role) for text in _strings(table, "find")]
 
 
 def _bar(table: Table) -> BarRule:
@@ -303,6 +328,7 @@ def read(path: Path) -> Grammar:
         dict(names),
         tuple(_milestone(table, name) for table in file.tables("milestone")),
         tuple(_bar(table) for table in file.tables("bar")),
+        tuple(entry for table in file.tables("error") for entry in _error(table)),
     )
 
 
@@ -352,20 +378,16 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
     return _load(folders, version(folders))
 
 
-def per_rank_codes(server: str | None, folders: Sequence[Path] = ()) -> frozenset[str]:
-    """Codes of milestones that each rank of a server prints for itself, so that a rank without one is behind.
+def codes(flag: str, server: str | None, folders: Sequence[Path] = ()) -> frozenset[str]:
+    """Codes of the milestones that have a flag, in the grammars that hold for a server's log.
 
     Examples
     --------
-    >>> "weights_end" in per_rank_codes("sglang"), "weights_end" in per_rank_codes("llamacpp")
+    >>> "weights_end" in codes("per_rank", "sglang"), "weights_end" in codes("per_rank", "llamacpp")
     (True, False)
     """
-    return frozenset(
-        milestone.code
-        for grammar in load(folders).matcher(server).grammars
-        for milestone in grammar.milestones
-        if milestone.per_rank
-    )
+    grammars = load(folders).matcher(server).grammars
+    return frozenset(milestone.code for grammar in grammars for milestone in grammar.milestones if getattr(milestone, flag))
 
 
 def to_json(fields: dict[str, Any]) -> str | None:

@@ -227,9 +227,9 @@ class _Reader:
         if found is not None:
             self._milestone(row, found, fields, message)
         elif error is not None:
-            row.update(kind="error", milestone="exception")
+            row.update(kind="error", milestone="exception", role=self.matcher.role(message))
         elif prefix.level in ("ERROR", "CRITICAL"):
-            row["kind"] = "error"
+            row.update(kind="error", role=self.matcher.role(message))
         elif prefix.style == "nccl" and prefix.level == "WARNING":
             row.update(kind="symptom", milestone="nccl_warn")
         elif prefix.peeled is False and _BARE_ID.match(message):
@@ -240,7 +240,7 @@ class _Reader:
         if TRACEBACK in message:
             self.open[prefix.key] = prefix
             self.last_open = prefix.key
-            row["kind"] = "error"
+            row.update(kind="error", role="header")
             row.setdefault("milestone", "traceback")
         elif row.get("milestone") == "pyspy_dump":
             self.block = "other"
@@ -250,7 +250,7 @@ class _Reader:
     def _milestone(self, row: Row, found: tuple[grammar.Milestone, dict[str, Any]], fields: dict[str, Any], message: str) -> None:
         milestone, values = found
         fields.update(values)
-        row.update(kind=milestone.kind, milestone=milestone.code, phase=milestone.phase)
+        row.update(kind=milestone.kind, milestone=milestone.code, phase=milestone.phase, role=milestone.role)
         if milestone.grammar not in ("common", self.server):
             row["server"] = milestone.grammar
         if milestone.start:
@@ -292,7 +292,7 @@ class _Reader:
             if error is None:
                 return False
             found = self.matcher.match(message, self.stage)
-            row.update(kind="error", milestone="exception")
+            row.update(kind="error", milestone="exception", role=self.matcher.role(message))
             if found is not None and found[0].kind == "error":
                 self._milestone(row, found, fields, message)
             fields.update(type=error["type"], message=error["message"] or "")
@@ -409,8 +409,8 @@ class Reading:
                 if len(reader.dump) > len(reader.dump_lines):
                     reader.dump_lines.append(number)
                 row["record"], row["line"] = report.records, number
-                row.setdefault("milestone", None)
-                row.setdefault("phase", None)
+                for name in ("milestone", "phase", "role"):
+                    row.setdefault(name, None)
                 report.records += 1
                 yield "log", row
 

@@ -7,29 +7,18 @@ import re
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.failures import first_error
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
+from kit.parse.grammar import codes
 from kit.run import Capture
 
-ENDINGS = frozenset("shutdown terminated sigterm worker_exit sigquit elastic_failed closing_workers killed unit_exited".split())
-"""Milestones that end a launch."""
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 FOLLOWS = ("torchrun", "training", "vllm", "tgi")
 """Launchers that end when one of their workers has died. SGLang up to 0.5.9 does not: it waits for ever."""
-GOES_ON = (
-    "collective_timeout",
-    "watchdog",
-    "rpc_timeout",
-    "request_refused",
-    "watchdog_failure",
-    "watchdog_stuck",
-    "worker_died",
-    "device_error",
-)
-"""Errors after which a launch may still live; a log that closes on any other has ended."""
 SERVING = ("serving", "ready")
 
 
@@ -170,7 +159,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     alive = processes.alive
     if alive is False:
         return True, []
-    endings = [mark for mark in evidence.log.marks if mark.code in ENDINGS]
+    endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending")]
     if alive is None or endings:
         closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
         if closing and not (alive and _front_listens(evidence, processes)):
@@ -181,7 +170,8 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
             return True, [last.ref]
     if alive is None and evidence.log.tail:
         last = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
-        if last and last[0].get("kind") == "error" and last[0].get("milestone") not in (None, *GOES_ON):
+        lives_on = codes("lives_on", evidence.log.server, evidence.run.knowledge)
+        if last and last[0].get("kind") == "error" and last[0].get("milestone") not in (None, *lives_on):
             return True, [{"capture": last[0]["capture"], "line": last[0].get("line"), "text": last[0]["raw"][:300]}]
     return (False, []) if alive else (None, [])
 
@@ -228,15 +218,9 @@ def training(evidence: Evidence, processes: Processes, found: Progression) -> di
     return {"step": (int(step), [mark.ref])} if step.isdigit() else {}
 
 
-CONSEQUENCES = frozenset(
-    "sigquit shutdown worker_exit elastic_failed closing_workers scheduler_exception exit_code failed_rank unit_exited".split()
-)
-"""Lines that only report that something else went wrong."""
-
-
 def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`first_error`: text of the first error by time; of a traceback its last line."""
-    first = first_error(evidence)
+    first = first_error(evidence.log)
     if first is None:
         return {}
     text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""
@@ -247,42 +231,6 @@ def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict
         text = spoken.group(0) + first.text.strip()
     text = text or re.sub(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Failure|Warning)): ", "", first.text.strip())
     return {"first_error": (text or first.text.strip(), [first.ref])}
-
-
-HEADERS = ("error_line", "worker_died")
-"""Errors that announce a traceback."""
-
-
-def first_error(evidence: Evidence):
-    """The first error by time and place that is no mere consequence, as a mark; None without any."""
-    found = [mark for mark in evidence.log.marks if mark.kind == "error" and mark.code not in CONSEQUENCES]
-    if not found:
-        return None
-    first = min(found, key=_moment(found))
-    opened = [
-        mark
-        for mark in found
-        if mark.code == "traceback" and 0 < mark.order - first.order <= 3 and (mark.pid, mark.label) == (first.pid, first.label)
-    ]
-    if opened and first.code in HEADERS:
-        first = opened[0]  # "WorkerProc hit an exception." only announces the traceback that follows
-    if first.code == "traceback":
-        later = [
-            mark
-            for mark in found
-            if mark.code != "traceback" and mark.order > first.order and (mark.pid, mark.label) == (first.pid, first.label)
-        ]
-        return later[0] if later else first
-    return first
-
-
-def _moment(marks: list):
-    """Order of marks by time; one without a stamp has that of the mark before it in its file, for a log is appended to."""
-    carried: dict[str, int] = {}
-    times: dict[int, int] = {}
-    for mark in marks:
-        times[mark.order] = carried[mark.capture] = mark.time if mark.time is not None else carried.get(mark.capture, 0)
-    return lambda mark: (times[mark.order], mark.order)
 
 
 def collective(evidence: Evidence, processes: Processes, found: Progression) -> dict:

@@ -39,6 +39,7 @@ class Mark:
     fields: dict
     order: int
     raw: str = ""
+    role: str | None = None
 
     @property
     def ref(self) -> dict:
@@ -191,21 +192,21 @@ class LogDigest:
                 return "other"
         self.bars.append(
             Bar(
-                row["bar_kind"],
-                description,
-                n,
-                total,
-                elapsed,
-                row.get("bar_s_per_item"),
-                order,
-                order,
-                row.get("time"),
-                row.get("time"),
-                row["capture"],
-                row["line"],
-                row["raw"],
-                elapsed,
-                row.get("phase"),
+                kind=row["bar_kind"],
+                description=description,
+                n=n,
+                total=total,
+                elapsed_s=elapsed,
+                s_per_item=row.get("bar_s_per_item"),
+                first_order=order,
+                order=order,
+                time=row.get("time"),
+                moved_time=row.get("time"),
+                capture=row["capture"],
+                line=row["line"],
+                text=row["raw"],
+                moved_elapsed_s=elapsed,
+                phase=row.get("phase"),
             )
         )
         self.bars[-1].note()
@@ -243,19 +244,20 @@ class LogDigest:
 def _mark(row: Row, code: str, kind: str, order: int) -> Mark:
     fields = row.get("fields")
     return Mark(
-        code,
-        row.get("phase"),
-        kind,
-        row["capture"],
-        row.get("line") or 0,
-        row.get("record") or 0,
-        row.get("time"),
-        row.get("rank"),
-        row.get("rank_label"),
-        row.get("pid"),
-        row.get("process"),
-        row.get("text") or "",
-        json.loads(fields) if fields else {},
-        order,
-        row["raw"][:400],
+        code=code,
+        phase=row.get("phase"),
+        kind=kind,
+        capture=row["capture"],
+        line=row.get("line") or 0,
+        record=row.get("record") or 0,
+        time=row.get("time"),
+        rank=row.get("rank"),
+        label=row.get("rank_label"),
+        pid=row.get("pid"),
+        process=row.get("process"),
+        text=row.get("text") or "",
+        fields=json.loads(fields) if fields else {},
+        order=order,
+        raw=row["raw"][:400],
+        role=row.get("role"),
     )

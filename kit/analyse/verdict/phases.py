@@ -9,7 +9,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.clock import NS
-from kit.parse.grammar import per_rank_codes
+from kit.parse.grammar import codes
 from kit.parse.records import global_rank
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _own_codes(marks: list[Mark], ranks: list[int], processes: Processes, eviden
     """
     server = evidence.log.server
     least = 2 if server == "vllm" else 3
-    known = per_rank_codes(server, evidence.run.knowledge)
+    known = codes("per_rank", server, evidence.run.knowledge)
     printed: dict[str, set] = {}
     for mark in marks:
         printed.setdefault(mark.code, set()).add(rank_of(mark, processes))

@@ -3,68 +3,16 @@
 from __future__ import annotations
 
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.facts_log import CONSEQUENCES, first_error
+from kit.analyse.verdict.failures import errors as failures
+from kit.analyse.verdict.failures import first_error
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.clock import NS, show_duration
+from kit.parse.grammar import codes
 
 HARDWARE_XIDS = {48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 122, 123, 136, 140, 143, 154}
 """Xids of the device, its memory, its link or its firmware (NVIDIA's Xid catalogue)."""
 APPLICATION_XIDS = {8, 13, 31, 32, 43, 45, 46, 61, 69}
 """Xids that a program, a driver or a faulty device may cause."""
-REPORTS = frozenset(
-    (
-        "traceback",
-        "worker_died",
-        "health_failed",
-        "watchdog_failure",
-        "watchdog_exit",
-        "watchdog_stuck",
-        "store_gone",
-        "failed_rank",
-        "exit_code",
-        "scheduler_exception",
-        "segfault",
-        "abort",
-        "what",
-        "killed",
-    )
-)
-"""Errors that only report a death or a failure elsewhere: the cause is looked for beyond them."""
-CAUSES = frozenset(
-    (
-        "gpu_oom",
-        "bind_error",
-        "barrier_timeout",
-        "collective_timeout",
-        "socket_timeout",
-        "socket_retry",
-        "desync_lagging",
-        "terminated",
-        "sigterm",
-        "host_oom",
-        "store_barrier_timeout",
-        "rendezvous_timeout",
-        "gloo_failed",
-        "watchdog",
-        "rpc_timeout",
-        "hang_detected",
-    )
-)
-"""Errors that have a class of their own; what follows them is their consequence."""
-AFTERMATH = (
-    "died unexpectedly",
-    "Engine core",
-    "EngineCore",
-    "connection closed by peer",
-    "Connection reset by peer",
-    "TCPStore",
-    "heartbeat",
-    "DistBackendError",
-    "ChildFailedError",
-    "collective operation timeout",
-    "exitcode",
-    "SystemExit",
-)
 
 
 def deaths(scene: Scene) -> Signs:
@@ -120,8 +68,9 @@ def _server_name(name: str | None) -> bool:
 def errors(scene: Scene) -> Signs:
     """Errors that the log shows, the first by time; errors that only follow are told apart."""
     e = scene.evidence
-    first = first_error(e)
-    cause = _unexplained(scene)
+    first = first_error(e.log)
+    explained = codes("explained", e.log.server, e.run.knowledge)
+    cause = _unexplained(scene, explained)
     if cause is not None:
         rank = [cause.rank] if cause.rank is not None else []
         yield Sign("unexplained_error", f"the first error that names a cause is: {cause.text[:160]}", [cause.ref], rank)
@@ -135,9 +84,9 @@ def errors(scene: Scene) -> Signs:
     worker = e.log.first("worker_died")
     if worker:
         yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
-    if worker and cause is None and not fault and not any(mark.code in CAUSES for mark in e.log.marks):
+    if worker and cause is None and not fault and not any(mark.code in explained for mark in e.log.marks):
         yield Sign("silent_death", "a worker died, and no error tells why", [worker.ref])
-    if scene.facts.value("ready") and first is not None and first.code not in CONSEQUENCES:
+    if scene.facts.value("ready") and first is not None:
         ready = [mark for mark in e.log.marks if mark.phase in ("ready", "serving")]
         if ready and first.order > ready[0].order:
             yield Sign("error_after_ready", f"after it was ready: {first.text[:140]}", [first.ref])
@@ -145,17 +94,11 @@ def errors(scene: Scene) -> Signs:
         yield Sign("no_error_in_log", "the log holds no error", [])
 
 
-def _unexplained(scene: Scene):
-    """The first error that is neither a report of another nor the mark of a class of its own; None where such a mark is first."""
-    for mark in sorted(
-        (mark for mark in scene.evidence.log.marks if mark.kind == "error" and mark.code not in CONSEQUENCES),
-        key=lambda mark: mark.order,
-    ):
-        if mark.code in CAUSES:
-            return None
-        if mark.code not in REPORTS and not any(word in mark.text for word in AFTERMATH):
-            return mark
-    return None
+def _unexplained(scene: Scene, explained: frozenset[str]):
+    """The first error that names a cause; None where it is the mark of a class of its own, or where the launch was ended."""
+    marks = sorted(failures(scene.evidence.log), key=lambda mark: mark.order)
+    cause = next((mark for mark in marks if mark.role in ("initiating", "ending")), None)
+    return None if cause is None or cause.code in explained or cause.role == "ending" else cause
 
 
 def no_death(scene: Scene) -> Signs:

@@ -1,0 +1,42 @@
+"""Which failure line is the cause: roles of the log's errors (`kit.parse.grammar`), in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kit.analyse.verdict.log_digest import LogDigest, Mark
+
+ANNOUNCED_WITHIN = 3
+"""Records within which a traceback follows the error line that announces it."""
+
+
+def errors(log: LogDigest) -> list[Mark]:
+    """All errors, the first by time first."""
+    marks = [mark for mark in log.marks if mark.kind == "error"]
+    return sorted(marks, key=moment(marks))
+
+
+def first_error(log: LogDigest) -> Mark | None:
+    """The first error that began something, else the first that is no mere teardown."""
+    marks = [mark for mark in errors(log) if mark.role != "teardown"]
+    began = [mark for mark in marks if mark.role == "initiating" and not _announces(mark, marks)]
+    return next(iter(began or [mark for mark in marks if mark.role != "header"] or marks), None)
+
+
+def _announces(mark: Mark, marks: list[Mark]) -> bool:
+    """Whether an error line without a code only announces the traceback of its writer."""
+    return mark.code == "error_line" and any(
+        other.code == "traceback"
+        and 0 < other.order - mark.order <= ANNOUNCED_WITHIN
+        and (other.pid, other.label) == (mark.pid, mark.label)
+        for other in marks
+    )
+
+
+def moment(marks: list[Mark]) -> Callable[[Mark], tuple[int, int]]:
+    """Order of marks by time; one without a stamp has that of the mark before it in its file, for a log is appended to."""
+    carried: dict[str, int] = {}
+    times: dict[int, int] = {}
+    for mark in marks:
+        times[mark.order] = carried[mark.capture] = mark.time if mark.time is not None else carried.get(mark.capture, 0)
+    return lambda mark: (times[mark.order], mark.order)

@@ -1,0 +1,59 @@
+"""Roles of failure lines: which error is the cause, which follows, which ends what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.analyse.verdict.failures import first_error
+from kit.analyse.verdict.log_digest import LogDigest
+from kit.parse.base import Report, Source
+from kit.parse.log import parse
+
+OPENS = "Traceback (most recent call last):"
+FRAME = '  File "serve.py", line 7, in load'
+
+
+def digest(*lines: str) -> LogDigest:
+    """The digest of a log of these lines."""
+    log = LogDigest()
+    for _, row in parse(lines, Source("server.log"), Report()):
+        log.add({**row, "capture": "server.log"})
+    return log
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["ValueError: no such layer", "RuntimeError: no such shard"], "ValueError: no such layer"),
+        (["RuntimeError: Engine core initialization failed.", "ValueError: bad scale"], "ValueError: bad scale"),
+        (["Signal 9 (SIGKILL) received by PID 41", "torch.OutOfMemoryError: full"], "torch.OutOfMemoryError: full"),
+        (["Sending process 41 closing signal SIGTERM", "exitcode  : -9 (pid: 42)"], "exitcode  : -9 (pid: 42)"),
+        (["Sending process 41 closing signal SIGTERM"], None),
+        (["ERROR 01-02 03:04:05 [core.py:7] the worker hit an exception", OPENS, FRAME, "KeyError: 'q'"], "KeyError: 'q'"),
+        (["ERROR 01-02 03:04:05 [core.py:7] disk quota exceeded", "KeyError: 'q'"], "disk quota exceeded"),
+        ([OPENS, FRAME], OPENS),
+        (["Received SIGTERM"], "Received SIGTERM"),
+    ],
+    ids=["first of two", "cascade before", "report before", "teardown before", "teardown alone", "header", "no header",
+         "cut traceback", "ending alone"],
+)  # fmt: skip
+def test_the_first_error_is_the_first_that_began_something(lines: list[str], wanted: str | None) -> None:
+    first = first_error(digest(*lines))
+    assert (first.text if first else None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", "initiating"),
+        ("worker exited with code -15", "cascade"),
+        ("Finished server process [12]", "ending"),
+        ("Received sigquit from a child process", "teardown"),
+        (OPENS, "header"),
+        ("ERROR 01-02 03:04:05 [x.py:1] TCPStore is gone", "cascade"),
+        ("Load weight begin.", None),
+    ],
+)
+def test_each_failure_line_has_a_role(line: str, role: str | None) -> None:
+    rows = [row for _, row in parse(["[2026-01-02 03:04:05 TP0] Init torch distributed begin.", line], Source("a"), Report())]
+    assert rows[-1]["role"] == role
