@@ -107,7 +107,7 @@ def sampled(server: Sshd, pid: int, samples: int, python: bool) -> dict[str, flo
 
 
 def psutil_ms(pid: int, samples: int = 15) -> float:
-    """CPU of one look by psutil at all processes with their threads, once a second as the kit looks."""
+    """CPU of one look by psutil at all processes with their threads, once a second as the kit tests."""
     code = (
         "import psutil, sys, time\n"
         "root = psutil.Process(int(sys.argv[1]))\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kit.capture.find import find_target
+from kit.capture.find import find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
@@ -65,14 +65,14 @@ def collect(
     sudo : bool
         Run everything there as root.
     progress : callable
-        Is told in sentences what goes on.
+        Receives progress messages.
     until : callable, optional
         Ends the recording early when it returns true; asked about five times a second.
 
     Returns
     -------
     pathlib.Path
-        The run; `kit.open_run` opens it. What could not be recorded stands in its manifest under `missing`.
+        The run; `kit.open_run` opens it. What could not be recorded is listed in its manifest under `missing`.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def collect_from(
     if count > 1:
         return collect_together(hosts, out, options, launches, progress, until)
     with hosts[0] as host:
-        launch = find_target(host, *launches[0])
+        launch = find_launch(host, *launches[0])
         for said in launch.said:
             progress(said)
         make_folder(out)

@@ -34,7 +34,7 @@ def duration(text: str) -> float:
     """
     found = _DURATION.match(text.strip())
     if not found:
-        raise UsageError(f"{text!r} is no duration", "it must be a number with s, m or h behind it", "write it as: --for 30s")
+        raise UsageError(f"invalid duration {text!r}", "expected a number followed by s, m or h", "for example: --for 30s")
     return float(found.group(1)) * _UNITS_S[found.group(2)]
 
 
@@ -51,7 +51,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transport", choices=["paramiko", "openssh"], default="paramiko", help="openssh: by the ssh program, with all its means"
     )
-    parser.add_argument("--accept-new", action="store_true", help="take the key of an unknown host, and show its fingerprint")
+    parser.add_argument("--accept-new", action="store_true", help="accept the key of an unknown host and show its fingerprint")
     parser.add_argument("--sudo", action="store_true", help="run everything there as root, by sudo")
 
 
@@ -80,7 +80,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def heed_signals() -> None:
+def end_in_order_on_signals() -> None:
     """Let SIGINT, SIGTERM and a closed terminal end a recording in order.
 
     A shell's background job starts with SIGINT ignored; a hang-up that is ignored stays so, for that is what nohup is for.
@@ -115,8 +115,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"on {', '.join(targets)}{' as root, by sudo' if args.sudo else ''}:\n{as_text(plan(Options(**wishes)))}")
         return DONE
     if args.out is None:
-        raise UsageError("no folder is named", "a recording needs one", "name it: kit collect … -o RUN")
-    heed_signals()
+        raise UsageError("no output folder", "a recording needs one", "name it: kit collect … -o RUN")
+    end_in_order_on_signals()
     folder = collect(
         *targets,
         out=args.out,
@@ -138,14 +138,14 @@ def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="where the files are: local, ssh://[user@]host[:port]")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, or patterns in quotes: '/var/log/vllm/*.log*'")
     add_connection(parser)
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="folder to make, or to go on with")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="RUN", help="folder to make, or to resume")
 
 
 def pull_main(args: argparse.Namespace) -> int:
     """Pull, and return the exit code."""
     from kit.capture.logs.pull import pull
 
-    heed_signals()
+    end_in_order_on_signals()
     how = {"transport": args.transport, "accept_new": args.accept_new, "sudo": args.sudo}
     folder = pull(args.target, *args.paths, out=args.out, **how, progress=say)
     print(f"pulled into {folder}; look at it: kit verdict {folder}")

@@ -19,7 +19,7 @@ PARENT_CHARACTERS = 400
 
 
 @dataclass
-class Target:
+class Launch:
     """The launch that is to be recorded.
 
     Attributes
@@ -40,7 +40,7 @@ class Target:
     said: list[str] = field(default_factory=list)
 
 
-def find_target(host: Host, pid: int | None, log: str | None, port: int | None) -> Target:
+def find_launch(host: Host, pid: int | None, log: str | None, port: int | None) -> Launch:
     """Complete what is known of a launch.
 
     Parameters
@@ -62,40 +62,40 @@ def find_target(host: Host, pid: int | None, log: str | None, port: int | None) 
     >>> import os
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:  # doctest: +ELLIPSIS
-    ...     find_target(host, os.getpid(), None, 8000)
-    Target(pid=..., port=8000, log=None, said=[])
+    ...     find_launch(host, os.getpid(), None, 8000)
+    Launch(pid=..., port=8000, log=None, said=[])
     """
     if pid is None and log is None and port is None:
         raise UsageError(
             "nothing to record",
-            "neither a process nor a log nor a port is given",
-            f"say which: kit collect {host.name} --pid PID --log FILE --port PORT -o RUN",
+            "no process, log or port was given",
+            f"name one: kit collect {host.name} --pid PID --log FILE --port PORT -o RUN",
         )
     if log is not None and parse_source(log) is not None:
         path, exists = log, True
     else:
         path, exists = look_up(host, log) if log is not None else (None, False)
-    target = Target(pid, port, path)
+    launch = Launch(pid, port, path)
     if pid is None:
-        _find_process(host, target)
+        _find_process(host, launch)
     elif pid not in process_table(host):
         raise EvidenceError(
-            f"process {pid} is not there",
-            "it has ended, the number is of another host or container, or /proc hides it from us (hidepid)",
-            "look for it as root: ps -eo pid,args | grep -i -e vllm -e sglang",
+            f"no process {pid}",
+            "it has ended, the pid belongs to another host or container, or /proc hides it (hidepid)",
+            "list processes as root: ps -eo pid,args | grep -i -e vllm -e sglang",
         )
-    if target.pid is None and not exists:
+    if launch.pid is None and not exists:
         raise EvidenceError(
-            "there is nothing to record",
-            " and ".join(target.said) or "neither the process nor the log is there",
+            "nothing to record",
+            " and ".join(launch.said) or "neither the process nor the log exists",
             "look for the process: ps -eo pid,args",
         )
-    if target.pid is not None and target.port is None:
-        found = _PORT.search(" ".join(commands_of(host, [target.pid]).get(target.pid, [])))
+    if launch.pid is not None and launch.port is None:
+        found = _PORT.search(" ".join(commands_of(host, [launch.pid]).get(launch.pid, [])))
         if found:
-            target.port = int(found.group(1))
-            target.said.append(f"port {target.port} is in the command line")
-    return target
+            launch.port = int(found.group(1))
+            launch.said.append(f"port {launch.port} is in the command line")
+    return launch
 
 
 def look_up(host: Host, log: str) -> tuple[str, bool]:
@@ -110,46 +110,46 @@ def look_up(host: Host, log: str) -> tuple[str, bool]:
     _, out = host.ask(f"pwd; [ -d {quoted} ] && echo folder; [ -e {quoted} ] && echo there")
     here, *about = out.decode("utf-8", "surrogateescape").split("\n")
     if "folder" in about:
-        raise UsageError(f"{log} is a folder", "one log file is followed", f"choose one of its files: ls -t {log}")
+        raise UsageError(f"{log} is a directory", "--log takes one file", f"choose one of its files: ls -t {log}")
     return log if log.startswith("/") else f"{here}/{log}", "there" in about
 
 
-def _find_process(host: Host, target: Target) -> None:
-    if target.log is not None and parse_source(target.log) is None:
-        writer = writer_of(host, target.log)
+def _find_process(host: Host, launch: Launch) -> None:
+    if launch.log is not None and parse_source(launch.log) is None:
+        writer = writer_of(host, launch.log)
         if writer is not None:
-            target.pid = launch_root(host, writer)
-            target.said.append(f"process {target.pid}: it or a child of it writes to {target.log}")
+            launch.pid = launch_root(host, writer)
+            launch.said.append(f"process {launch.pid}: it or a child of it writes to {launch.log}")
             return
-        target.said.append(f"no process that we may look at writes to {target.log}")
-    if target.port is not None:
-        owner = listener_of(host, target.port)
+        launch.said.append(f"no visible process writes to {launch.log}")
+    if launch.port is not None:
+        owner = listener_of(host, launch.port)
         if owner is not None:
-            target.pid = launch_root(host, owner)
-            target.said.append(f"process {target.pid}: it or a child of it listens on port {target.port}")
+            launch.pid = launch_root(host, owner)
+            launch.said.append(f"process {launch.pid}: it or a child of it listens on port {launch.port}")
         else:
-            target.said.append(f"no process that we may look at listens on port {target.port}")
+            launch.said.append(f"no visible process listens on port {launch.port}")
 
 
-def launch_entry(host: Host, target: Target) -> dict:
+def launch_entry(host: Host, launch: Launch) -> dict:
     """What the manifest says about the launch: command, start, and the parents above it (a shell, docker, slurm)."""
     entry: dict = {
-        "pid": target.pid,
-        "port": target.port,
-        "log": target.log,
+        "pid": launch.pid,
+        "port": launch.port,
+        "log": launch.log,
         "command": [],
         "started_at": None,
         "parents": [],
-        "found_by": target.said,
+        "found_by": launch.said,
     }
-    table = process_table(host) if target.pid is not None else {}
-    if target.pid not in table:
+    table = process_table(host) if launch.pid is not None else {}
+    if launch.pid not in table:
         return entry
-    parents = ancestors(table, target.pid)[:MOST_PARENTS]
-    commands = commands_of(host, [target.pid, *parents])
-    entry["command"] = commands.get(target.pid, [])
-    entry["start_ticks"] = table[target.pid].start_ticks
-    entry["started_at"] = utc_text(started_ns(host, table[target.pid].start_ticks))
+    parents = ancestors(table, launch.pid)[:MOST_PARENTS]
+    commands = commands_of(host, [launch.pid, *parents])
+    entry["command"] = commands.get(launch.pid, [])
+    entry["start_ticks"] = table[launch.pid].start_ticks
+    entry["started_at"] = utc_text(started_ns(host, table[launch.pid].start_ticks))
     entry["parents"] = [{"pid": pid, "command": _short(commands.get(pid, []))} for pid in parents]
     return entry
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit import __version__
-from kit.capture.find import Target, launch_entry
+from kit.capture.find import Launch, launch_entry
 from kit.capture.hosts.host import Host, HostLost, Ran
 from kit.capture.logs.streams import Logs
 from kit.capture.manifest import Manifest, utc_text
 from kit.capture.processes import process_table
 from kit.capture.sampler.sampling import Sampling
-from kit.capture.tools.intrusive import Costly
-from kit.capture.tools.snapshots import Looker
+from kit.capture.tools.intrusive import IntrusiveTools
+from kit.capture.tools.snapshots import Snapshots
 from kit.errors import KitError, UsageError
 
 WAIT_S = 0.2
@@ -72,11 +72,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, value in (("duration", self.duration_s), ("interval", self.interval_s), ("strace time", self.strace_s)):
             if value is not None and not 0 < value < 7 * 86400:
-                raise UsageError(
-                    f"the {name} of {value:g} s makes no sense",
-                    "it must be above zero and below a week",
-                    "for example: --for 30s",
-                )
+                raise UsageError(f"invalid {name} {value:g} s", "it must be above 0 s and below 7 days", "for example: --for 30s")
 
     @property
     def whole_s(self) -> float:
@@ -94,12 +90,12 @@ class Recording:
         Where the launch runs; connected.
     folder : pathlib.Path
         Folder that `make_folder` made.
-    target : Target
-        The launch, as `find_target` found it.
+    launch : Launch
+        The launch, as `find_launch` found it.
     options : Options
         What to take.
     progress : callable
-        Is told in sentences what goes on.
+        Receives progress messages.
     until : callable, optional
         Ends the recording early when it returns true; asked about five times a second.
     """
@@ -108,19 +104,19 @@ class Recording:
         self,
         host: Host,
         folder: Path,
-        target: Target,
+        launch: Launch,
         options: Options = Options(),
         progress: Callable[[str], None] = lambda text: None,
         until: Callable[[], bool] | None = None,
     ):
-        self.host, self.folder, self.target, self.options, self.progress = host, folder, target, options, progress
+        self.host, self.folder, self.launch, self.options, self.progress = host, folder, launch, options, progress
         self.duration_s, self.interval_s = options.whole_s, options.interval_s
         self.until = until or (lambda: False)
         self.manifest = Manifest(folder, __version__, host.name, host.abilities)
-        self.manifest.update(launch=launch_entry(host, target))
-        self.logs = Logs(host, self.manifest, target)
-        self.looker = Looker(host, self.manifest, target, options.probe_generate)
-        self.costly = Costly(host, self.manifest, target.pid, progress)
+        self.manifest.update(launch=launch_entry(host, launch))
+        self.logs = Logs(host, self.manifest, launch)
+        self.snapshots = Snapshots(host, self.manifest, launch, options.probe_generate)
+        self.intrusive = IntrusiveTools(host, self.manifest, launch.pid, progress)
         self.sampler: Sampling | None = None
         self.began = time.monotonic()
         self._lost: HostLost | None = None
@@ -134,7 +130,7 @@ class Recording:
                 self._wait()
             except KeyboardInterrupt:
                 done = time.monotonic() - self.began
-                self.progress(f"interrupted after {done:.0f} s: ending the recording (again to leave at once)")
+                self.progress(f"interrupted after {done:.0f} s: ending the recording (press Ctrl-C again to leave at once)")
                 self.manifest.lacks(
                     "the rest of the recording", f"it was interrupted after {done:.0f} of {self.duration_s:g} s", "record again"
                 )
@@ -142,7 +138,7 @@ class Recording:
         finally:
             self.leave_nothing_behind()
         if self.manifest.full.is_set():
-            self.progress(f"the disk is full: the recording ended early; {self.folder} holds what came before")
+            self.progress(f"the disk is full: the recording ended early; {self.folder} holds what was recorded before")
         for entry in self.manifest.data["missing"]:
             self.progress(f"missing: {entry['what']}: {entry['why']}")
         return self.folder
@@ -150,24 +146,27 @@ class Recording:
     def begin(self) -> None:
         """Follow the logs, start the sampler, take the first look."""
         self._connected("the beginning of the logs", self.logs.begin)
-        if self.target.pid is not None:
+        if self.launch.pid is not None:
             self._connected("the first samples", self._start_sampler)
         self.look(0)
-        self._take_costly(0)
+        self._run_intrusive(0)
 
     def _start_sampler(self) -> None:
         parameters = {
-            "roots": [self.target.pid],
-            "port": self.target.port,
+            "roots": [self.launch.pid],
+            "port": self.launch.port,
             "interval_s": self.interval_s,
             "samples": int(self.duration_s / self.interval_s + 1e-9) + 1,
             "exclude": [os.getpid()] if self.host.name == "local" else [],
         }
+        if not (self.host.abilities.python or self.host.has("awk")):
+            self.manifest.lacks("samples of the processes", f"{self.host.name} has neither Python 3 nor awk", "install one there")
+            return
         self.sampler = Sampling(self.manifest, parameters, self.host)
 
     def _wait(self) -> None:
         """Until the time is over, the launch is gone, the disk is full or somebody says so."""
-        traced = self.options.strace_s is None or self.target.pid is None
+        traced = self.options.strace_s is None or self.launch.pid is None
         while not self.manifest.full.is_set() and not self.until():
             passed = time.monotonic() - self.began
             if self.sampler is not None and self.sampler.ended.is_set() and (passed >= self.duration_s or self.sampler.root_gone):
@@ -195,13 +194,13 @@ class Recording:
     def _go_on(self) -> None:
         """Connect again where the connection is lost, with growing pauses until the time is over; then sample on."""
         if not self._answers():
-            self.progress(f"the connection to {self.host.name} is lost: it is tried again")
+            self.progress(f"the connection to {self.host.name} was lost, reconnecting")
             since = self.manifest.now_ns()
             while self._lost and time.monotonic() - self.began < self.duration_s and not self.until():
                 try:
                     self.host.connect()
                     self._lost = None
-                    self.progress(f"connected to {self.host.name} again")
+                    self.progress(f"reconnected to {self.host.name}")
                 except KitError as error:
                     self._lost = HostLost(error.what, error.why, error.do)
                     self._pause()
@@ -211,16 +210,16 @@ class Recording:
                 self.manifest.lacks("what came after the connection was lost", self._lost.why, self._lost.do)
                 return
         self._pause()
-        if self.target.pid is not None:
+        if self.launch.pid is not None:
             self._connected("further samples", self._sample_on)
 
     def _sample_on(self) -> None:
         """Sample again, where the launched process is still the one that it was."""
-        found, before = process_table(self.host).get(self.target.pid), self.manifest.data["launch"].get("start_ticks")
+        found, before = process_table(self.host).get(self.launch.pid), self.manifest.data["launch"].get("start_ticks")
         if found is None or found.start_ticks != before:
             self.manifest.lacks(
                 "samples after the end of the launch",
-                f"process {self.target.pid} ended while the connection was lost",
+                f"process {self.launch.pid} ended while the connection was lost",
                 "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
             )
             self.duration_s = min(self.duration_s, time.monotonic() - self.began)
@@ -245,7 +244,7 @@ class Recording:
         """Second look, then stop what runs. On a full disk nothing more is looked at."""
         self.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.options.strace_s or 0)
         if last_look and not self.manifest.full.is_set():
-            self._take_costly(1)
+            self._run_intrusive(1)
             self.look(1)
         ended_ns = self.manifest.now_ns()
         if self.sampler is not None:
@@ -255,7 +254,7 @@ class Recording:
             if self.sampler.denied:
                 self.manifest.lacks(
                     ", ".join(self.sampler.denied) + " of the processes",
-                    "they belong to another user, or ptrace is restricted",
+                    "the processes belong to another user, or ptrace is restricted",
                     f"record as their owner or as root: kit collect {self.host.name} --sudo …",
                 )
         if self._lost:
@@ -272,7 +271,7 @@ class Recording:
         self.manifest.update(launch={**self.manifest.data["launch"], **ended})
         self.manifest.lacks(
             "samples after the end of the launch",
-            f"process {self.target.pid} ended during the recording",
+            f"process {self.launch.pid} ended during the recording",
             "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
         )
 
@@ -296,30 +295,30 @@ class Recording:
 
     def look(self, moment: int) -> None:
         """Process table, sockets, GPUs, health: at the beginning (moment 0), at the end (1)."""
-        self._connected(f"a part of the {'last' if moment else 'first'} look", lambda: self.looker.look(moment))
+        self._connected(f"a part of the {'last' if moment else 'first'} look", lambda: self.snapshots.look(moment))
 
     def run_tool(self, kind: str, command: list[str], run: Callable[[], Ran], moment: int | None, ending: str = "txt") -> None:
         """Run a tool and record its output; what fails is recorded as its message and listed as missing."""
-        self._connected(f"output of {command[0]}", lambda: self.looker.run_tool(kind, command, run, moment, ending))
+        self._connected(f"output of {command[0]}", lambda: self.snapshots.run_tool(kind, command, run, moment, ending))
 
-    def _take_costly(self, moment: int) -> None:
-        if self.target.pid is None:
+    def _run_intrusive(self, moment: int) -> None:
+        if self.launch.pid is None:
             return
         if self.options.py_spy:
             self.dump_stacks(moment)
         if self.options.gdb:
-            self._connected("C stacks", lambda: self.costly.dump_native(moment))
+            self._connected("C stacks", lambda: self.intrusive.dump_native(moment))
         if self.options.smaps_rollup and moment == 0:
-            self._connected("smaps_rollup", lambda: self.costly.read_smaps(moment))
+            self._connected("smaps_rollup", lambda: self.intrusive.read_smaps(moment))
 
     def dump_stacks(self, moment: int) -> None:
         """Python stacks of all processes of the launch."""
-        self._connected("Python stacks", lambda: self.costly.dump_stacks(moment))
+        self._connected("Python stacks", lambda: self.intrusive.dump_stacks(moment))
 
     def start_strace(self, seconds: float, pid: int | None = None) -> None:
         """Attach strace for so many seconds, to all processes of the launch or to one."""
-        self._connected("system calls", lambda: self.costly.start_strace(seconds, pid))
+        self._connected("system calls", lambda: self.intrusive.start_strace(seconds, pid))
 
     def end_strace(self, patience_s: float) -> None:
         """Wait for its end and close its capture."""
-        self.costly.end_strace(patience_s)
+        self.intrusive.end_strace(patience_s)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from kit import __version__
-from kit.capture.find import Target, find_target
+from kit.capture.find import Launch, find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.recording import Options, Recording
@@ -50,7 +50,7 @@ def one_each(value: T | Sequence[T] | None, count: int, option: str) -> list[T |
     if len(values) == 1:
         return values * count
     if len(values) != count:
-        what, why = f"{len(values)} times --{option} for {count} hosts", "it is one for all or one for each"
+        what, why = f"--{option} was given {len(values)} times for {count} hosts", "it must be given once, or once per host"
         raise UsageError(what, why, "give them in the order of the hosts")
     return values
 
@@ -76,7 +76,7 @@ def collect_together(
     launches : sequence of (int or None, str or None, int or None)
         Process, log and port for each host.
     progress : callable
-        Is told in sentences what goes on, with the host's name in front.
+        Receives progress messages, with the host's name in front.
     until : callable, optional
         Ends all recordings early when it returns true.
 
@@ -92,21 +92,21 @@ def collect_together(
     """
     names = folder_names([host.name for host in hosts])
     with ExitStack() as stack:
-        targets: list[Target] = []
-        for host, name, launch in zip(hosts, names, launches, strict=True):
+        found: list[Launch] = []
+        for host, name, given in zip(hosts, names, launches, strict=True):
             stack.enter_context(host)
-            targets.append(find_target(host, *launch))
-            for said in targets[-1].said:
+            found.append(find_launch(host, *given))
+            for said in found[-1].said:
                 progress(f"{name}: {said}")
         make_folder(out)
         manifest = Manifest(out, __version__, ", ".join(host.name for host in hosts), hosts[0].abilities)
         manifest.update(hosts=[{"name": name, "target": host.name} for host, name in zip(hosts, names, strict=True)])
         stop = threading.Event()
         recordings = []
-        for host, name, target in zip(hosts, names, targets, strict=True):
+        for host, name, launch in zip(hosts, names, found, strict=True):
             make_folder(out / name)
             say = _with_name(name, progress)
-            recordings.append(Recording(host, out / name, target, options, say, stop.is_set))
+            recordings.append(Recording(host, out / name, launch, options, say, stop.is_set))
         _record_all(recordings, stop, manifest, until or (lambda: False), progress)
         manifest.finish(manifest.now_ns())
     return out
@@ -143,7 +143,7 @@ def _record_all(
             time.sleep(WAIT_S)
     except KeyboardInterrupt:
         done = time.monotonic() - began
-        progress(f"interrupted after {done:.0f} s: ending the recordings (again to leave at once)")
+        progress(f"interrupted after {done:.0f} s: ending the recordings (press Ctrl-C again to leave at once)")
         manifest.lacks("the rest of the recordings", f"they were interrupted after {done:.0f} s", "record again")
         stop.set()
         for thread in threads:

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from kit.capture.command import add_connection, duration, heed_signals, say
+from kit.capture.command import add_connection, duration, end_in_order_on_signals, say
 from kit.errors import DONE, TROUBLE
 
 
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     from kit.analyse.verdict.belief_log import as_text
     from kit.live.triage import triage
 
-    heed_signals()
+    end_in_order_on_signals()
     allow = [word for word in args.allow.replace(" ", "").split(",") if word]
     found, ledger = triage(
         args.target,

@@ -1,4 +1,4 @@
-"""`kit guard`: start a launch, and be there when it goes quiet.
+"""`kit guard`: start a launch and capture diagnostics if it stalls.
 
 The guard starts the command, records it from the first moment, and passes its output on. When nothing advances for a
 while it takes by itself what an engineer would: two snapshots, the Python stacks of all ranks, a short strace. It then
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.analyse.verdict.verdict_text import headline
-from kit.capture.find import find_target
+from kit.capture.find import find_launch
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.logs.streams import Logs
 from kit.capture.manifest import make_folder, utc_text
@@ -26,9 +26,9 @@ from kit.capture.recording import Options, Recording
 from kit.capture.tools import probe
 from kit.clock import show_duration
 from kit.errors import TROUBLE, KitError, UsageError
-from kit.live.judging import WINDOW_S, Judged, judge_so_far, listens_itself
-from kit.live.launch import Launch, LogKeeper
-from kit.live.triage_tests import SECOND_LOOK_S, STRACE_S, Looks
+from kit.live.judging import WINDOW_S, Snapshot, judge_so_far, listens_itself
+from kit.live.launch import LogKeeper, StartedCommand
+from kit.live.triage_tests import SECOND_LOOK_S, STRACE_S, TriageTests
 
 WAIT_S = 0.2
 FIRST_S = 3.0
@@ -50,7 +50,7 @@ KILL_AT = 3
 """The third request to end is a SIGKILL."""
 
 
-class Told(BaseException):
+class TerminationRequested(BaseException):
     """A signal that asks for the end of the launch."""
 
     def __init__(self, number: int):
@@ -58,7 +58,7 @@ class Told(BaseException):
 
 
 @dataclass(frozen=True)
-class Orders:
+class GuardOptions:
     """What a guard does.
 
     Attributes
@@ -87,8 +87,8 @@ class Orders:
 
         Examples
         --------
-        >>> Orders().patience_s("compile"), Orders().patience_s("weights"), Orders(quiet_s=5).patience_s("compile")
-        (180.0, 60.0, 5)
+        >>> GuardOptions().patience_s("compile"), GuardOptions(quiet_s=5).patience_s("compile")
+        (180.0, 5)
         """
         return self.quiet_s if self.quiet_s is not None else QUIET_S.get(phase, QUIET_S[None])
 
@@ -108,13 +108,13 @@ class Guard:
     command : sequence of str
     folder : pathlib.Path
         Folder to make.
-    orders : Orders
+    options : GuardOptions
     say : callable
-        Is told in sentences what goes on.
+        Receives progress messages.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path, orders: Orders, say: Callable[[str], None]):
-        self.command, self.folder, self.orders, self.say = command, folder, orders, say
+    def __init__(self, command: Sequence[str], folder: Path, options: GuardOptions, say: Callable[[str], None]):
+        self.command, self.folder, self.options, self.say = command, folder, options, say
         self.story: dict = {"ready_s": None, "captures": [], "ended_by": None, "left_behind": []}
         self.verdict: Verdict | None = None
         self.requests = 0
@@ -124,16 +124,16 @@ class Guard:
 
     def run(self) -> int:
         if shutil.which(self.command[0]) is None:
-            raise UsageError(f"cannot start {self.command[0]}", "there is no such program", "give it as a shell would find it")
+            raise UsageError(f"cannot start {self.command[0]}", "no such program", "check its name and PATH")
         make_folder(self.folder)
-        self._heed()
+        self._install_handlers()
         self.began = self.moved_at = time.monotonic()
         with LocalHost() as self.host:
-            self.launch = Launch(self.command)
+            self.child = StartedCommand(self.command)
             try:
                 self._attach()
             except BaseException:
-                self.launch.signal(signal.SIGKILL)
+                self.child.signal(signal.SIGKILL)
                 raise
             try:
                 return self._guard()
@@ -141,13 +141,13 @@ class Guard:
                 self.recording.leave_nothing_behind()
 
     def _attach(self) -> None:
-        target = find_target(self.host, self.launch.pid, None, None)
-        self.recording = Recording(self.host, self.folder, target, Options(self.orders.limit_s))
-        self.recording.logs = _OwnOutput(self.host, self.recording.manifest, target)
-        raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.launch.pid)
+        launch = find_launch(self.host, self.child.pid, None, None)
+        self.recording = Recording(self.host, self.folder, launch, Options(self.options.limit_s))
+        self.recording.logs = _OwnOutput(self.host, self.recording.manifest, launch)
+        raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.child.pid)
         self.keeper = LogKeeper(raw)
-        self.launch.pass_on(self.keeper.take)
-        self.looks = Looks(self.recording)
+        self.child.pass_on(self.keeper.take)
+        self.tests = TriageTests(self.recording)
 
     @property
     def passed_s(self) -> float:
@@ -161,53 +161,53 @@ class Guard:
                 self.recording.begin()
                 code = self._watch()
                 while code is None:
-                    code = self.launch.poll()
+                    code = self.child.poll()
                     self._pause()
             finally:
                 self._watching = False
-        except Told as told:
+        except TerminationRequested as told:
             try:
                 self._end_recording(signal.Signals(told.number).name)
             finally:
-                self.launch.signal(told.number)
+                self.child.signal(told.number)
             code = self._wait_for_end()
         except Exception as error:  # whatever goes wrong here, the launch is not to suffer from it
             if isinstance(error, KitError):
-                self.say(f"{error}; no more is recorded, the launch goes on")
+                self.say(f"{error}; recording stopped, the launch continues")
             else:
-                self.say(f"no more is recorded, the launch goes on:\n{traceback.format_exc()}")
+                self.say(f"recording stopped, the launch continues:\n{traceback.format_exc()}")
             code = self._wait_for_end()
         return self._finish(code)
 
     # signals
 
-    def _heed(self) -> None:
+    def _install_handlers(self) -> None:
         """Take the signals that are not ignored: under nohup a hang-up is nobody's concern."""
         for name in (*PASSED_ON, *ONLY_PASSED_ON):
             number = getattr(signal, name)
             if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._pass_on if name in ONLY_PASSED_ON else self._told)
+                signal.signal(number, self._pass_on if name in ONLY_PASSED_ON else self._on_termination_signal)
 
     def _pass_on(self, number: int, frame: object) -> None:
         if number == signal.SIGWINCH:
-            self.launch.resize()
-        self.launch.signal(number)
+            self.child.resize()
+        self.child.signal(number)
 
-    def _told(self, number: int, frame: object) -> None:
+    def _on_termination_signal(self, number: int, frame: object) -> None:
         self.requests += 1
         if self._watching:
             self._watching, self._asked = False, number
-            raise Told(number)
-        self.launch.signal(signal.SIGKILL if self.requests >= KILL_AT else number)
+            raise TerminationRequested(number)
+        self.child.signal(signal.SIGKILL if self.requests >= KILL_AT else number)
 
     def _pause(self) -> None:
-        """Wait a little; a `Told` that was raised inside a destructor, where Python drops it, is raised again."""
+        """Wait a little; a `TerminationRequested` that was raised inside a destructor, where Python drops it, is raised again."""
         time.sleep(WAIT_S)
         if self._asked is not None:
-            raise Told(self._asked)
+            raise TerminationRequested(self._asked)
 
     def _wait_for_end(self) -> int:
-        while (code := self.launch.wait(WAIT_S)) is None:
+        while (code := self.child.wait(WAIT_S)) is None:
             pass
         return code
 
@@ -216,23 +216,24 @@ class Guard:
     def _watch(self) -> int | None:
         """Until the launch ends (its exit code), is ready, was ended, or the time is over (None)."""
         next_at, life, quiet = self.began + FIRST_S, -1, None
-        while (code := self.launch.poll()) is None:
+        while (code := self.child.poll()) is None:
             now = time.monotonic()
-            if self.passed_s > self.orders.limit_s or self.recording.manifest.full.is_set():
-                self.say("the disk is full" if self.recording.manifest.full.is_set() else "the time for recording is over")
+            if self.passed_s > self.options.limit_s or self.recording.manifest.full.is_set():
+                why = "the disk is full" if self.recording.manifest.full.is_set() else "its time limit is reached"
+                self.say(f"recording stopped: {why}")
                 self._end_recording(None)
                 return None
             if now >= next_at:
                 self.recording.keep_going()
                 judged = judge_so_far(self.recording, self._window_s)
-                next_at = time.monotonic() + min(judged.pause_s, max(1.0, self.orders.quiet_s or judged.pause_s))
+                next_at = time.monotonic() + min(judged.pause_s, max(1.0, self.options.quiet_s or judged.pause_s))
                 if self._is_ready(judged.verdict):
                     return self._say_ready()
                 if judged.life != life or judged.moves:
                     life, quiet, self.moved_at = judged.life, None, now
                 elif now - self.moved_at >= self._patience_s(judged, quiet):
                     quiet = self._capture(now - self.moved_at, judged)
-                    if self.orders.end and _may_end(quiet, self.story["captures"]):
+                    if self.options.end and _may_end(quiet, self.story["captures"]):
                         return self._end_launch(quiet)
                     if quiet.state != "progressing" and len(self.story["captures"]) < MOST_CAPTURES:
                         self.say("still guarding")
@@ -241,48 +242,48 @@ class Guard:
 
     @property
     def _window_s(self) -> float:
-        return min(WINDOW_GUARD_S, max(5.0, self.orders.quiet_s or WINDOW_S))
+        return min(WINDOW_GUARD_S, max(5.0, self.options.quiet_s or WINDOW_S))
 
-    def _patience_s(self, judged: Judged, quiet: Verdict | None) -> float:
+    def _patience_s(self, judged: Snapshot, quiet: Verdict | None) -> float:
         """Seconds of quiet after which to capture: never again where a capture of this silence has decided."""
-        patience = self.orders.patience_s(judged.verdict.phase)
+        patience = self.options.patience_s(judged.verdict.phase)
         if len(self.story["captures"]) >= MOST_CAPTURES or quiet is not None and quiet.state in ("stalled", "failed"):
             return float("inf")
         return patience if quiet is None else self.story["captures"][-1]["quiet_s"] + AGAIN * patience
 
     def _is_ready(self, found: Verdict) -> bool:
         """Whether its own port names a model or says health, or its log says ready and nothing speaks against it."""
-        target = self.recording.target
+        launch = self.recording.launch
         port = found.facts.value("port")
-        if target.port is None and port is not None:
-            target.port = port
+        if launch.port is None and port is not None:
+            launch.port = port
         if listens_itself(self.recording):
-            answers = [probe.request(self.host, target.port, path) for path in ("/v1/models", "/health")]
+            answers = [probe.request(self.host, launch.port, path) for path in ("/v1/models", "/health")]
             return found.state == "ready" or probe.first_model(answers[0]) is not None and answers[1].status in (200, 404)
-        return found.state == "ready" and target.port is None
+        return found.state == "ready" and launch.port is None
 
     def _say_ready(self) -> None:
         self.story["ready_s"] = round(self.passed_s, 1)
         self._end_recording(None, last_look=True)
-        port = f" on port {self.recording.target.port}" if self.recording.target.port else ""
-        self.say(f"ready after {self.story['ready_s']:.0f} s{port}; recorded in {self.folder}, from now on only its log is kept")
+        port = f" on port {self.recording.launch.port}" if self.recording.launch.port else ""
+        self.say(f"ready after {self.story['ready_s']:.0f} s{port}; recorded in {self.folder}, only its log is kept from now on")
 
     # capturing
 
-    def _capture(self, quiet_s: float, judged: Judged) -> Verdict:
+    def _capture(self, quiet_s: float, judged: Snapshot) -> Verdict:
         """Take what tells a stall from slow work, and judge it over the whole silence."""
         began, number, stacks = time.monotonic(), len(self.story["captures"]), self._stacks()
-        more = [*([f"stacks by {stacks}"] if stacks else []), *(["a short strace"] if self.orders.strace else [])]
+        more = [*([f"stacks by {stacks}"] if stacks else []), *(["a short strace"] if self.options.strace else [])]
         quiet = f"quiet for {show_duration(quiet_s)} in phase {judged.verdict.phase}"
         self.say(f"{quiet}: taking {', '.join(['two snapshots', *more])}")
         if number == 0:
-            self.looks.run("kernel_log")
+            self.tests.run("kernel_log")
         for moment in (2 + 2 * number, 3 + 2 * number):
             self.recording.look(moment)
             if stacks == "py-spy":
                 self.recording.dump_stacks(moment)
             elif stacks == "gdb":
-                self.recording.costly.dump_native(moment)
+                self.recording.intrusive.dump_native(moment)
             if moment % 2 == 0:
                 self._strace()
                 time.sleep(max(0.0, began + SECOND_LOOK_S - time.monotonic()))
@@ -307,21 +308,21 @@ class Guard:
 
     def _stacks(self) -> str | None:
         """Program that takes the stacks."""
-        if not self.orders.stacks:
+        if not self.options.stacks:
             return None
-        return "py-spy" if self.host.has("py-spy") else "gdb" if self.orders.gdb and self.host.has("gdb") else None
+        return "py-spy" if self.host.has("py-spy") else "gdb" if self.options.gdb and self.host.has("gdb") else None
 
     def _strace(self) -> None:
-        if self.orders.strace:
+        if self.options.strace:
             self.recording.start_strace(STRACE_S)
             self.recording.end_strace(STRACE_S)
 
     # ends
 
     def _end_launch(self, found: Verdict) -> int | None:
-        self.say(f"ending the launch as told: SIGTERM, and SIGKILL after {GRACE_S:g} s")
+        self.say(f"ending the launch (--then end): SIGTERM, then SIGKILL after {GRACE_S:g} s")
         self._end_recording("kit guard")
-        return self.launch.end(GRACE_S)
+        return self.child.end(GRACE_S)
 
     def _end_recording(self, by: str | None, last_look: bool = False) -> None:
         """End the recording while the launch still stands as it stood; a log that ends by itself is kept to its end."""
@@ -336,18 +337,19 @@ class Guard:
 
     def _finish(self, code: int | None) -> int:
         if code is None:
-            self.say("the launch does not end: it sits in the kernel")
+            self.say("the launch cannot be killed: it is blocked in the kernel")
             code = -signal.SIGKILL
-        left = self.launch.drain(DRAIN_S)
+        left = self.child.drain(DRAIN_S)
         self.story.update(left_behind=left, exit_code=code if code >= 0 else None, exit_signal=-code if code < 0 else None)
         try:
             self.keeper.close()
             self._enter_end(code)
         except (OSError, KitError) as error:
-            self.say(f"the recording is not whole: {error}")
+            self.say(f"the recording is incomplete: {error}")
         if left:
-            self.say(f"{len(left)} processes of the launch are still there: {', '.join(map(str, left))}")
-        self.say(self._epitaph(code))
+            processes = "process" if len(left) == 1 else "processes"
+            self.say(f"{len(left)} {processes} of the launch still running: {', '.join(map(str, left))}")
+        self.say(self._closing_message(code))
         if self.verdict is not None:
             self.say(f"\n{self.verdict}\n")
         self.say(f"run kept in {self.folder}; look at it: kit verdict {self.folder}")
@@ -360,7 +362,7 @@ class Guard:
         if not self.recorded:
             self.recorded = True
             if code != 0:
-                self.looks.run("kernel_log")
+                self.tests.run("kernel_log")
             self.recording.end(last_look=False)
         if own:
             now, ended = utc_text(manifest.now_ns()), {key: self.story[key] for key in ("exit_code", "exit_signal")}
@@ -371,7 +373,7 @@ class Guard:
         told = {**self.verdict.to_dict(), "guard": self.story}
         (self.folder / "verdict.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
-    def _epitaph(self, code: int) -> str:
+    def _closing_message(self, code: int) -> str:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         ready = f", ready after {self.story['ready_s']:.0f} s" if self.story["ready_s"] is not None else ""
         by = f", ended by {self.story['ended_by']}" if self.story["ended_by"] else ""

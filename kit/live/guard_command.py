@@ -39,8 +39,8 @@ def say(text: str) -> None:
 def main(args: argparse.Namespace) -> int:
     """Guard a launch, and return its exit code."""
     if not sys.platform.startswith("linux"):
-        raise EvidenceError("cannot guard here", "it reads /proc, which only Linux has", "run it on the host of the server")
-    from kit.live.guard import Guard, Orders
+        raise EvidenceError("cannot guard here", "it needs /proc, which only Linux has", "run it on the host of the server")
+    from kit.live.guard import Guard, GuardOptions
 
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     if unknown := sorted(set(allow) - set(ALLOWED)):
         choose = f"choose from: --allow {','.join(ALLOWED)}"
         raise UsageError(f"{', '.join(unknown)} cannot be allowed", "no capture uses it", choose)
-    orders = Orders(
+    options = GuardOptions(
         duration(args.quiet_after) if args.quiet_after else None,
         args.then == "end",
         duration(args.limit),
@@ -58,4 +58,4 @@ def main(args: argparse.Namespace) -> int:
         "gdb" in allow,
     )
     folder = args.out or Path(time.strftime("guard-%Y%m%d-%H%M%S"))
-    return Guard(command, folder, orders, say).run()
+    return Guard(command, folder, options, say).run()

@@ -47,7 +47,7 @@ MOVING = frozenset(
 
 
 @dataclass
-class Judged:
+class Snapshot:
     """What a recording says so far.
 
     Attributes
@@ -74,13 +74,13 @@ class Judged:
         return max(PAUSE_S, DUTY * self.took_s)
 
 
-class Stillness:
+class QuietTimer:
     """How long nothing has moved, over the judgements of one recording."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
-    def take(self, judged: Judged) -> None:
+    def take(self, judged: Snapshot) -> None:
         """Take the next judgement."""
         if judged.moves:
             self._since = None
@@ -97,7 +97,7 @@ class Stillness:
         return found.state == "stalled" and found.confidence < sure and self.seconds < FLAT_S
 
 
-def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Judged:
+def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Snapshot:
     """Judge what a recording holds by now.
 
     Parameters
@@ -111,7 +111,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
 
     Returns
     -------
-    Judged
+    Snapshot
     """
     began = time.monotonic()
     if began - recording.began > window_s:
@@ -125,7 +125,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     verdict = weigh(evidence, most_steps)
     board = board_of(scene_of(evidence), verdict, voices)
     moves = bool(signs_of(verdict).keys() & MOVING)
-    return Judged(verdict, board, voices.signs, moves, time.monotonic() - began)
+    return Snapshot(verdict, board, voices.signs, moves, time.monotonic() - began)
 
 
 def _now_there(recording: Recording) -> str:
@@ -136,10 +136,10 @@ def _now_there(recording: Recording) -> str:
 
 def listens_itself(recording: Recording) -> bool:
     """Whether the launch itself listens on its port by now."""
-    target = recording.target
-    if target.pid is None or target.port is None:
+    launch = recording.launch
+    if launch.pid is None or launch.port is None:
         return False
     try:
-        return listener_of(recording.host, target.port, target.pid) in tree_of(recording.host, target.pid)
+        return listener_of(recording.host, launch.port, launch.pid) in tree_of(recording.host, launch.pid)
     except HostLost:
         return False

@@ -85,7 +85,7 @@ class LogKeeper:
                     raise
 
 
-class Launch:
+class StartedCommand:
     """A started command.
 
     Parameters

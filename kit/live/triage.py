@@ -11,15 +11,15 @@ from kit.analyse.verdict.belief_log import entry, signs_of
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.hypotheses import captures
 from kit.analyse.verdict.verdict import Verdict, weigh
-from kit.capture.find import Target, find_target, look_up
+from kit.capture.find import Launch, find_launch, look_up
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder, utc_text
 from kit.capture.processes import process_table, writer_of
 from kit.capture.recording import Options, Recording
 from kit.errors import EvidenceError, UsageError
-from kit.live.judging import FLAT_S, PAUSE_S, SURE, Stillness, judge_so_far, listens_itself
-from kit.live.triage_tests import CONSENT, Looks
+from kit.live.judging import FLAT_S, PAUSE_S, SURE, QuietTimer, judge_so_far, listens_itself
+from kit.live.triage_tests import CONSENT, TriageTests
 from kit.run import open_run
 
 ALLOWED = frozenset(program for programs in CONSENT.values() for program in programs) | {"request"}
@@ -89,7 +89,7 @@ def triage(
     transport, accept_new, sudo : str, bool, bool
         How the host is reached, as in `kit.collect`.
     progress : callable
-        Is told in sentences what goes on.
+        Receives progress messages.
 
     Returns
     -------
@@ -114,13 +114,13 @@ def triage(
             f"{', '.join(unknown)} cannot be allowed", "no test uses it", f"choose from: --allow {','.join(sorted(ALLOWED))}"
         )
     if not 5 <= limit_s <= 3600:
-        raise UsageError(f"a time limit of {limit_s:g} s makes no sense", "it must be 5 s to an hour", "for example: --for 60s")
+        raise UsageError(f"invalid time limit {limit_s:g} s", "--for must be between 5 s and 1 h", "for example: --for 60s")
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch,
         open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) as host,
     ):
-        launch, ended = _target(host, pid, str(log) if log is not None else None, port)
+        launch, ended = _find(host, pid, str(log) if log is not None else None, port)
         for said in launch.said:
             progress(said)
         folder = Path(out) if out is not None else Path(scratch) / "triage"
@@ -128,18 +128,18 @@ def triage(
         return _Triage(host, folder, launch, ended, limit_s, sure, allow, progress, began).run()
 
 
-def _target(host: Host, pid: int | None, log: str | None, port: int | None) -> tuple[Target, bool]:
+def _find(host: Host, pid: int | None, log: str | None, port: int | None) -> tuple[Launch, bool]:
     """The launch, and whether its process has ended already: then its log is what is left of it."""
     if pid is None or pid in process_table(host):
-        return find_target(host, pid, log, port), False
+        return find_launch(host, pid, log, port), False
     path, exists = look_up(host, log) if log is not None else (None, False)
     if not exists:
         raise EvidenceError(
-            f"process {pid} is not there",
-            "it has ended, or the number is of another host or container",
+            f"no process {pid}",
+            "it has ended, or the pid belongs to another host or container",
             "name its log, which may say why: --log FILE",
         )
-    return Target(None, port, path, [f"process {pid} has ended: its log is judged"]), writer_of(host, path) is None
+    return Launch(None, port, path, [f"process {pid} has ended: its log is judged"]), writer_of(host, path) is None
 
 
 class _Triage:
@@ -149,7 +149,7 @@ class _Triage:
         self,
         host: Host,
         folder: Path,
-        target: Target,
+        launch: Launch,
         ended: bool,
         limit_s: float,
         sure: float,
@@ -158,13 +158,13 @@ class _Triage:
         began: float,
     ):
         self.folder, self.limit_s, self.sure, self.progress, self.began = folder, limit_s, sure, progress, began
-        self.recording = Recording(host, folder, target, Options(limit_s))
-        self.looks = Looks(self.recording, allow)
+        self.recording = Recording(host, folder, launch, Options(limit_s))
+        self.tests = TriageTests(self.recording, allow)
         self.probes = {source["name"]: source.get("probe") for source in captures()}
         self.ledger: list[dict] = []
         self.verdict: Verdict | None = None
         self.agreed = 0
-        self.stillness = Stillness()
+        self.quiet_timer = QuietTimer()
         self.asked_health = False
         self.ended_at: float | None = None
         if ended:
@@ -209,13 +209,13 @@ class _Triage:
 
     def _perform(self, step: dict) -> bool:
         if step is PORT_OPENED:
-            self.asked_health = self.looks.health()
+            self.asked_health = self.tests.health()
             return True
         name = self.probes[step["what"]]
         if name == "one_request":
-            self.looks.times[name] += 1
-            return self.looks.one_request(0, self.left_s)
-        return self.looks.run(name)
+            self.tests.times[name] += 1
+            return self.tests.one_request(0, self.left_s)
+        return self.tests.run(name)
 
     def _next_test(self) -> dict | None:
         """A real request as soon as it can be sent, else the most useful test for its price that can be run here."""
@@ -227,10 +227,10 @@ class _Triage:
                 continue
             if name == "system_calls" and self.left_s < STRACE_RESERVE_S:
                 continue
-            if self.looks.can_run(name):
+            if self.tests.can_run(name):
                 return step
         for what, name in self.probes.items():  # the second look of a test, whatever is thought by then
-            if self.looks.waits(name) and self.looks.can_run(name):
+            if self.tests.waits(name) and self.tests.can_run(name):
                 return next(source | {"what": what} for source in captures() if source["name"] == what)
         return None
 
@@ -257,7 +257,7 @@ class _Triage:
         self.agreed = self.agreed + 1 if before and before.klass == found.klass and found.confidence >= self.sure else 0
         if found.confidence >= self.sure and self.agreed == 0:
             self.agreed = 1
-        self.stillness.take(judged)
+        self.quiet_timer.take(judged)
 
     def _enter(self, step: dict, found: Verdict, always: bool) -> None:
         """Write a line of the ledger, where there is something to say."""
@@ -266,12 +266,12 @@ class _Triage:
         if not always and not moved:
             return
         line = entry(before, found, step, self.passed_s)
-        if self.stillness.too_early(found, self.sure):
+        if self.quiet_timer.too_early(found, self.sure):
             line["state"] = "unknown"
         self.ledger.append(line)
         self.recording.manifest.update(ledger=self.ledger)
         self.progress(f"{line['t_s']:5.1f} s  {line['test']}: {'; '.join(line['outcome'][:3])}")
-        early = " (too early to call it stalled)" if self.stillness.too_early(found, self.sure) else ""
+        early = " (too early to call it stalled)" if self.quiet_timer.too_early(found, self.sure) else ""
         self.progress(f"         → {line['state']}: {found.klass}, {found.confidence:.0%}{early}")
         if line["because"]:
             self.progress(f"           {line['because']}")
@@ -281,10 +281,10 @@ class _Triage:
         if self.recording.manifest.full.is_set():
             return True
         state = self.verdict.state
-        if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.stillness.seconds >= FLAT_S):
+        if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.quiet_timer.seconds >= FLAT_S):
             return True
-        waiting = any(self.looks.waits(name) for name in self.probes.values())
+        waiting = any(self.tests.waits(name) for name in self.probes.values())
         if self._next_test() is not None or waiting:
             return False
-        over = self.recording.target.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
-        return over or self.stillness.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)
+        over = self.recording.launch.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
+        return over or self.quiet_timer.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)

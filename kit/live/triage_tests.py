@@ -18,7 +18,7 @@ from kit.capture.tools import commands as tools
 from kit.capture.tools import probe
 
 SECOND_LOOK_S = 10.0
-"""Seconds between the two looks of a test that needs two: long enough for a token, a file, a byte that does arrive."""
+"""Seconds between the two tests of a test that needs two: long enough for a token, a file, a byte that does arrive."""
 STRACE_S = 4.0
 FOLDER_S = 5.0
 """Time limit for measuring folders: a cache on a network file system may hold a million files."""
@@ -37,7 +37,7 @@ FOLDERS = {
 """Variables that name the folders of downloads and of compilers, with the folder that serves where one is not set."""
 
 
-class Looks:
+class TriageTests:
     """The tests of one launch.
 
     Parameters
@@ -51,7 +51,7 @@ class Looks:
 
     def __init__(self, recording: Recording, allow=()):
         self.recording, self.allow = recording, frozenset(allow)
-        self.host, self.target, self.manifest = recording.host, recording.target, recording.manifest
+        self.host, self.launch, self.manifest = recording.host, recording.launch, recording.manifest
         self.times: Counter[str] = Counter()
         self.last: dict[str, float] = {}
         self._twice: dict[str, Callable[[int], bool]] = {"metrics": self.metrics, "folder_sizes": self.folder_sizes}
@@ -93,14 +93,14 @@ class Looks:
             return False
 
     def _tree(self) -> list[int]:
-        return tree_of(self.host, self.target.pid)
+        return tree_of(self.host, self.launch.pid)
 
     # what costs nothing to speak of
 
     def sockets(self, number: int) -> bool:
         """Listeners and connections of the launch, and who holds its port."""
         pids = set(self._tree())
-        return self._tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(self.host, pids, self.target.port), self._number("ss"))
+        return self._tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(self.host, pids, self.launch.port), self._number("ss"))
 
     def process_table(self, number: int) -> bool:
         """States and command lines by ps."""
@@ -133,7 +133,7 @@ class Looks:
 
     def metrics(self, number: int) -> bool:
         """Counters of the server, twice."""
-        port = self.target.port
+        port = self.launch.port
         answer = probe.request(self.host, port, "/metrics") if port and probe.can_ask(self.host) else None
         if answer is None or answer.status != 200:
             return False
@@ -154,7 +154,7 @@ class Looks:
         """Folders as the environment of the launch names them, else where they are by default."""
         wanted = "|".join([*FOLDERS, "HOME", "USER", "LOGNAME"])  # these alone: the rest of an environment holds secrets
         _, out = self.host.ask(
-            f"tr '\\000' '\\n' < /proc/{self.target.pid}/environ | grep -E '^({wanted})='; echo \"MINE=$HOME\""
+            f"tr '\\000' '\\n' < /proc/{self.launch.pid}/environ | grep -E '^({wanted})='; echo \"MINE=$HOME\""
         )
         given = dict(line.split("=", 1) for line in out.decode("utf-8", "surrogateescape").splitlines() if "=" in line)
         home, user = given.get("HOME") or given["MINE"], given.get("USER") or given.get("LOGNAME") or "root"
@@ -165,7 +165,7 @@ class Looks:
 
     def may_ask(self) -> bool:
         """A real request goes to the launch's own process only, and once."""
-        port, pid = self.target.port, self.target.pid
+        port, pid = self.launch.port, self.launch.pid
         if port is None or self.times["one_request"]:
             return False
         if not probe.can_ask(self.host):
@@ -175,24 +175,24 @@ class Looks:
 
     def health(self) -> bool:
         """Health and models; True where the server named a model."""
-        port, number = self.target.port, self._number("curl")
+        port, number = self.launch.port, self._number("curl")
         answers = [probe.request(self.host, port, "/health"), probe.request(self.host, port, "/v1/models")]
-        self.recording.looker.save_answers(answers, number)
+        self.recording.snapshots.save_answers(answers, number)
         return probe.first_model(answers[-1]) is not None
 
     def one_request(self, number: int, limit_s: float = REQUEST_S[1]) -> bool:
         """One token, where the server names a model; else the request is kept for later."""
-        port = self.target.port
+        port = self.launch.port
         models = probe.request(self.host, port, "/v1/models")
         model = probe.first_model(models)
         if model is None:
             self.times["one_request"] -= 1
-            self.recording.looker.save_answers([models], self._number("curl"))
+            self.recording.snapshots.save_answers([models], self._number("curl"))
             return True
         limit = min(max(limit_s, REQUEST_S[0]), REQUEST_S[1])
         payload = {"model": model, "prompt": "hi", "max_tokens": 1}
         health = probe.request(self.host, port, "/health")
-        self.recording.looker.save_answers(
+        self.recording.snapshots.save_answers(
             [models, health, probe.request(self.host, port, "/v1/completions", payload, limit)], self._number("curl")
         )
         return True
@@ -201,8 +201,8 @@ class Looks:
 
     def native_stacks(self, number: int) -> bool:
         """C frames of the process that holds most threads: by py-spy, else by gdb."""
-        table = process_table(self.host) if self.target.pid is not None else {}
-        pids = descendants(table, self.target.pid)
+        table = process_table(self.host) if self.launch.pid is not None else {}
+        pids = descendants(table, self.launch.pid)
         if not pids:
             return False
         pid = max(pids, key=lambda one: table[one].threads)

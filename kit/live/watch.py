@@ -18,12 +18,12 @@ from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.live_status import Board, Voices, board_of
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
-from kit.capture.find import find_target
+from kit.capture.find import find_launch
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
-from kit.live.judging import Stillness, judge_so_far, listens_itself
-from kit.live.triage_tests import Looks
+from kit.live.judging import QuietTimer, judge_so_far, listens_itself
+from kit.live.triage_tests import TriageTests
 from kit.run import Run, open_run
 
 FIRST_S = 2.3
@@ -66,7 +66,7 @@ class Watch:
     limit_s : float, optional
         Longest time to watch.
     say : callable
-        Is told in sentences how the launch was found.
+        Receives how the launch was found.
     **connection
         As `kit.capture.hosts.targets.open_host` takes them: `transport`, `accept_new`, `sudo`.
     """
@@ -87,13 +87,13 @@ class Watch:
         self.host = open_host(target, **connection)
         self.host.connect()
         try:
-            self.target = find_target(self.host, pid, str(log) if log is not None else None, port)
+            self.launch = find_launch(self.host, pid, str(log) if log is not None else None, port)
         except BaseException:
             self.host.close()
             raise
-        of = f"process {self.target.pid}" if self.target.pid is not None else str(self.target.log)
+        of = f"process {self.launch.pid}" if self.launch.pid is not None else str(self.launch.log)
         self.name = f"{self.host.name}, {of}"
-        for said in self.target.said:
+        for said in self.launch.said:
             say(said)
 
     def stop(self) -> None:
@@ -105,26 +105,26 @@ class Watch:
         with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
             make_folder(folder)
-            recording = Recording(self.host, folder, self.target, Options(self.limit_s), until=self._stop.is_set)
-            stillness = Stillness()
+            recording = Recording(self.host, folder, self.launch, Options(self.limit_s), until=self._stop.is_set)
+            quiet_timer = QuietTimer()
             try:
                 recording.begin()
-                yield from self._judge(recording, stillness)
+                yield from self._judge(recording, quiet_timer)
                 recording.end(last_look=False)
             except (GeneratorExit, KeyboardInterrupt):
                 recording.end(last_look=False)
                 raise
             finally:
                 recording.leave_nothing_behind()
-            yield self._named(watch_frame(folder), stillness)
+            yield self._named(watch_frame(folder), quiet_timer)
 
-    def _named(self, board: Board, stillness: Stillness) -> Board:
+    def _named(self, board: Board, quiet_timer: QuietTimer) -> Board:
         """The board under the name of what is watched; a stall that is believed in too early is none yet."""
-        early = stillness.too_early(board)
+        early = quiet_timer.too_early(board)
         return replace(board, name=self.name, early=early, state="unknown" if early else board.state)
 
-    def _judge(self, recording: Recording, stillness: Stillness) -> Iterator[Board]:
-        looks, asked = Looks(recording), listens_itself(recording)
+    def _judge(self, recording: Recording, quiet_timer: QuietTimer) -> Iterator[Board]:
+        tests, asked = TriageTests(recording), listens_itself(recording)
         board, ended_at, pause_s = None, None, FIRST_S
         while not (self._stop.wait(pause_s) or _time_left(recording) <= 0 or recording.manifest.full.is_set()):
             if recording.is_lost:
@@ -136,10 +136,10 @@ class Watch:
                 ended_at = time.monotonic()
                 recording.launch_ended(sampler)
             if not asked and listens_itself(recording):
-                asked = looks.health()
+                asked = tests.health()
             judged = judge_so_far(recording, WINDOW_S)
-            stillness.take(judged)
-            board = self._named(judged.board, stillness)
+            quiet_timer.take(judged)
+            board = self._named(judged.board, quiet_timer)
             yield board
             pause_s = min(judged.pause_s, max(0.0, _time_left(recording)))
             if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:

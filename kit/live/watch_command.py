@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from kit.capture.command import add_connection, duration, heed_signals, say
+from kit.capture.command import add_connection, duration, end_in_order_on_signals, say
 from kit.clock import show_duration
 from kit.errors import DONE
 
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     from kit.live.screen import Screen
     from kit.live.watch import Watch
 
-    heed_signals()
+    end_in_order_on_signals()
     limit_s = duration(args.limit) if args.limit else None
     watch = Watch(
         args.target,

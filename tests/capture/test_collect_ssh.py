@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture.anonymise import anonymise_run
 from kit.capture.collect import collect_from
 from kit.capture.hosts import remote
 from kit.capture.hosts.targets import open_host
@@ -25,6 +24,7 @@ from kit.errors import EvidenceError
 from kit.live.triage import triage
 from kit.run import open_run
 from tests.sshd import Proxy, Sshd, wait_for
+from tools.anonymise import anonymise_run
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a target is a Linux host"),

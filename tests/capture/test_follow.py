@@ -153,7 +153,7 @@ def test_deleted_log_goes_on_through_its_open_file(manifest, log):
         until(lambda: copied(manifest) == lines(0, 20))
         until(lambda: entries(manifest)["server.log"]["deleted"])
     assert "was deleted" in entries(manifest)["server.log"]["note"]
-    assert "nothing stands at the path" in entries(manifest)["server.log"]["note"]
+    assert "the path is now empty" in entries(manifest)["server.log"]["note"]
 
 
 def test_file_deleted_before_is_followed_through_the_descriptor_of_its_writer(manifest, log):

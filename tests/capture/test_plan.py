@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.capture.find import find_target
+from kit.capture.find import find_launch
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import make_folder
 from kit.capture.plan import as_text, plan
@@ -43,7 +43,7 @@ def test_every_program_that_runs_stands_in_the_plan(tmp_path):
     try:
         with Overheard() as host:
             make_folder(tmp_path / "run")
-            Recording(host, tmp_path / "run", find_target(host, sleeper.pid, None, None), options).record()
+            Recording(host, tmp_path / "run", find_launch(host, sleeper.pid, None, None), options).record()
             programs = {name for name in host.programs if re.fullmatch(r"[a-z][\w-]*", name)} - HARMLESS
     finally:
         sleeper.kill()

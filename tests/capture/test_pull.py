@@ -77,7 +77,7 @@ def test_patterns_are_of_the_host_and_nothing_else_is_run(logs, tmp_path):
 def test_what_is_not_there_is_said(logs, tmp_path):
     run = pull("local", f"{logs}/server.log", f"{logs}/none*.log", out=tmp_path / "run", **QUIET)
     assert [one["what"] for one in manifest_of(run)["missing"]] == [f"{logs}/none*.log"]
-    with pytest.raises(EvidenceError, match="there is no file"):
+    with pytest.raises(EvidenceError, match="no file at"):
         pull("local", f"{logs}/none", out=tmp_path / "other", **QUIET)
     assert not (tmp_path / "other").exists()
 
@@ -204,6 +204,6 @@ def test_broken_gzip_is_said(logs, tmp_path):
 
 
 def test_verb(logs, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("kit.capture.command.heed_signals", lambda: None)  # those of the tests' own process stay
+    monkeypatch.setattr("kit.capture.command.end_in_order_on_signals", lambda: None)  # those of the tests' own process stay
     assert main(["pull", "local", str(logs / "server.log"), "-o", str(tmp_path / "run")]) == 0
     assert "kit verdict" in capsys.readouterr().out

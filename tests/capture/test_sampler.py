@@ -190,19 +190,6 @@ def test_busybox_awk_does_it_too(tmp_path, tool):
     assert len({row["tid"] for row in rows["threads"]}) == 7 and not report.reasons and report.facts["end"] == "stopped"
 
 
-def test_without_python_and_awk_whole_files_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sampling, "FILES_EVERY_S", 0.2)
-    run = tmp_path / "run"
-    with target("--api-key", SECRET) as process, sampling_of(run, local(python=None, programs={}), process.pid) as one:
-        full = full_reads(process.pid, lambda: one.ended.is_set() or count(run) >= 4)
-    text = (run / "raw/sampler.jsonl").read_text()
-    rows, report = read(text.splitlines())
-    assert SECRET not in text and {row["cmdline"].split()[-1] for row in rows["processes"]} == {"[redacted]"}
-    asleep = {key: row for key, row in full.items() if sum(other[0] == key[0] for other in full) == 1}
-    same = [(row["wchan"], asleep[schedstat_of(row)][5]) for row in rows["threads"] if schedstat_of(row) in asleep]
-    assert len(same) > 10 and all(ours == whole for ours, whole in same) and not report.reasons
-
-
 def test_threads_come_and_go(tmp_path):
     run = tmp_path / "run"
     with target() as process, sampling_of(run, local(), process.pid):

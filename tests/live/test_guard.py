@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from kit.capture.manifest import Manifest
-from kit.live.guard import Orders, _may_end
+from kit.live.guard import GuardOptions, _may_end
 from kit.live.launch import LogKeeper
 from kit.run import open_run
 from tests.live.launches import MOVES, SECRET, SERVES, stalling
@@ -155,7 +155,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
 
 def test_what_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
     ran = guarded("-o", tmp_path / "run", "--", "no-such-program")
-    assert ran.returncode == 2 and b"there is no such program" in ran.stderr
+    assert ran.returncode == 2 and b"no such program" in ran.stderr
     assert not (tmp_path / "run").exists()
     assert guarded("-o", tmp_path / "run").returncode == 2
     (tmp_path / "full").mkdir()
@@ -169,14 +169,14 @@ def test_a_recording_that_fails_does_not_harm_the_launch(tmp_path: Path, begin: 
     until(lambda: (tmp_path / "run" / "raw" / "server.log").exists(), "the recording has begun")
     shutil.rmtree(tmp_path / "run")
     assert process.wait(LONG_S) == 5
-    assert "no more is recorded, the launch goes on" in said.read_text()
+    assert "recording stopped, the launch continues" in said.read_text()
 
 
 def test_a_left_child_is_named(tmp_path: Path) -> None:
     ran = guarded("-o", tmp_path / "run", "--", "sh", "-c", "sleep 60 & echo $! >&2; exit 1")
     child = int(ran.stderr.split()[0])
     try:
-        assert ran.returncode == 1 and f"1 processes of the launch are still there: {child}" in ran.stderr.decode()
+        assert ran.returncode == 1 and f"1 process of the launch still running: {child}" in ran.stderr.decode()
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -217,4 +217,4 @@ def test_a_launch_is_ended_on_a_stall_not_on_slowness() -> None:
     assert _may_end(Found("stalled"), [{}])
     assert not _may_end(Found("progressing"), [{}, {}, {}])
     assert not _may_end(Found("unknown"), [{}]) and _may_end(Found("unknown"), [{}, {}])
-    assert Orders().patience_s("graph_capture") > Orders().patience_s("weights")
+    assert GuardOptions().patience_s("graph_capture") > GuardOptions().patience_s("weights")

@@ -109,15 +109,15 @@ def check_key(known: list[KnownKey], label: str, kind: str, key: bytes, path: Pa
     text, shown = base64.b64encode(key).decode(), f"{kind} {fingerprint(key)}"
     if any(line.marker == "@revoked" and line.key == text for line in known):
         why = f"it shows {shown}, which a known_hosts file revokes"
-        raise HostKeyError(f"THE KEY OF {label} IS REVOKED", why, "do not connect; ask its administrator")
+        raise HostKeyError(f"HOST KEY OF {label} IS REVOKED", why, "do not connect; ask its administrator")
     known = [line for line in known if not line.marker]
     if any(line.key == text for line in known):
         return True
     if known:
         raise HostKeyError(
-            f"THE KEY OF {label} HAS CHANGED",
+            f"HOST KEY OF {label} HAS CHANGED",
             f"it shows {shown}, while {known[0].path} knows {known[0].type} "
-            f"{fingerprint(base64.b64decode(known[0].key))}: the host was set up anew, or somebody sits in between",
+            f"{fingerprint(base64.b64decode(known[0].key))}: the host was reinstalled, or this is a possible man-in-the-middle",
             f"ask its administrator for the fingerprint; if it is right: ssh-keygen -R '{label}' -f {path}, then --accept-new",
         )
     return False
@@ -126,7 +126,7 @@ def check_key(known: list[KnownKey], label: str, kind: str, key: bytes, path: Pa
 def unknown_key(label: str, kind: str, key: bytes) -> HostKeyError:
     """The error for a host of which nothing is known."""
     return HostKeyError(
-        f"the key of {label} is not known",
+        f"the host key of {label} is not known",
         f"it shows {kind} {fingerprint(key)}",
         "compare the fingerprint with one from a source that you trust, then repeat with --accept-new",
     )

@@ -86,7 +86,7 @@ class OpenSshHost(RemoteHost):
 
     def _dial(self) -> None:
         if shutil.which("ssh") is None:
-            raise UsageError("there is no ssh program here", "the transport openssh uses it", "leave --transport out")
+            raise UsageError("ssh is not installed here", "--transport openssh runs it", "leave --transport out")
         self._folder = Path(tempfile.mkdtemp(prefix="kit-ssh-"))
         keys = "accept-new" if self._accept_new else "yes"
         options = [
@@ -116,16 +116,16 @@ class OpenSshHost(RemoteHost):
         shown = _SHOWN.search(said)
         key = f"it shows {shown[1]} {shown[2]}" if shown else "it showed none"
         if "IDENTIFICATION HAS CHANGED" in said:
-            why = f"{key}, another than the known one: the host was set up anew, or somebody sits in between"
+            why = f"{key}, not the known one: the host was reinstalled, or this is a possible man-in-the-middle"
             do = "ask its administrator for the fingerprint; if it is right: ssh-keygen -R with its name, then --accept-new"
-            return HostKeyError(f"THE KEY OF {self.name} HAS CHANGED", why, do)
+            return HostKeyError(f"HOST KEY OF {self.name} HAS CHANGED", why, do)
         if "Host key verification failed" in said:
             do = "compare the fingerprint with one from a source that you trust, then repeat with --accept-new"
-            return HostKeyError(f"the key of {self.name} is not known", key, do)
+            return HostKeyError(f"the host key of {self.name} is not known", key, do)
         last = next((line.strip() for line in reversed(said.split("\n")) if line.strip() and not _is_chatter(line)), "ssh ended")
         if "Permission denied" in said:
             do = "load a key into the agent, or use the transport paramiko, which asks for passwords"
-            return EvidenceError(f"{self.name} did not let us in", last, do)
+            return EvidenceError(f"authentication failed for {self.name}", last, do)
         return HostLost(f"{self.name} cannot be reached", last, "try the same with: ssh -v")
 
     def _hang_up(self) -> None:

@@ -264,11 +264,11 @@ class RemoteHost(Host):
                     answered = True
                 elif asked > 1:
                     self._secret = ""
-                    raise EvidenceError("sudo did not accept the password", "it asked again", "try again; check with: sudo -k -v")
+                    raise EvidenceError("sudo refused the password", "it asked again", "try again; check with: sudo -k -v")
                 elif time.monotonic() > deadline:
-                    raise HostLost("sudo does not answer", f"nothing within {SUDO_S:g} s", "try the same with: ssh")
+                    raise HostLost("sudo does not answer", f"no answer within {SUDO_S:g} s", "try the same with: ssh")
         except HostLost as error:
-            raise EvidenceError("sudo did not let us in", error.why, "see what is allowed with: sudo -l") from error
+            raise EvidenceError("sudo refused", error.why, "see what is allowed with: sudo -l") from error
 
     def start_shell(self, script: str = "") -> MarkedStream:
         stream = self._start("/bin/sh -s")

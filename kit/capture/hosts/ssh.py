@@ -203,7 +203,7 @@ class SshHost(RemoteHost):
     def _hops(self, address: Address, depth: int) -> list[Settings]:
         """Settings of every host on the way, ours last."""
         if depth > HOPS_MOST:
-            raise UsageError("ProxyJump goes round in circles", f"more than {HOPS_MOST} hops", "mend ~/.ssh/config")
+            raise UsageError("ProxyJump loop", f"more than {HOPS_MOST} hops", "fix ~/.ssh/config")
         settings = self._config.settings(address, self._known_hosts)
         hops = [hop for jump in settings.jumps[:1] for hop in self._hops(jump, depth + 1)]
         hops += [self._config.settings(jump, self._known_hosts) for jump in settings.jumps[1:]]
@@ -301,7 +301,7 @@ def _unreachable(label: str, error: Exception) -> HostLost:
     """Why a host could not be reached, and what to look at."""
     what = f"{label} cannot be reached"
     if isinstance(error, socket.gaierror):
-        return HostLost(what, "no address is known for its name", f"check the name: getent hosts {label.rpartition(':')[0]}")
+        return HostLost(what, "its name does not resolve", f"check the name: getent hosts {label.rpartition(':')[0]}")
     if isinstance(error, ConnectionRefusedError):
         return HostLost(what, "nothing listens there", "check the port, and whether sshd runs")
     if isinstance(error, TimeoutError):

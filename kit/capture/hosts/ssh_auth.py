@@ -69,8 +69,8 @@ def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Sec
 
 
 def _refused(settings: Settings, tried: list[str], why: str, do: str) -> EvidenceError:
-    what = f"{settings.host} did not let {settings.user} in"
-    return EvidenceError(what, f"tried {', '.join(tried) or 'nothing: there is no key and no agent'}; {why}", do)
+    what = f"authentication failed for {settings.user}@{settings.host}"
+    return EvidenceError(what, f"tried {', '.join(tried) or 'nothing: no key and no agent found'}; {why}", do)
 
 
 def _allowed(attempt: Callable[[], list[str]], methods: list[str] | None = None) -> list[str]:

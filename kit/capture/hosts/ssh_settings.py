@@ -45,18 +45,16 @@ def parse_address(text: str) -> Address:
     """
     if ":" in text.rpartition("@")[0]:
         raise UsageError(
-            "a password does not belong into a target",
+            "a password must not be part of a target",
             "it would stay in the shell's history and in the list of processes",
             "leave it out: ssh://user@host; it is asked for where the host wants one",
         )
     match = _ADDRESS.fullmatch(text)
     if not match or match["user"] == "" or text.startswith("-") or (match["host"] or "").startswith("-"):
-        raise UsageError(
-            f"{text!r} is no address of a host", "user, host and port were expected", "write ssh://[user@]host[:port]"
-        )
+        raise UsageError(f"invalid host address {text!r}", "expected [user@]host[:port]", "write ssh://[user@]host[:port]")
     port = int(match["port"]) if match["port"] else None
     if port is not None and not 0 < port < 65_536:
-        raise UsageError(f"{port} is no port", "ports go from 1 to 65535", "write ssh://[user@]host[:port]")
+        raise UsageError(f"invalid port {port}", "ports range from 1 to 65535", "write ssh://[user@]host[:port]")
     return Address(match["six"] or match["host"], match["user"], port)
 
 

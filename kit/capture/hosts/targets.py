@@ -59,7 +59,7 @@ def open_host(
     """
     if transport not in TRANSPORTS:
         names = " and ".join(TRANSPORTS)
-        raise UsageError(f"no transport {transport!r}", f"there are {names}", "leave it out for the usual one")
+        raise UsageError(f"unknown transport {transport!r}", f"choose {names}", "leave it out for the default, paramiko")
     if target == "local":
         if not sys.platform.startswith("linux"):
             why, do = "local recording reads /proc, which only Linux has", "run it on the host of the server"
@@ -67,7 +67,7 @@ def open_host(
         return LocalHost()
     if not target.startswith("ssh://"):
         why, do = "a target is this machine or a host over SSH", "write local or ssh://[user@]host[:port]"
-        raise UsageError(f"no target {target!r}", why, do)
+        raise UsageError(f"unknown target {target!r}", why, do)
     from kit.capture.hosts.ssh_settings import SshConfig, parse_address
 
     address = parse_address(target.removeprefix("ssh://").removesuffix("/"))

@@ -369,11 +369,11 @@ class LogFollower(threading.Thread):
             return
         file = opened_or_none(self._host, self.path) if there is not None or by_path is None else None
         if file is None:
-            self._left("nothing stands at the path now" if there is None else "another file stands there that cannot be opened")
+            self._left("the path is now empty" if there is None else "the file now at the path cannot be opened")
         elif file.stat().identity in known:
             file.close()
         else:
-            self._left("another file stands at the path now, which is followed too")
+            self._left("the file now at the path is followed too")
             first = self.identity is None
             self._begin(file, "this file came to the path during the recording")
             self._copy(self._parts[-1])
@@ -386,7 +386,7 @@ class LogFollower(threading.Thread):
                 deleted = part.file.stat().links == 0
                 part.raw.entry.update(at_path=False, deleted=deleted)
                 what = "deleted" if deleted else "moved"
-                part.raw.note(f"the file at this path was {what} during the recording and is followed on; {now}")
+                part.raw.note(f"the file at this path was {what} during the recording and is still followed; {now}")
 
     # after a break
 

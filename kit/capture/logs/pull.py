@@ -46,8 +46,8 @@ def pull(
     """Fetch files of a host into a run folder, without looking at processes.
 
     Text is scrubbed line by line. A gzip file is unpacked and its text scrubbed. Other binary files (pickles of PyTorch's
-    flight recorder) are copied as they are, and the manifest says so. Asked again with the same folder, it goes on where it
-    was: a file whose last bytes before that place are still the same is continued, one that was rotated is finished first.
+    flight recorder) are copied as they are, and the manifest says so. Run again with the same folder, it resumes: a file whose
+    last bytes before that place are still the same is continued, one that was rotated is finished first.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def pull(
     transport, accept_new, sudo : str, bool, bool
         As `open_host` takes them, with all else in `connection`.
     progress : callable
-        Is told in sentences what goes on.
+        Receives progress messages.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def pull(
         if not found:
             raise EvidenceError(
                 f"nothing to pull from {target}",
-                f"there is no file at {', '.join(missing) or ', '.join(paths)}",
+                f"no file at {', '.join(missing) or ', '.join(paths)}",
                 "look what is there: ls -l",
             )
         if before is None:
@@ -100,7 +100,7 @@ def pull(
         manifest = Manifest(folder, __version__, target, host.abilities, before)
         manifest.update(pulled=True, ended_at=None, missing=[])
         for path in missing:
-            manifest.lacks(path, f"there is no such file on {target}", "look what is there: ls -l")
+            manifest.lacks(path, f"no such file on {target}", "look what is there: ls -l")
         try:
             _pull_all(host, manifest, found, progress)
         finally:
@@ -155,8 +155,8 @@ def _pull_all(host: Host, manifest: Manifest, paths: list[str], progress: Callab
             left.pop(0)
     finally:
         for path in left:
-            do = "give the same command again: it goes on where it was"
-            manifest.lacks(path, "the pull ended before the end of this file", do)
+            do = "run the same command again to resume"
+            manifest.lacks(path, "the pull ended before this file was complete", do)
     if manifest.full.is_set():
         progress(f"the disk is full; {manifest.folder} holds what came before")
 
@@ -188,7 +188,7 @@ def _connect_again(host: Host, error: HostLost, pauses: list[float]) -> None:
             return
         except HostLost as again:
             error = again
-    raise HostLost(error.what, error.why, "when it can be reached, give the same command again: it goes on where it was")
+    raise HostLost(error.what, error.why, "once it can be reached, run the same command again to resume")
 
 
 class _Plain:
@@ -233,7 +233,7 @@ class Unpacker:
                 if self._member.eof:
                     block, self._member, piece = self._member.unused_data, zlib.decompressobj(31), b""
         except zlib.error as error:
-            raise OSError(errno.EILSEQ, f"it is no whole gzip file ({error})") from error
+            raise OSError(errno.EILSEQ, f"truncated or invalid gzip file ({error})") from error
 
 
 class PulledFile:
@@ -289,7 +289,7 @@ class PulledFile:
                     return
         where = "what was written to it after that is missing, unless a file beside it holds it"
         entry["whole"] = False
-        entry["note"] = f"another file stands at the path now: {where} (ls -lt {self.path}*)"
+        entry["note"] = f"the path now holds another file: {where} (ls -lt {self.path}*)"
 
     def _copy(self, file: HostFile, size: int, entry: dict | None, note: str | None = None) -> int:
         """Copy from where it was to the end; returns where that began."""

@@ -121,8 +121,8 @@ def parse_source(text: str) -> TextSource | None:
     for word in (name, namespace, container):
         if word is not None and not _NAME.match(word):
             raise UsageError(
-                f"{text} names no log",
-                f"{word!r} is no name of a container, unit or pod",
+                f"invalid log source {text}",
+                f"{word!r} is not the name of a container, unit or pod",
                 "write: --log docker:NAME, --log journal:UNIT or --log kubectl:[NAMESPACE/]POD[:CONTAINER]",
             )
     return TextSource(kind, name, namespace, container)

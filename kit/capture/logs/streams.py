@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import PurePosixPath
 
-from kit.capture.find import Target
+from kit.capture.find import Launch
 from kit.capture.hosts.host import Host
 from kit.capture.logs.follow import LogFollower
 from kit.capture.logs.output_target import Destination, destination
@@ -27,18 +27,18 @@ class Logs:
         Where it runs.
     manifest : Manifest
         Of the recording.
-    target : Target
+    launch : Launch
         The launch.
     """
 
-    def __init__(self, host: Host, manifest: Manifest, target: Target):
-        self.host, self.manifest, self.target = host, manifest, target
+    def __init__(self, host: Host, manifest: Manifest, launch: Launch):
+        self.host, self.manifest, self.launch = host, manifest, launch
         self.followers: list[LogFollower | SourceFollower] = []
         self._seen: set[tuple[int, int]] = set()
 
     def begin(self) -> None:
         """Open and follow what there is; say what is no file."""
-        pid, log = self.target.pid, self.target.log
+        pid, log = self.launch.pid, self.launch.log
         source = parse_source(log) if log is not None else None
         if source is not None:
             self._print(source)
@@ -72,7 +72,7 @@ class Logs:
                 f"the log of {source.name}", f"{self.host.name} has no {source.program}", f"record where {source.program} is"
             )
             return
-        process = process_table(self.host).get(self.target.pid) if self.target.pid is not None else None
+        process = process_table(self.host).get(self.launch.pid) if self.launch.pid is not None else None
         began_ns = started_ns(self.host, process.start_ticks) if process is not None else None
         follower = SourceFollower(self.manifest, self.host, source, began_ns - BEFORE_NS if began_ns is not None else None)
         self.followers.append(follower)

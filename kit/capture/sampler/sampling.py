@@ -15,7 +15,6 @@ from kit.capture.hosts.host import Host, HostLost, Stream
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import Manifest
 from kit.capture.sampler import shell as sampler_shell
-from kit.capture.sampler.sections import Sections
 from kit.redact import scrub_argv, scrub_environ
 
 LATE = 2.5
@@ -25,21 +24,17 @@ SILENT, SILENT_S, FIRST_SILENT_S = 3, 6.0, 30.0
 thread, may take longer: it has the lowest priority, and the host may be busy."""
 PATIENCE_S = 12.0
 """How long the sampler goes on without a sign of life from here; where the interval is longer, five of them."""
-FILES_EVERY_S = 5.0
-"""Without Python and awk whole files are read: a thread costs ten times as much, so it is done less often."""
 END_S = 10.0
 """How long the last lines may take. It has the lowest priority: on a host without a free core that may be long."""
 RAW_WORDS = re.compile(rb',"(?:argv|environ)":.*', re.DOTALL)
 """Words of a command line or an environment that awk gives, which cannot scrub them: they never reach the disk."""
-WAYS = {"python": "Python", "awk": "awk", "files": "the shell, whole files"}
 BUSY = "the sampler was late: the host is busy or was suspended"
 
 
 class Sampling:
     """Runs the sampler on a host, writes its lines to `raw/sampler.jsonl` as they come, and watches them.
 
-    It runs in Python where the host has it, else in awk, else whole files are read by the shell; one that prints nothing at
-    all is followed by the next.
+    It runs in Python where the host has it, else in awk; one that prints nothing at all is followed by the other.
 
     Parameters
     ----------
@@ -54,7 +49,7 @@ class Sampling:
     ended : threading.Event
         Set once it printed its last line or its end was seen.
     lost : bool
-        It ended without its last line: the connection is gone, or somebody killed it. `go_on` starts it anew.
+        It ended without its last line: the connection is gone, or somebody killed it. `go_on` restarts it.
     root_gone_ns : int or None
         When a root process was found gone or a zombie, UTC nanoseconds.
     exit_status : int or None
@@ -86,28 +81,23 @@ class Sampling:
 
     def _possible_ways(self) -> list[str]:
         abilities = self._host.abilities
-        return ["python"] * bool(abilities.python) + ["awk"] * self._host.has("awk") + ["files"]
+        return ["python"] * bool(abilities.python) + ["awk"] * self._host.has("awk")
 
     def _begin(self) -> None:
         """Start the first of the ways that are left, and a thread that reads it."""
         way = self._ways[0]
         given = self._given
-        every = max(given["interval_s"], FILES_EVERY_S) if way == "files" else given["interval_s"]
-        samples = math.ceil((given["samples"] - 1) * given["interval_s"] / every - 1e-9) + 1
+        every = given["interval_s"]
         passed = math.ceil((time.monotonic() - self._began) / every) if self._last else 0
         first = max(passed, self._last[2] + 1) if self._last else 0
         patience_s = max(5 * every, PATIENCE_S)
-        parameters = {"patience_s": patience_s, **given, "interval_s": every, "samples": samples, "first": first}
+        parameters = {"patience_s": patience_s, **given, "first": first}
         self._parameters = parameters
         if way == "python":
             text = sampler_shell.python_shell(parameters | {"compress": True}, self._host.abilities.python)
-        elif way == "awk":
-            text = sampler_shell.awk_shell(parameters, self._host.abilities.programs["awk"])
         else:
-            text = sampler_shell.files_shell(parameters)
-        if way != "python":
-            also = "" if way == "awk" else ", and awk too"
-            self._raw.note(f"taken by {WAYS[way]} each {every:g} s: Python 3 is missing there or does not run{also}")
+            text = sampler_shell.awk_shell(parameters, self._host.abilities.programs["awk"])
+            self._raw.note(f"taken by awk every {every:g} s: Python 3 is missing there or does not run")
         self._stream: Stream = self._host.start_shell(text)
         self._thread = threading.Thread(target=self._read, args=(way,), daemon=True, name="sampler")
         self._thread.start()
@@ -171,15 +161,10 @@ class Sampling:
 
     def _unpacked(self, way: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Plain lines."""
-        if way == "python":
-            stream = zlib.decompressobj(-15)
-            yield from (stream.decompress(data) for data in pieces if data)
-        elif way == "awk":
-            yield from pieces
-        else:
-            sections = Sections(self._parameters)
-            for data in pieces:
-                yield sections.take(data)
+        if way != "python":
+            return pieces
+        stream = zlib.decompressobj(-15)
+        return (stream.decompress(data) for data in pieces if data)
 
     def _write(self, data: bytes) -> bool:
         """Write whole lines; what is not whole waits for its rest."""

@@ -48,19 +48,6 @@ def awk_shell(parameters: dict[str, Any], awk: str = "awk") -> str:
     return _guarded(f"{shlex.quote(awk)} {given} -v guard=$g -v own=$$ {shlex.quote(program)}", parameters)
 
 
-def files_shell(parameters: dict[str, Any]) -> str:
-    """Shell text that prints whole files of /proc with their names where there is no awk either."""
-    settings = {
-        "roots": " ".join(map(str, parameters["roots"])),
-        "every": parameters["interval_s"],
-        "first": parameters.get("first", 0),
-        "samples": parameters["samples"],
-    }
-    given = "; ".join(f"{name}={shlex.quote(str(value))}" for name, value in settings.items())
-    program = (HERE / "files.sh").read_text(encoding="utf-8")
-    return _guarded(f"{given}; {program}\n", parameters)
-
-
 def _guarded(work: str, parameters: dict[str, Any]) -> str:
     """Run a program that cannot listen itself: the shell reads the signs of life, a guard ends all where they stop."""
     rounds = max(1, round(parameters["patience_s"] / 3))

@@ -19,7 +19,7 @@ AS_ROOT = "record as root or with CAP_SYS_PTRACE (--sudo)"
 GET_PY_SPY = "install it on the host: pip install py-spy; or copy its one file there and put it on the PATH"
 
 
-class Costly:
+class IntrusiveTools:
     """The tools that a launch feels.
 
     Parameters

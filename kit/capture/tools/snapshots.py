@@ -1,10 +1,10 @@
-"""Looks at a launch: process table, sockets, GPUs, kernel log, health. Each tool is run on the host with a time limit."""
+"""TriageTests at a launch: process table, sockets, GPUs, kernel log, health. Each tool is run on the host with a time limit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.capture.find import Target
+from kit.capture.find import Launch
 from kit.capture.hosts.host import Host, Ran
 from kit.capture.manifest import Manifest
 from kit.capture.processes import listener_of, ports_of, tree_of
@@ -12,8 +12,8 @@ from kit.capture.tools import commands as tools
 from kit.capture.tools import probe
 
 
-class Looker:
-    """Takes looks and puts them into a recording.
+class Snapshots:
+    """Takes snapshots and puts them into a recording.
 
     Parameters
     ----------
@@ -21,39 +21,39 @@ class Looker:
         Where the launch runs.
     manifest : Manifest
         Of the recording.
-    target : Target
+    launch : Launch
         The launch. Its port is filled in where a look finds it.
     probe_generate : bool
         Ask the server for one token in the last look.
     """
 
-    def __init__(self, host: Host, manifest: Manifest, target: Target, probe_generate: bool = False):
-        self.host, self.manifest, self.target, self.probe_generate = host, manifest, target, probe_generate
+    def __init__(self, host: Host, manifest: Manifest, launch: Launch, probe_generate: bool = False):
+        self.host, self.manifest, self.launch, self.probe_generate = host, manifest, launch, probe_generate
 
     def look(self, moment: int) -> None:
         """Look once: at the beginning (moment 0) or at the end (moment 1)."""
-        host, pids = self.host, set(tree_of(self.host, self.target.pid))
+        host, pids = self.host, set(tree_of(self.host, self.launch.pid))
         if pids:
             command = tools.ps_command(sorted(pids))
             self.run_tool("ps", command, lambda: host.run(command, tools.SHORT_S), moment)
             self._find_port(pids)
-        if host.has("ss") and (pids or self.target.port):
-            self.run_tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(host, pids, self.target.port), moment)
+        if host.has("ss") and (pids or self.launch.port):
+            self.run_tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(host, pids, self.launch.port), moment)
         if tools.has_nvidia(host):
             self.run_tool("nvidia_smi", ["nvidia-smi", "--query-gpu"], lambda: tools.nvidia_smi(host), moment, "csv")
         if moment == 1 and host.has("dmesg"):
             self.run_tool("kernel", ["dmesg"], lambda: tools.dmesg_tail(host), None)
-        if self.target.port is not None:
-            self._probe(self.target.port, moment)
+        if self.launch.port is not None:
+            self._probe(self.launch.port, moment)
         elif moment == 1:
             self.manifest.lacks(
                 "the HTTP endpoint", "no port is known: none in the command line, none listened on", "name it: --port PORT"
             )
 
     def _find_port(self, pids: set[int]) -> None:
-        ports = ports_of(self.host, self.target.pid) if self.target.port is None else []
-        if ports and listener_of(self.host, ports[0], self.target.pid) in pids:
-            self.target.port = ports[0]
+        ports = ports_of(self.host, self.launch.pid) if self.launch.port is None else []
+        if ports and listener_of(self.host, ports[0], self.launch.pid) in pids:
+            self.launch.port = ports[0]
             self.manifest.update(launch={**self.manifest.data["launch"], "port": ports[0]})
 
     def run_tool(self, kind: str, command: list[str], run: Callable[[], Ran], moment: int | None, ending: str = "txt") -> None:
@@ -91,7 +91,7 @@ class Looker:
         self.manifest.save(
             f"curl.t{moment}.txt",
             "curl",
-            f"requests of the kit to 127.0.0.1:{self.target.port}, written as curl prints them",
+            f"requests of the kit to 127.0.0.1:{self.launch.port}, written as curl prints them",
             "".join(answer.text for answer in answers),
             moment=moment,
         )
