@@ -46,7 +46,7 @@ def test_unreadable_folder_does_not_hide_the_others(folder: Path, capsys: pytest
     assert main(["verdict", str(folder.parent / "nowhere"), str(folder)]) == 3
     printed = capsys.readouterr()
     assert "no such file or folder" in printed.err
-    assert "phase weights" in printed.out
+    assert "in weights: " in printed.out
 
 
 def test_exit_code_on_trouble(folder: Path) -> None:

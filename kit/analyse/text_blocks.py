@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection
 from html import escape
 
-from kit.analyse.verdict.verdict_text import WIDTH
+from kit.document.text import WIDTH
 
 Block = tuple[str, list[str], list[list[str]]]
 """(heading, column heads, rows); without heads the rows are sentences; a row that begins with `$` is a command."""

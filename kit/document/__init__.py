@@ -124,7 +124,8 @@ class Table:
         return html.table(self)
 
     def __repr__(self) -> str:
-        return "\n".join([self.heading, " | ".join(self.columns), *(" | ".join(row) for row in self.rows)])
+        lines = [self.heading, " | ".join(self.columns), *(" | ".join(row) for row in self.rows)]
+        return "\n".join(filter(None, lines))
 
 
 Block = Item | Command | Values | Table
@@ -171,8 +172,8 @@ class Document:
 class Shown:
     """A result that shows itself in a terminal, in a notebook and in a chat, by one document."""
 
-    def document(self) -> Document:
-        """What it says."""
+    def document(self, brief: bool = False) -> Document:
+        """What it says; `brief` for a chat, where there is less to say than all."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -185,11 +186,11 @@ class Shown:
 
         return html.render(self.document())
 
-    def to_markdown(self) -> str:
-        """What it says, as Markdown."""
+    def to_markdown(self, brief: bool = False) -> str:
+        """What it says, as Markdown; `brief` for a chat."""
         from kit.document import markdown
 
-        return markdown.render(self.document())
+        return markdown.render(self.document(brief))
 
 
 def items(texts: Sequence[str], mark: str = "•") -> list[Item]:
@@ -201,3 +202,14 @@ def items(texts: Sequence[str], mark: str = "•") -> list[Item]:
     [Item(text='a is ready', mark='•', where='', small='', level=0)]
     """
     return [Item(text, mark) for text in texts]
+
+
+def percent(share: float) -> str:
+    """A share as text.
+
+    Examples
+    --------
+    >>> percent(0.964), percent(0.0)
+    ('96 %', '0 %')
+    """
+    return f"{share:.0%}".replace("%", " %")

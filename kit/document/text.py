@@ -9,10 +9,9 @@ import sys
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from kit.document import Command, Document, Item, Section, Table, Values
+from kit.document import Block, Command, Document, Item, Section, Table, Values
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.text import Text
 
 WIDTH = 110
@@ -21,13 +20,13 @@ NARROWEST, WIDEST = 60, 120
 """Sentences longer than 120 columns are hard to read."""
 LEAST_COLUMN = 10
 """A table whose columns would be narrower is shown as one record below the other."""
-LONGEST_CELL = 160
+LONGEST_CELL, GAP = 160, 2
 COLOURS = {"ready": "green", "progressing": "cyan", "stalled": "red", "failed": "red", "ended": "cyan", "unknown": "yellow"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def render(document: Document, width: int = WIDTH, colour: bool = False) -> str:
-    """A document as text without a trailing newline.
+def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bool = False) -> str:
+    """A document as text without a trailing newline; with `cut` commands, too, end at the edge.
 
     Examples
     --------
@@ -51,19 +50,16 @@ def render(document: Document, width: int = WIDTH, colour: bool = False) -> str:
     <BLANKLINE>
     $ kit report RUN
     """
-    console = _console(width, colour)
-    _wrapped(console, "", _text(document.title, f"bold {COLOURS.get(document.tone, '')}".strip()))
+    page = _Page(width, colour, cut)
+    page.paragraph("", _text(document.title, f"bold {COLOURS.get(document.tone, '')}".strip()))
     if document.subtitle:
-        _wrapped(console, "", _text(document.subtitle, "dim"))
+        page.paragraph("", _text(document.subtitle, "dim"))
     for section in document.shown:
-        if section.heading:
-            console.print()
-            console.print(_text(section.heading, "bold"))
-        _blocks(console, section)
+        page.section(section)
     if document.last is not None:
-        console.print()
-        _command(console, document.last, "")
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+        page.line()
+        page.block(document.last, "")
+    return str(page)
 
 
 def write(document: Document, stream: TextIO | None = None) -> None:
@@ -106,115 +102,110 @@ def clean(text: str) -> str:
     return _CONTROL.sub("?", text.replace("\t", " "))
 
 
-def _console(width: int, colour: bool) -> Console:
-    from rich.console import Console
-
-    return Console(
-        file=StringIO(),
-        width=max(width, NARROWEST),
-        color_system="standard" if colour else None,
-        force_terminal=colour,
-        no_color=not colour,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-
-
 def _text(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(clean(text), style)
 
 
-def _wrapped(console: Console, lead: str, text: Text) -> None:
-    """A paragraph with its lines set in below its first."""
-    from rich.text import Text
+class _Page:
+    """Where a document is written: rich's console on a string."""
 
-    for number, line in enumerate(text.wrap(console, console.width - len(lead), overflow="fold") or [Text()]):
-        line.rstrip()
-        console.print(Text.assemble(lead if number == 0 else " " * len(lead), line), soft_wrap=True)
+    def __init__(self, width: int, colour: bool, cut: bool):
+        from rich.console import Console
 
+        self.width, self.cut = max(width, NARROWEST), cut
+        self.console = Console(
+            file=StringIO(),
+            width=self.width,
+            color_system="standard" if colour else None,
+            force_terminal=colour,
+            no_color=not colour,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
 
-def _blocks(console: Console, section: Section) -> None:
-    lead = "  " if section.heading else ""
-    for block in section.blocks:
+    def __str__(self) -> str:
+        return "\n".join(line.rstrip() for line in self.console.file.getvalue().splitlines())
+
+    def line(self, *parts: str | Text) -> None:
+        """One line, as long as it is."""
+        from rich.text import Text
+
+        self.console.print(Text.assemble(*parts), soft_wrap=True)
+
+    def paragraph(self, lead: str, text: Text) -> None:
+        """Lines set in below the first."""
+        for number, line in enumerate(text.wrap(self.console, self.width - len(lead), overflow="fold") or [_text("")]):
+            line.rstrip()
+            self.line(lead if number == 0 else " " * len(lead), line)
+
+    def one_line(self, lead: str, text: Text) -> None:
+        """A line that is cut at the edge."""
+        text.truncate(self.width - len(lead), overflow="ellipsis")
+        self.line(lead, text)
+
+    def section(self, section: Section) -> None:
+        """A heading, and its blocks set in."""
+        if section.heading:
+            self.line()
+            self.line(_text(section.heading, "bold"))
+        for block in section.blocks:
+            self.block(block, "  " if section.heading else "")
+
+    def block(self, block: Block, lead: str) -> None:
+        """One block, set in."""
         if isinstance(block, Item):
-            _item(console, block, lead)
+            lead += "  " * block.level + (f"{block.mark} " if block.mark else "")
+            self.paragraph(lead, _text(block.text, "bold red" if block.mark == "!" else ""))
+            if below := "  ".join(filter(None, (block.where, " ".join(block.small.split())))):
+                self.one_line(" " * (len(lead) + 2), _text(below, "dim"))
         elif isinstance(block, Command):
-            _command(console, block, lead)
+            write = self.one_line if self.cut else self.line
+            write(f"{lead}$ ", _text(block.text, "cyan"))
+            if block.small:
+                (self.one_line if self.cut else self.paragraph)(f"{lead}    ", _text(block.small, "dim"))
         elif isinstance(block, Values):
             size = max(map(len, block.pairs), default=0)
             for name, value in block.pairs.items():
-                _wrapped(console, f"{lead}{name:{size}}  ", _text(value))
+                self.paragraph(f"{lead}{name:{size}}  ", _text(value))
         elif block.rows:
-            _table(console, block, lead)
+            self.table(block, lead)
 
+    def table(self, table: Table, lead: str) -> None:
+        """Columns that fit the width: cells are wrapped; as records where the columns would be too narrow."""
+        from rich.padding import Padding
+        from rich.table import Table as Grid
 
-def _item(console: Console, item: Item, lead: str) -> None:
-    lead += "  " * item.level + (f"{item.mark} " if item.mark else "")
-    _wrapped(console, lead, _text(item.text, "bold red" if item.mark == "!" else ""))
-    below = "  ".join(filter(None, (item.where, " ".join(item.small.split()))))
-    if below:
-        _small(console, below, " " * (len(lead) + 2))
+        if table.heading:
+            self.line(lead, _text(table.heading, "bold"))
+        headed = any(table.columns)
+        rows = [[cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…" for cell in row] for row in table.rows]
+        columns = zip(*([table.columns] if headed else []), *rows, strict=True)
+        widths = [max(_text(line).cell_len for cell in column for line in cell.split("\n")) for column in columns]
+        room = self.width - len(lead)
+        if sum(min(width, LEAST_COLUMN) + GAP for width in widths) - GAP > room:
+            self.records(table, rows, lead)
+            return
+        fits = sum(width + GAP for width in widths) - GAP <= room
+        grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=headed, header_style="dim")
+        for name, width in zip(table.columns, widths, strict=True):
+            numeric = name in table.numeric
+            grid.add_column(
+                _text(name),
+                justify="right" if numeric else "left",
+                overflow="fold",
+                no_wrap=fits or numeric,
+                min_width=min(width, LEAST_COLUMN),
+            )
+        for number, row in enumerate(rows):
+            grid.add_row(*map(_text, row), style="bold red" if number in table.odd else None)
+        self.console.print(Padding(grid, (0, 0, 0, len(lead))))
 
-
-def _small(console: Console, text: str, lead: str) -> None:
-    """Small print: one line, cut."""
-    from rich.text import Text
-
-    shown = _text(text, "dim")
-    shown.truncate(console.width - len(lead), overflow="ellipsis")
-    console.print(Text.assemble(lead, shown), soft_wrap=True)
-
-
-def _command(console: Console, command: Command, lead: str) -> None:
-    from rich.text import Text
-
-    console.print(Text.assemble(lead, ("$ ", "dim"), _text(command.text, "cyan")), soft_wrap=True)
-    if command.small:
-        _wrapped(console, f"{lead}    ", _text(command.small, "dim"))
-
-
-def _table(console: Console, table: Table, lead: str) -> None:
-    from rich.padding import Padding
-    from rich.table import Table as RichTable
-
-    if table.heading:
-        console.print(_text(f"{lead}{table.heading}", "bold"))
-    headed = any(table.columns)
-    rows = [[cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…" for cell in row] for row in table.rows]
-    widths = [max(map(_widest, column)) for column in zip(*([table.columns] if headed else []), *rows, strict=True)]
-    room = console.width - len(lead)
-    if sum(min(width, LEAST_COLUMN) + 2 for width in widths) - 2 > room:
-        _records(console, table, rows, lead)
-        return
-    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=headed, header_style="dim")
-    fits = sum(widths) + 2 * len(widths) - 2 <= room
-    for name, width in zip(table.columns, widths, strict=True):
-        numeric = name in table.numeric
-        grid.add_column(
-            _text(name),
-            justify="right" if numeric else "left",
-            overflow="fold",
-            no_wrap=fits or numeric,
-            min_width=min(width, LEAST_COLUMN),
-        )
-    for number, row in enumerate(rows):
-        grid.add_row(*(_text(cell) for cell in row), style="bold red" if number in table.odd else None)
-    console.print(Padding(grid, (0, 0, 0, len(lead))))
-
-
-def _records(console: Console, table: Table, rows: list[list[str]], lead: str) -> None:
-    """A table too wide for the terminal: the first cell of each row, and the others with their heads below."""
-    for number, row in enumerate(rows):
-        _wrapped(console, lead, _text(row[0], "bold red" if number in table.odd else "bold"))
-        pairs = {head: cell for head, cell in zip(table.columns[1:], row[1:], strict=True) if cell}
-        _blocks(console, Section(lead, [Values(pairs)]))
-
-
-def _widest(cell: str) -> int:
-    from rich.cells import cell_len
-
-    return max(map(cell_len, cell.split("\n")))
+    def records(self, table: Table, rows: list[list[str]], lead: str) -> None:
+        """The first cell of each row, and below it the others with their heads."""
+        for number, row in enumerate(rows):
+            self.paragraph(lead, _text(row[0], "bold red" if number in table.odd else "bold"))
+            self.block(Values({head: cell for head, cell in zip(table.columns[1:], row[1:], strict=True) if cell}), f"{lead}  ")

@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Search, print, and return the exit code."""
-    from kit.analyse.verdict.belief_log import as_text
+    from kit.analyse.verdict import belief_log
+    from kit.document import text
     from kit.live.triage import triage
 
     end_in_order_on_signals()
@@ -50,5 +51,7 @@ def main(args: argparse.Namespace) -> int:
         path = {"path": str(args.out)} if args.out else {}
         print(json.dumps({**found.to_dict(), **path, "ledger": ledger}, ensure_ascii=False, allow_nan=False))
     else:
-        print(f"{found}\n\nledger\n{as_text(ledger)}")
+        text.write(found.document())
+        print()
+        text.write(belief_log.document(ledger))
     return TROUBLE if args.exit_code and found.state not in ("ready", "progressing") else DONE

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from kit.analyse.verdict.belief_log import signs_of
 from kit.analyse.verdict.evidence import gather
-from kit.analyse.verdict.live_status import Board, Voices, board_of
+from kit.analyse.verdict.live_status import LogActivity, Status, status_of
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.hosts.host import HostLost
@@ -53,7 +53,7 @@ class Snapshot:
     Attributes
     ----------
     verdict : Verdict
-    board : Board
+    board : Status
     life : int
         Records so far that show life: two judgements with the same number heard nothing new between them.
     moves : bool
@@ -63,7 +63,7 @@ class Snapshot:
     """
 
     verdict: Verdict
-    board: Board
+    board: Status
     life: int
     moves: bool
     took_s: float
@@ -92,7 +92,7 @@ class QuietTimer:
         """Seconds since something moved, as far as it was watched."""
         return time.monotonic() - self._since if self._since is not None else 0.0
 
-    def too_early(self, found: Verdict | Board, sure: float = SURE) -> bool:
+    def too_early(self, found: Verdict | Status, sure: float = SURE) -> bool:
         """Whether a stall is believed in without enough flat evidence."""
         return found.state == "stalled" and found.confidence < sure and self.seconds < FLAT_S
 
@@ -120,12 +120,12 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     for capture in run.captures:
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
             capture.whole, capture.captured_ns = True, run.captured_ns
-    voices = Voices(run.captured_ns)
-    evidence = gather(run, also={"log": voices.add})
+    activity = LogActivity(run.captured_ns)
+    evidence = gather(run, also={"log": activity.add})
     verdict = weigh(evidence, most_steps)
-    board = board_of(scene_of(evidence), verdict, voices)
+    board = status_of(scene_of(evidence), verdict, activity)
     moves = bool(signs_of(verdict).keys() & MOVING)
-    return Snapshot(verdict, board, voices.signs, moves, time.monotonic() - began)
+    return Snapshot(verdict, board, activity.signs, moves, time.monotonic() - began)
 
 
 def _now_there(recording: Recording) -> str:

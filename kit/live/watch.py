@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kit.analyse.verdict.evidence import gather
-from kit.analyse.verdict.live_status import Board, Voices, board_of
+from kit.analyse.verdict.live_status import LogActivity, Status, status_of
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
 from kit.capture.find import find_launch
@@ -37,7 +37,7 @@ WINDOW_S = 10.0
 """Rates are those of the last seconds: a person looks at them now."""
 
 
-def watch_frame(run: Run | str | Path) -> Board:
+def watch_frame(run: Run | str | Path) -> Status:
     """The board of a recorded run: what a live view would have shown at its end.
 
     Examples
@@ -47,9 +47,9 @@ def watch_frame(run: Run | str | Path) -> Board:
     'rank_straggler'
     """
     run = run if isinstance(run, Run) else open_run(run)
-    voices = Voices(run.captured_ns)
-    evidence = gather(run, also={"log": voices.add})
-    return board_of(scene_of(evidence), weigh(evidence), voices)
+    activity = LogActivity(run.captured_ns)
+    evidence = gather(run, also={"log": activity.add})
+    return status_of(scene_of(evidence), weigh(evidence), activity)
 
 
 class Watch:
@@ -100,7 +100,7 @@ class Watch:
         """End the watch."""
         self._stop.set()
 
-    def boards(self) -> Iterator[Board]:
+    def boards(self) -> Iterator[Status]:
         """Record, judge, and give a board every few seconds; the last one when all has been recorded."""
         with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
@@ -118,12 +118,12 @@ class Watch:
                 recording.leave_nothing_behind()
             yield self._named(watch_frame(folder), quiet_timer)
 
-    def _named(self, board: Board, quiet_timer: QuietTimer) -> Board:
+    def _named(self, board: Status, quiet_timer: QuietTimer) -> Status:
         """The board under the name of what is watched; a stall that is believed in too early is none yet."""
         early = quiet_timer.too_early(board)
         return replace(board, name=self.name, early=early, state="unknown" if early else board.state)
 
-    def _judge(self, recording: Recording, quiet_timer: QuietTimer) -> Iterator[Board]:
+    def _judge(self, recording: Recording, quiet_timer: QuietTimer) -> Iterator[Status]:
         tests, asked = TriageTests(recording), listens_itself(recording)
         board, ended_at, pause_s = None, None, FIRST_S
         while not (self._stop.wait(pause_s) or _time_left(recording) <= 0 or recording.manifest.full.is_set()):
@@ -155,17 +155,17 @@ class LiveView:
 
     Attributes
     ----------
-    board : Board or None
+    board : Status or None
         What was seen last.
     error : Exception or None
         What ended the watch, where something did.
     """
 
     def __init__(self, watch: Watch):
-        from kit.show.watch import BoardView
+        from kit.show.watch import StatusView
 
         self._watch, self.board, self.error = watch, None, None
-        self.view = BoardView(watch.name, self.stop)
+        self.view = StatusView(watch.name, self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
         atexit.register(self.stop, AT_EXIT_S)

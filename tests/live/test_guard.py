@@ -92,7 +92,7 @@ def test_a_stall_is_captured_and_its_rank_named(tmp_path: Path) -> None:
     ran = guarded("-o", out, "--quiet-after", "3s", "--then", "end", "--", *stalling(tmp_path / "launch"))
     said = ran.stderr.decode()
     assert ran.returncode == 128 + signal.SIGTERM, said
-    assert "STALLED: rank_straggler in phase weights, rank 0" in said
+    assert "stalled in weights: one rank is behind (rank_straggler), rank 0" in said
     assert "two snapshots, stacks by py-spy, a short strace" in said
     assert f"run kept in {out}" in said
     found = json.loads((out / "verdict.json").read_text())

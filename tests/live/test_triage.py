@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.analyse.verdict.belief_log import as_text, ledger_of
+from kit.analyse.verdict.belief_log import document, ledger_of
 from kit.analyse.verdict.evidence import gather
 from kit.capture.manifest import Manifest, utc_text
 from kit.cli import main
+from kit.document.text import render
 from kit.errors import EvidenceError, UsageError
 from kit.live.triage import triage
 from kit.run import open_run
@@ -192,7 +193,7 @@ def test_a_ledger_is_derived_where_none_was_recorded(data: Path) -> None:
     assert refuting["test"] == "listeners"
     assert ledger[0]["leading"][0][0] == "undetermined" and ledger[-1]["leading"][0][0] == "device_hang"
     assert sum(step["changed"] for step in ledger) == 1
-    text = as_text(ledger)
+    text = render(document(ledger))
     assert max(map(len, text.splitlines())) <= 110 and "device_hang instead of undetermined" in text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.bench.inputs import BASE, CAND
 from kit.analyse.bench.judge import INCONCLUSIVE, WITHHELD, Judged, middle
 from kit.analyse.bench.where import percent, spread
-from kit.analyse.verdict.verdict_text import WIDTH
+from kit.document.text import WIDTH
 
 if TYPE_CHECKING:
     from kit.analyse.bench.compare import BenchComparison

@@ -7,19 +7,18 @@ again and again, each time with one more source, in the order of what the source
 from __future__ import annotations
 
 from dataclasses import replace
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import Evidence, SyscallDigest, gather
 from kit.analyse.verdict.hypotheses import captures, classes
 from kit.analyse.verdict.verdict import FIRST_GUESSES, GUESS_SHARE, Verdict, weigh
+from kit.document import Document, Item, Section, items, percent
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.hypotheses import Hypothesis
     from kit.analyse.verdict.scene import Sign
     from kit.run import Run
 
-WIDTH, INDENT = 110, " " * 11
 LEADERS = 3
 MOST_SAID = 6
 REFUTED_BY = 4.0
@@ -171,25 +170,25 @@ def _add(source: dict, evidence: Evidence, partial: Evidence) -> bool:
     return added
 
 
-def as_text(ledger: list[dict]) -> str:
-    """The ledger as terminal text: the test, what it showed, what was believed then, and why that changed.
+def document(ledger: list[dict]) -> Document:
+    """The ledger as a document: the test, what it showed, what was believed then, and why that changed.
 
     Examples
     --------
-    >>> line = {"t_s": 2.0, "test": "listeners", "outcome": ["nobody listens on port 30000"], "changed": False,
+    >>> from kit.document.text import render
+    >>> line = {"t_s": 2.0, "test": "listeners", "outcome": ["nothing is listening on port 30000"], "changed": False,
     ...     "leading": [["device_hang", 0.5]], "state": "stalled", "because": ""}
-    >>> print(as_text([line]))
-        2.0 s  listeners
-               • nobody listens on port 30000
-               → stalled: device_hang 50%
+    >>> print(render(document([line])))
+    ledger
+    <BLANKLINE>
+    2.0 s  listeners
+      • nothing is listening on port 30000
+      → stalled: device_hang 50 %
     """
-    lines = []
+    sections = []
     for step in ledger:
-        lines.append(f"  {step['t_s']:5.1f} s  {step['test']}")
-        shown = [f"• {said}" for said in step["outcome"]]
-        belief = ", ".join(f"{name} {share:.0%}" for name, share in step["leading"])
-        shown.append(f"→ {step['state']}: {belief}")
-        shown += [f"  {step['because']}"] if step["because"] else []
-        for text in shown:
-            lines += wrap(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT + "  ", break_on_hyphens=False)
-    return "\n".join(lines)
+        belief = ", ".join(f"{name} {percent(share)}" for name, share in step["leading"])
+        blocks = [*items(step["outcome"]), Item(f"{step['state']}: {belief}", "→", small="")]
+        blocks += [Item(step["because"], "", level=1)] if step["because"] else []
+        sections.append(Section(f"{step['t_s']:.1f} s  {step['test']}", blocks))
+    return Document("ledger", sections)

@@ -24,7 +24,7 @@ MINUTE_NS = 60 * NS
 MOST_SAID = 6
 
 
-class Voices:
+class LogActivity:
     """Who last said something in the logs. Hand it the rows of frame `log` (`kit.analyse.verdict.evidence.gather(run, also=…)`).
 
     Attributes
@@ -83,7 +83,7 @@ def _is(speaker: tuple, process: Process, processes: Processes) -> bool:
 
 
 @dataclass
-class Board:
+class Status:
     """What a launch is doing at one moment.
 
     Attributes
@@ -144,7 +144,7 @@ class Board:
         return asdict(self)
 
 
-def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
+def status_of(scene: Scene, verdict: Verdict, activity: LogActivity) -> Status:
     """Make the board of judged evidence.
 
     Parameters
@@ -153,12 +153,12 @@ def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
         `kit.analyse.verdict.scene.scene_of(evidence)`.
     verdict : Verdict
         Of the same evidence.
-    voices : Voices
+    activity : LogActivity
         Was handed the same log.
 
     Returns
     -------
-    Board
+    Status
 
     Examples
     --------
@@ -167,17 +167,17 @@ def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
     >>> from kit.analyse.verdict.scene import scene_of
     >>> from kit.analyse.verdict.verdict import weigh
     >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
-    >>> voices = Voices(run.captured_ns)
-    >>> evidence = gather(run, also={"log": voices.add})
-    >>> board = board_of(scene_of(evidence), weigh(evidence), voices)
+    >>> activity = LogActivity(run.captured_ns)
+    >>> evidence = gather(run, also={"log": activity.add})
+    >>> board = status_of(scene_of(evidence), weigh(evidence), activity)
     >>> board.klass, [(row["rank"], row["role"], row["odd"]) for row in board.rows if row["rank"] is not None]
     ('rank_straggler', [(0, 'worker', True), (1, 'worker', False)])
     """
     evidence, facts = scene.evidence, scene.facts
     reads = deltas(evidence.io, "pid", bytes_read)
-    rows = _rows(scene, verdict, voices, reads)
+    rows = _rows(scene, verdict, activity, reads)
     growth = [row["rss_bytes_per_s"] for row in rows if row["rss_bytes_per_s"] is not None]
-    return Board(
+    return Status(
         verdict.name,
         verdict.captured_at,
         verdict.state,
@@ -185,10 +185,10 @@ def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
         verdict.phase,
         verdict.confidence,
         verdict.ranks,
-        phase_s=_phase_s(scene, voices.now_ns),
+        phase_s=_phase_s(scene, activity.now_ns),
         silence_s=facts.value("silence_s"),
-        log_silence_s=voices.silence_s,
-        records_per_min=voices.recent if voices.dated else None,
+        log_silence_s=activity.silence_s,
+        records_per_min=activity.recent if activity.dated else None,
         read_bytes_per_s=sum(max(0.0, delta.per_s) for delta in reads.values()) if reads else None,
         rss_bytes_per_s=max(growth, key=abs, default=None),
         bars=_bars(evidence),
@@ -199,7 +199,7 @@ def board_of(scene: Scene, verdict: Verdict, voices: Voices) -> Board:
     )
 
 
-def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, Delta]) -> list[dict]:
+def _rows(scene: Scene, verdict: Verdict, activity: LogActivity, reads: dict[object, Delta]) -> list[dict]:
     evidence, processes = scene.evidence, scene.processes
     cpu = deltas(evidence.processes, "pid", cpu_s)
     memory = deltas(evidence.processes, "pid", lambda row: row.get("rss_bytes"))
@@ -224,8 +224,8 @@ def _rows(scene: Scene, verdict: Verdict, voices: Voices, reads: dict[object, De
                 "read_bytes_per_s": reads[pid].per_s if pid in reads else None,
                 "threads": newest.get("threads"),
                 "waits_in": _waits_in(mains.get(pid), newest),
-                "progress_s": voices.since_s(voices.progressed, process, processes),
-                "record_s": voices.since_s(voices.heard, process, processes),
+                "progress_s": activity.since_s(activity.progressed, process, processes),
+                "record_s": activity.since_s(activity.heard, process, processes),
                 "odd": process.rank is not None and process.rank in verdict.ranks,
             }
         )

@@ -13,6 +13,7 @@ from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settli
 from kit.analyse.verdict.scene import Sign, all_signs, scene_of
 from kit.analyse.verdict.signatures import remedies
 from kit.clock import show_time
+from kit.document import Document, Shown
 from kit.errors import EvidenceError
 from kit.run import Run, open_run
 
@@ -29,8 +30,8 @@ RANKED_CLASSES = frozenset(
 """Classes that single out ranks."""
 
 
-@dataclass
-class Verdict:
+@dataclass(repr=False)
+class Verdict(Shown):
     """What the evidence of one launch says.
 
     Attributes
@@ -56,6 +57,8 @@ class Verdict:
         What the evidence lacks or what could not be read.
     findings : list of dict
         What is wrong beside it: `code`, `severity`, `claim`, `evidence`, `next`.
+    path : str
+        Where the run is.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Verdict:
     captured_by: str
     missing: list[str] = field(default_factory=list)
     findings: list[dict] = field(default_factory=list)
+    path: str = ""
 
     @property
     def remedy(self) -> dict | None:
@@ -110,17 +114,14 @@ class Verdict:
         guesses = [h for h in self.hypotheses if h.name in FIRST_GUESSES and h.opposing and h not in likely and h.supporting]
         return likely + guesses[:1]
 
-    def __str__(self) -> str:
-        from kit.analyse.verdict.verdict_text import as_text
+    def document(self, brief: bool = False) -> Document:
+        """What it says, as a document; `brief` for a chat."""
+        from kit.analyse.verdict.verdict_text import document
 
-        return as_text(self)
+        return document(self, brief)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from kit.analyse.verdict.verdict_text import as_html
-
-        return as_html(self)
+    def __repr__(self) -> str:
+        return f"<Verdict {self.name}: {self.state}, {self.klass} {self.confidence:.0%}>"
 
 
 def verdict(
@@ -204,6 +205,7 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
         run.captured_by,
         _missing(run, evidence),
         findings(scene),
+        str(run.path),
     )
 
 

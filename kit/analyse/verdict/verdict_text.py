@@ -1,123 +1,24 @@
-"""The verdict for people: one list of blocks, shown as terminal text or as HTML."""
+"""The verdict for people, as a document: the answer first, then evidence, remedy, hypotheses, what to do next."""
 
 from __future__ import annotations
 
-import textwrap
-from html import escape
+from functools import cache
 from typing import TYPE_CHECKING
 
+from kit.analyse.verdict.hypotheses import classes
 from kit.clock import show_duration
+from kit.document import Block, Command, Document, Item, Section, Values, items, percent
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.hypotheses import Hypothesis
+    from kit.analyse.verdict.live_status import Status
     from kit.analyse.verdict.verdict import Verdict
 
-WIDTH = 110
 MOST_REMEDIES = 3
 """Known cases that are shown; `Verdict.remedies` has all that fit."""
-Line = tuple[str, str, str]
-"""(mark, text, small print)"""
-
-
-def sureness(share: float) -> str:
-    """Words for a share of belief.
-
-    Examples
-    --------
-    >>> [sureness(s) for s in (0.97, 0.8, 0.6, 0.3)]
-    ['nearly certain', 'likely', 'more likely than not', 'a guess']
-    """
-    return (
-        "nearly certain"
-        if share >= 0.95
-        else "likely"
-        if share >= 0.75
-        else "more likely than not"
-        if share >= 0.5
-        else "a guess"
-    )
-
-
-def headline(verdict: Verdict) -> str:
-    """One sentence: state, class, phase, ranks."""
-    ranks = f", rank {', '.join(map(str, verdict.ranks))}" if verdict.ranks else ""
-    phase = f" in phase {verdict.phase}" if verdict.phase else ""
-    if verdict.klass == "undetermined":
-        return f"UNDETERMINED{phase}: the evidence does not decide; collect what stands under “next”"
-    return f"{verdict.state.upper()}: {verdict.klass}{phase}{ranks} ({sureness(verdict.confidence)}, {verdict.confidence:.0%})"
-
-
-def blocks(verdict: Verdict) -> list[tuple[str, list[Line]]]:
-    """Headings with their lines, the most important first."""
-    best = next(h for h in verdict.hypotheses if h.name == verdict.klass)
-    found: list[tuple[str, list[Line]]] = [("what it means", [("", best.meaning, "")])]
-    found.append(("evidence", _evidence(verdict)))
-    found.append(("remedy", [line for known in verdict.remedies[:MOST_REMEDIES] for line in _remedy(known)]))
-    found.append(("also found", [line for entry in verdict.findings for line in _finding(entry)]))
-    found.append(("hypotheses", [line for h in verdict.shown() for line in _hypothesis(h, verdict)]))
-    found.append(
-        (
-            "next",
-            [
-                (
-                    "$",
-                    step["command"],
-                    f"{step['what']}: {step['why']} (about {step['cost_s']:g} s of CPU"
-                    f"{', needs consent' if step['consent'] else ''})",
-                )
-                for step in verdict.next
-            ],
-        )
-    )
-    found.append(("facts", _facts(verdict)))
-    found.append(("what is missing", [("·", said, "") for said in verdict.missing]))
-    return [(heading, lines) for heading, lines in found if lines]
-
-
-def _remedy(known: dict) -> list[Line]:
-    versions = [f"{word} {known[key]}" for key, word in (("since", "since"), ("fixed", "fixed in")) if known.get(key)]
-    source = [f"source: {known['source']}"] if known["source"] else []
-    return [("", known["what"], ""), ("→", known["do"], "; ".join([f"known case: {known['name']}", *source, *versions]))]
-
-
-def _finding(entry: dict) -> list[Line]:
-    first = next(iter(entry["evidence"]), {})
-    where = f"{first['capture']}:{first['line']}  {first['text'] or ''}" if first.get("capture") else ""
-    return [("!" if entry["severity"] == "error" else "·", entry["claim"], where), ("→", entry["next"], "")]
-
-
-def _evidence(verdict: Verdict) -> list[Line]:
-    lines: list[Line] = []
-    seen: dict[str, int] = {}
-    for entry in verdict.evidence:
-        where = f"{entry['capture']}:{entry['line']}" if entry["capture"] and entry["line"] else entry["capture"] or ""
-        quoted = f"{where}  {entry['text'] or ''}".strip()
-        if entry["claim"] in seen:
-            continue
-        seen[entry["claim"]] = len(lines)
-        lines.append(("•", entry["claim"], quoted))
-    return lines[:10]
-
-
-def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Line]:
-    refuted = hypothesis.share < 0.05 and hypothesis.opposing
-    guess = {"log_lost_server_ready": "“it is ready, only the log was lost”", "ready": "“it is ready”"}.get(hypothesis.name, "")
-    said = f"{hypothesis.name} {guess}".strip()
-    lines: list[Line] = [("×" if refuted else "?", f"{said}: {'refuted' if refuted else format(hypothesis.share, '.0%')}", "")]
-    # What speaks for the verdict's own class stands under "evidence" already.
-    supporting = hypothesis.supporting if hypothesis.name != verdict.klass else []
-    for mark, entries in (("+", supporting), ("−", hypothesis.opposing)):
-        lines += [
-            (f"  {mark}", sign.claim, "")
-            for sign, weight, _ in entries[:4]
-            if abs(weight) >= 0.5 and not sign.code.startswith("phase_")
-        ]
-    if hypothesis.settled_by and not refuted and verdict.confidence < SURE:
-        first = hypothesis.settled_by[0]
-        lines.append(("  ?", f"would be moved most by: {first['capture']} ({first['reason']})", ""))
-    return lines
-
-
+MOST_EVIDENCE, BRIEF_EVIDENCE = 10, 3
+SILENT_S = 60.0
+"""Silence is part of the answer from one minute on: heartbeats come each minute at the latest."""
 SURE = 0.85
 """Above this share of belief nobody asks what would settle it."""
 SHOWN_FACTS = (
@@ -172,16 +73,122 @@ SHOWN_FACTS = (
 )
 
 
-def _facts(verdict: Verdict) -> list[Line]:
-    lines: list[Line] = []
-    for name in SHOWN_FACTS:
-        value = verdict.facts.value(name)
-        if value is None or value == []:
-            continue
-        lines.append(("", f"{name} = {_value(name, value)}", ""))
-    if verdict.facts.value("rss_shmem_kb"):
-        lines.append(("", "resident memory is not summed over ranks: shared and file pages are the same pages in each", ""))
-    return lines
+@cache
+def _words() -> dict[str, tuple[str, str]]:
+    return {entry["name"]: (entry["plain"], entry.get("plain_many", entry["plain"])) for entry in classes()}
+
+
+def plain(klass: str, ranks: int = 1) -> str:
+    """A class in plain words.
+
+    Examples
+    --------
+    >>> plain("rank_straggler"), plain("rank_straggler", 2)
+    ('one rank is behind', 'several ranks are behind')
+    """
+    return _words()[klass][ranks > 1]
+
+
+def answer(judged: Verdict | Status, state: str = "", silence_s: float | None = None) -> str:
+    """One sentence: state, phase, class in plain words, odd ranks, share of belief, silence."""
+    phase = f" in {judged.phase}" if judged.phase and judged.phase not in ("ready", "serving") else ""
+    ranks = f", rank{'s' * (len(judged.ranks) > 1)} {', '.join(map(str, judged.ranks))}" if judged.ranks else ""
+    sure = f", {percent(judged.confidence)}" if judged.klass != "undetermined" else ""
+    silent = f", silent for {show_duration(silence_s)}" if silence_s is not None and silence_s >= SILENT_S else ""
+    words = plain(judged.klass, len(judged.ranks))
+    return f"{state or judged.state}{phase}: {words} ({judged.klass}){ranks}{sure}{silent}"
+
+
+def headline(verdict: Verdict) -> str:
+    """The answer of a verdict."""
+    silence = verdict.facts.value("silence_s") if verdict.state in ("stalled", "unknown", "progressing") else None
+    return answer(verdict, silence_s=silence)
+
+
+def document(verdict: Verdict, brief: bool = False) -> Document:
+    """What a verdict says; `brief` for a chat: the answer, what carries it, what to do, the next step."""
+    steps = verdict.next[:1] if brief else verdict.next
+    remedies = [block for known in verdict.remedies[: 1 if brief else MOST_REMEDIES] for block in _remedy(known)]
+    sections = [
+        Section("evidence", _evidence(verdict)[: BRIEF_EVIDENCE if brief else MOST_EVIDENCE]),
+        Section("remedy", remedies),
+        Section("also found", [block for entry in verdict.findings for block in _finding(entry)]),
+        Section("next", [_step(step) for step in steps]),
+    ]
+    if not brief:
+        best = next(h for h in verdict.hypotheses if h.name == verdict.klass)
+        sections.insert(0, Section("what it means", [Item(best.meaning, "")]))
+        sections.insert(4, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
+        sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
+        sections.append(Section("what is missing", items(verdict.missing, "·"), folded=True))
+    return Document(
+        title=headline(verdict),
+        subtitle=f"{verdict.name}, as of {verdict.captured_at} ({verdict.captured_by})",
+        sections=sections,
+        last=Command(f"kit report {verdict.path}"),
+        tone=verdict.state,
+    )
+
+
+def _step(step: dict) -> Command:
+    consent = ", needs consent" if step["consent"] else ""
+    return Command(step["command"], f"{step['what']}: {step['why']} (about {step['cost_s']:g} s of CPU{consent})")
+
+
+def _remedy(known: dict) -> list[Block]:
+    words = [f"known case: {known['name']}"]
+    words += [
+        f"{word} {known[key]}"
+        for key, word in (("source", "source:"), ("since", "since"), ("fixed", "fixed in"))
+        if known.get(key)
+    ]
+    return [Item(known["what"], ""), Item(known["do"], "→", small="; ".join(words))]
+
+
+def _finding(entry: dict) -> list[Block]:
+    first = next(iter(entry["evidence"]), {})
+    claim = Item(entry["claim"], "!" if entry["severity"] == "error" else "·", _where(first), first.get("text") or "")
+    return [claim, Item(entry["next"], "→")]
+
+
+def _where(reference: dict) -> str:
+    """File and line of some evidence."""
+    capture, line = reference.get("capture"), reference.get("line")
+    return f"{capture}:{line}" if capture and line else capture or ""
+
+
+def _evidence(verdict: Verdict) -> list[Block]:
+    """Claims, each once, with the first place where it stands."""
+    firsts: dict[str, Block] = {}
+    for entry in verdict.evidence:
+        firsts.setdefault(entry["claim"], Item(entry["claim"], "•", _where(entry), entry["text"] or ""))
+    return list(firsts.values())
+
+
+def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
+    refuted = hypothesis.share < 0.05 and hypothesis.opposing
+    belief = "refuted" if refuted else percent(hypothesis.share)
+    blocks: list[Block] = [Item(f"{plain(hypothesis.name)} ({hypothesis.name}): {belief}", "×" if refuted else "?")]
+    # What speaks for the verdict's own class stands under "evidence" already.
+    supporting = hypothesis.supporting if hypothesis.name != verdict.klass else []
+    for mark, entries in (("+", supporting), ("−", hypothesis.opposing)):
+        blocks += [
+            Item(sign.claim, mark, level=1)
+            for sign, weight, _ in entries[:4]
+            if abs(weight) >= 0.5 and not sign.code.startswith("phase_")
+        ]
+    if hypothesis.settled_by and not refuted and verdict.confidence < SURE:
+        first = hypothesis.settled_by[0]
+        blocks.append(Item(f"most informative next test: {first['capture']} ({first['reason']})", "?", level=1))
+    return blocks
+
+
+def _facts(verdict: Verdict) -> dict[str, str]:
+    known = {name: verdict.facts.value(name) for name in SHOWN_FACTS}
+    shown = {name: _value(name, value) for name, value in known.items() if value is not None and value != []}
+    if known["rss_shmem_kb"]:
+        shown["rss_kb"] += "; not a sum over ranks, which share shared and file pages"
+    return shown
 
 
 def _value(name: str, value: object) -> str:
@@ -190,52 +197,7 @@ def _value(name: str, value: object) -> str:
     if name.endswith("_kb") and isinstance(value, int):
         return f"{value:,} kB ({value / 2**20:,.1f} GiB)"
     if name == "eta_range_s" and isinstance(value, list):
-        return " to ".join(show_duration(end) for end in value)
-    if isinstance(value, list) and name.endswith("_done"):
-        return f"{value[0]:g} of {value[1]:g}"
-    return str(value)[:160]
-
-
-def as_text(verdict: Verdict) -> str:
-    """The verdict as terminal text, at most `WIDTH` columns wide."""
-    lines = [f"{verdict.name}: {headline(verdict)}", f"as of {verdict.captured_at} ({verdict.captured_by})"]
-    for heading, entries in blocks(verdict):
-        lines += ["", heading]
-        for mark, text, small in entries:
-            lead = f"  {mark} " if mark else "  "
-            lines += (
-                textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
-                if mark != "$"
-                else [f"{lead}{text}"]
-            )
-            lines += [textwrap.shorten(small, WIDTH - 8, placeholder=" …").join((" " * (len(lead) + 2), ""))] if small else []
-    return "\n".join(lines)
-
-
-def as_html(verdict: Verdict) -> str:
-    """The same as HTML; all text of the evidence is escaped."""
-    moment = f"{verdict.name}, as of {verdict.captured_at} ({verdict.captured_by})"
-    colour = {"ready": "#117733", "progressing": "#0072b2", "stalled": "#b3520a", "failed": "#a01c2c", "unknown": "#555"}[
-        verdict.state
-    ]
-    parts = [
-        f"<div class='kit-verdict' style='border-left:6px solid {colour};padding:.2em 1em;max-width:62em'>",
-        f"<p style='font-size:1.25em;margin:.3em 0'><b style='color:{colour}'>{escape(headline(verdict))}</b></p>",
-        f"<p style='margin:.2em 0;opacity:.75'>{escape(moment)}</p>",
-    ]
-    for heading, entries in blocks(verdict):
-        opened = heading not in ("facts", "what is missing")
-        items = "".join(_item(*entry) for entry in entries)
-        parts.append(
-            f"<details{' open' if opened else ''}><summary><b>{heading}</b></summary>"
-            f"<ul style='list-style:none;padding-left:1em;margin:.2em 0'>{items}</ul></details>"
-        )
-    return "".join([*parts, "</div>"])
-
-
-def _item(mark: str, text: str, small: str) -> str:
-    shown = f"<code>{escape(text)}</code>" if mark == "$" else escape(text)
-    lead = "" if mark in ("", "$") else f"{escape(mark.strip())} "
-    indent = "padding-left:1.4em;" if mark.startswith("  ") else ""
-    below = f"<br><small style='opacity:.75;overflow-wrap:anywhere'>{escape(small)}</small>" if small else ""
-    return f"<li style='{indent}margin:.15em 0;overflow-wrap:anywhere'>{lead}{shown}{below}</li>"
+        return " to ".join(map(show_duration, value))
+    if isinstance(value, list):
+        return f"{value[0]:g} of {value[1]:g}" if name.endswith("_done") else ", ".join(map(str, value))[:160]
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)[:160]
