@@ -18,6 +18,8 @@ MODULES = (
     "collectives",
     "desync",
     "procfs",
+    "procmaps",
+    "hostfiles",
     "ps",
     "net",
     "gpu",

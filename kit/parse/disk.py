@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
+from kit.parse.net import LSOF_HEADER, is_lsof_of_sockets
 from kit.parse.snapshot import (
     Line,
     Samples,
@@ -124,7 +125,7 @@ _FD_PAIR = re.compile(
     r"^\s*(?:/proc/(?P<pid>\d+)/fd/)?(?P<fd>\d+)(?: -> |: symbolic link to |\s+(?=/|pipe:|socket:|anon_inode:|"
     r"/memfd|inotify))(?P<target>.+)$"
 )
-_LSOF_HEADER = re.compile(r"^COMMAND\s+PID\s+(?:TID\s+\S+\s+)?USER\s+FD\s+TYPE\b")
+
 _LSOF = re.compile(
     r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:(?P<tid>\d+)\s+\S+\s+)?\S+\s+(?P<fd>\d+|cwd|rtd|txt|mem|DEL|"
     r"NOFD)(?P<mode>[rwu]?)\S*\s+(?P<type>\w+)\s+(?P<rest>.*)$"
@@ -199,7 +200,7 @@ def _descriptor(line: Line, pid: int | None) -> Row | None:
         elif found["type"].startswith(("IPv", "sock", "unix")):
             target = found["rest"].split(None, 2)[-1]
         return {"pid": int(found["pid"]), "fd": int(found["fd"]), "mode": _BRIEF.get(found["mode"])} | _target(target)
-    if found or _LSOF_HEADER.match(line.text):
+    if found or LSOF_HEADER.match(line.text):
         return {}
     found = _FD_PAIR.match(line.text)
     if found:
@@ -224,7 +225,9 @@ def _counted(line: Line) -> int | None:
 
 def _is_fd(head: str) -> float:
     lines = [line for line in body_lines(head) if not re.match(r"^total \d+$|^d[rwx-]{9}\S* .*\s\.{1,2}$", line.strip())]
-    if share(lines, _FD_LS) > 0.5 or any(_LSOF_HEADER.match(line) for line in lines[:3]):
+    if is_lsof_of_sockets(lines):
+        return 0.0
+    if share(lines, _FD_LS) > 0.5 or any(LSOF_HEADER.match(line) for line in lines[:3]):
         return 0.97
     if share(lines, _FD_PAIR) > 0.6 and re.search(r" -> |pipe:\[|socket:\[|anon_inode:|/dev/null|symbolic link", head):
         return 0.85
@@ -333,6 +336,8 @@ FREE_NAMES = {"buff/cache": "cache", "cached": "cache"}
 GUESSES = ((10_000, "G"), (10_000_000, "M"), (10_000_000_000, "K"))
 """Upper bounds of the total that `free` prints, by unit. A host that loads models has 10 GiB to 10 TiB: `free -g` prints at
 most 10,000, `free -m` 10,000 to 10 million, plain `free` more, `free -b` more than 10 thousand million."""
+PAGED = 5
+"""So many figures that are all multiples of 4 are KiB, which the kernel counts in pages; of MiB that is one case in 4^5."""
 
 
 def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -381,6 +386,9 @@ def _free_unit(cells: list[str], line: Line, report: Report) -> int | None:
     if options is not None:
         return 1 << {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[next((letter for letter in options if letter in "bkmgt"), "k")]
     unit = next((unit for most, unit in GUESSES if int(cells[0]) < most), "")
+    figures = [int(cell) for cell in cells if cell.isdigit() and cell != "0"]
+    if unit == "M" and len(figures) >= PAGED and all(figure % 4 == 0 for figure in figures):
+        unit = "K"
     report.odd(f"unit of free is not shown, taken as {unit + 'iB' if unit else 'bytes'}", line.text)
     return size_bytes("1" + unit)
 

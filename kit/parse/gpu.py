@@ -78,7 +78,7 @@ _HEAD_2 = re.compile(
 )
 _TABLE_PROCESS = re.compile(
     r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
-    r"N/A)\s*\|$"
+    r"\d+\.\.\.|N/A)\s*\|$"
 )
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
 
@@ -254,12 +254,14 @@ class _Smi:
                     "gpu": int(process["gpu"]),
                     "pid": int(process["pid"]),
                     "process": process["name"],
-                    "mem_used_mib": number(process["mem"]),
+                    "mem_used_mib": None if "..." in process["mem"] else number(process["mem"]),
                     "line": line.number,
                     "time": line.time,
                 },
                 (process["gpu"], process["pid"]),
             )
+            if "..." in process["mem"]:
+                self.report.odd("memory of a process, cut by nvidia-smi from 100 GiB on", line.text)
         elif first:
             self.open = {
                 "gpu": int(first["gpu"]),
@@ -407,11 +409,12 @@ def _is_nvidia_smi(head: str) -> float:
 
 # --- topo, rocm-smi ------------------------------------------------------------------------------------------------------
 
-_TOPO_ROW = re.compile(r"^\s*(?P<key>GPU\d+|NIC\d+|mlx\w+)\s+(?:(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+)\s+)+")
+_TOPO_ROW = re.compile(r"^\s*(?P<key>GPU\d+|NIC\d+|mlx\w+)\s+(?:(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|OK|CNS|GNS|TNS|NS|DR|U)\s+)+")
+"""A row of `topo -m`, or of `topo -p2p`, which tells whether two devices reach each other's memory."""
 
 
 def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read `nvidia-smi topo -m`: a row a device; the key is its name.
+    """Read `nvidia-smi topo -m` or `-p2p`: a row a device; the key is its name.
 
     Examples
     --------
@@ -436,7 +439,7 @@ def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
                     "time": line.time,
                 },
             )
-        elif text and not re.match(r"^(?:Legend|X +=|SYS +=|NODE +=|PHB +=|PXB +=|PIX +=|NV# +=|NIC Legend|NIC\d+:)", text):
+        elif text and not re.match(r"^(?:Legend|NIC Legend|NIC\d+:|[A-Z]+#? +=)", text):
             report.odd("no line of nvidia-smi topo", line.text)
 
 

@@ -13,11 +13,34 @@ from kit.schema import Row
 _MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
 _LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
+MONTH_WORDS = {
+    word: number
+    for number, words in enumerate(
+        (
+            "jan janv ene gen",
+            "feb fev fév févr",
+            "mar mär mrz mars",
+            "apr abr avr avril",
+            "mai may mag maj",
+            "jun juin giu",
+            "jul juil lug",
+            "aug aoû août ago",
+            "sep sept set",
+            "oct okt ott out",
+            "nov",
+            "dec dez déc dic",
+        ),
+        1,
+    )
+    for word in words.split()
+}
+"""Months as `dmesg -T` prints them in English, German, French, Spanish, Italian, Portuguese; Chinese and Japanese print 3月."""
 _STAMPS = tuple(
     re.compile(pattern)
     for pattern in (
         rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
         rf"^{_LEVEL}\[(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<y>20\d\d)\] ?(?P<text>.*)$",
+        rf"^{_LEVEL}\[\S+\s+(?P<word>\d{{1,2}}月|[^\W\d]{{3,5}}\.?)\s+(?P<d>\d+) {_CLOCK} (?P<y>20\d\d)\] ?(?P<text>.*)$",
         rf"^{_LEVEL}\[?(?P<y>20\d\d)-(?P<m>\d\d)-(?P<d>\d\d)[T ]{_CLOCK}(?P<z>Z|[+-]\d\d:?\d\d)?\]?:? (?P<text>.*)$",
         rf"^(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<text>.*)$",
         rf"^{_LEVEL}\[{_MONTH}\s*(?P<d>\d+) (?P<H>\d\d):(?P<M>\d\d)\] ?(?P<text>.*)$",
@@ -159,7 +182,12 @@ def _time(got: dict[str, str | None], source: Source, base: int | None) -> tuple
         return base, base
     if not got.get("d"):
         return None, base
-    month = MONTHS[got["b"]] if got.get("b") else int(got["m"])
+    word = (got.get("word") or "").lower()
+    month = MONTHS[got["b"]] if got.get("b") else MONTH_WORDS.get(word.rstrip("."), 0) if word else int(got["m"])
+    if word.endswith("月"):
+        month = int(word[:-1])
+    if not 1 <= month <= 12:
+        return None, base
     time = stamp_ns(
         source,
         int(got["y"]) if got.get("y") else None,

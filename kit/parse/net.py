@@ -61,7 +61,8 @@ _NETSTAT = re.compile(
     + _END.format("local")
     + r"\s+"
     + _END.format("peer")
-    + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s+(?:(?P<pid>\d+)/(?P<process>.*?)|-))?\s*$"
+    + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s+[\w.+-]+\s+\d+)?(?:\s+(?:(?P<pid>\d+)/(?P<process>.*?)|-))?"
+    r"(?:\s+(?:off|on|keepalive|timewait|probe|unkn-\d+)\s+\([\d./]+\))?\s*$"
 )
 _NETSTAT_HEADER = re.compile(r"^(?:Active Internet connections|Proto\s+Recv-Q\s+Send-Q)")
 _HEX = re.compile(
@@ -69,6 +70,7 @@ _HEX = re.compile(
     r"(?P<peer>[0-9A-F]{8}(?:[0-9A-F]{24})?):(?P<peer_port>[0-9A-F]{4}) (?P<state>[0-9A-F]{2}) "
     r"(?P<send>[0-9A-F]{8}):(?P<recv>[0-9A-F]{8})"
 )
+LSOF_HEADER = re.compile(r"^COMMAND\s+PID\s+(?:TID\s+\S+\s+)?USER\s+FD\s+TYPE\b")
 _LSOF = re.compile(
     r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+)?\S+\s+(?P<fd>\d+)[urw "
     r"]\w?\s+IPv[46]\s+\S+\s+\S+\s+(?P<net>TCP|UDP)\s+"
@@ -89,7 +91,7 @@ def parse_sockets(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     rows: list[tuple[str, dict]] = []
     for line in titled(lines, source, report):
-        found = _one_socket(line)
+        found = _one_socket(line, source.name)
         failed = None if found else failure(line, "ss", source)
         if failed:
             yield "tool_errors", failed
@@ -116,17 +118,17 @@ def _is_aside(text: str) -> bool:
     )
 
 
-def _one_socket(line: Line) -> list[dict]:
+def _one_socket(line: Line, file: str) -> list[dict]:
     """Rows of one line, none where it is no socket."""
     base = {"line": line.number, "time": line.time}
     found = _HEX.match(line.text)
     if found:
-        state = int(found["state"], 16)
+        state, datagrams = int(found["state"], 16), "udp" in (line.title or file)  # both files have one form
         return [
             base
             | {
-                "protocol": "tcp6" if len(found["local"]) > 8 else "tcp",
-                "state": HEX_STATES[state] if state < len(HEX_STATES) else None,
+                "protocol": ("udp" if datagrams else "tcp") + ("6" if len(found["local"]) > 8 else ""),
+                "state": "UNCONN" if datagrams and state == 7 else HEX_STATES[state] if state < len(HEX_STATES) else None,
                 "recv_q": int(found["recv"], 16),
                 "send_q": int(found["send"], 16),
                 "local_address": _hex_address(found["local"]),
@@ -219,10 +221,18 @@ def _hex_address(text: str) -> str:
     return str(ip_address(raw))
 
 
+def is_lsof_of_sockets(lines: list[str]) -> bool:
+    """Whether lines are those of `lsof -i`: with its header, and sockets alone under it."""
+    listed = [line for line in lines if not LSOF_HEADER.match(line) and not line.startswith("#")]
+    return len(listed) < len(lines) and share(listed, _LSOF) > 0.5
+
+
 def _is_ss(head: str) -> float:
     lines = body_lines(head)
     if any(_SS_HEADER.match(line) for line in lines[:10]):
         return 0.97
+    if is_lsof_of_sockets(lines):
+        return 0.98
     hits = share(lines, _SS) + share(lines, _SS_UNIX) + share(lines, _LSOF)
     return 0.95 if hits > 0.5 and share(lines, _NETSTAT) < 0.5 else only_failures(head, "ss")
 
@@ -236,7 +246,7 @@ def _is_netstat(head: str) -> float:
 
 def _is_proc_net(head: str) -> float:
     lines = body_lines(head)
-    return 0.97 if share(lines, _HEX) > 0.5 or (lines and re.match(r"^\s*sl\s+local_address\s+rem_address", lines[0])) else 0.0
+    return 0.97 if share(lines, _HEX) > 0.5 or (lines and re.match(r"^\s*sl\s+local_address\s+rem\w*_address", lines[0])) else 0.0
 
 
 # --- host ----------------------------------------------------------------------------------------------------------------

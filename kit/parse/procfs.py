@@ -1,4 +1,4 @@
-"""Files of /proc and of control groups: status, stat, io, wchan, stack, meminfo, memory.events, pressure, loadavg, vmstat."""
+"""Files of /proc about a process: status, stat, io, wchan, stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
-from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, number, only_failures, share, size_bytes, titled
+from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, only_failures, share, size_bytes, titled
 
 TICKS_PER_S = 100
 """USER_HZ of proc(5): 100 on every Linux architecture in use."""
@@ -37,27 +37,13 @@ IO = {
     "read_bytes": "read_bytes",
     "write_bytes": "write_bytes",
 }
-MEMINFO = {
-    "MemTotal": "total",
-    "MemFree": "free",
-    "MemAvailable": "available",
-    "Buffers": "buffers",
-    "Cached": "cache",
-    "Shmem": "shared",
-    "SwapTotal": "swap_total",
-    "SwapFree": "swap_free",
-}
-_KEYED = re.compile(r"^(?P<key>\w+(?:\(\w+\))?):\s*(?P<value>.*)$")
+KEYED = re.compile(r"^(?P<key>\w+(?:\(\w+\))?):\s*(?P<value>.*)$")
 _STATUS_KEY = re.compile(
     r"^(?:Tgid|Ngid|Pid|PPid|TracerPid|FDSize|NSpid|NStgid|Vm[A-Z]\w+|Rss[A-Z]\w+|Threads|Sig\w+|Cap\w+|"
     r"(?:non)?voluntary_ctxt_switches):\s"
 )
 _STAT = re.compile(r"^(?P<pid>\d+) \((?P<comm>.*)\) (?P<state>[A-Za-z]) (?P<rest>-?\d+(?: -?\d+){4,})\s*$", re.DOTALL)
 _IO_KEY = re.compile(r"^(?:rchar|wchar|syscr|syscw|read_bytes|write_bytes|cancelled_write_bytes):\s*\d+$")
-_MEM_KEY = re.compile(
-    r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
-    r"Shmem)[\w()]*:\s+\d+ kB$"
-)
 _TASK = re.compile(r"/task/(\d+)")
 
 
@@ -84,7 +70,7 @@ def parse_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples, at, got, title = Samples(source), None, {}, None
     for line in titled(lines, source, report):
-        found = _KEYED.match(line.text)
+        found = KEYED.match(line.text)
         if line.title != title or (found and found["key"] in got and found["key"] in ("Name", "Pid")):
             _status_row(got, at, source, report, samples)
             at, got, title = None, {}, line.title
@@ -140,7 +126,7 @@ def _is_status(head: str) -> float:
     hits = {line.split(":")[0] for line in lines if _STATUS_KEY.match(line)}
     if not hits:
         return only_failures(head)
-    return 0.97 if len(hits) >= 3 else 0.6 if share(lines, _KEYED) > 0.9 else 0.0
+    return 0.97 if len(hits) >= 3 else 0.6 if share(lines, KEYED) > 0.9 else 0.0
 
 
 # --- stat ----------------------------------------------------------------------------------------------------------------
@@ -230,7 +216,7 @@ def parse_io(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples, row, title = Samples(source), None, None
     for line in titled(lines, source, report):
-        found = _KEYED.match(line.text)
+        found = KEYED.match(line.text)
         failed = failure(line, "io", source)
         if failed:
             yield "tool_errors", failed | {"pid": pid_of_path(line.text) or pid_of_path(line.title) or source.pid}
@@ -365,243 +351,10 @@ def _is_stack(head: str) -> float:
     return 0.97 if share(body_lines(head), _FRAME) > 0.6 else only_failures(head)
 
 
-# --- the host ------------------------------------------------------------------------------------------------------------
-
-
-def parse_meminfo(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read /proc/meminfo. Names are those of `free` where it has one, else as printed; counts of pages are left out.
-
-    Examples
-    --------
-    >>> [(row["name"], row["value_bytes"]) for _, row in parse_meminfo(["MemTotal:  1024 kB",
-    ...     "Dirty: 4 kB"], Source("m"), Report())]
-    [('total', 1048576), ('Dirty', 4096)]
-    """
-    samples = Samples(source)
-    for line in titled(lines, source, report):
-        found = _KEYED.match(line.text)
-        if found and found["value"].endswith("kB"):
-            name = MEMINFO.get(found["key"], found["key"])
-            samples.add(
-                "host_memory",
-                {"name": name, "value_bytes": size_bytes(found["value"][:-2], 1024), "line": line.number, "time": line.time},
-                name,
-            )
-        elif line.text.strip() and not (found and found["key"].startswith("HugePages")):
-            report.odd("no line of /proc/meminfo", line.text)
-    yield from samples.settle(report)
-
-
-def _is_meminfo(head: str) -> float:
-    return 0.97 if sum(1 for line in body_lines(head) if _MEM_KEY.match(line)) >= 2 else only_failures(head)
-
-
-def parse_smaps_rollup(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read /proc/PID/smaps_rollup: whose the memory of a process is. `labels` is the pid.
-
-    Examples
-    --------
-    >>> sample = ["55e0-7ffc ---p 00000000 00:00 0    [rollup]", "Rss:   8 kB", "Pss:   2 kB"]
-    >>> [(row["name"], row["labels"], row["value"])
-    ...     for _, row in parse_smaps_rollup(sample, Source("smaps-rollup.pid7.t0.txt", pid=7), Report())]
-    [('Rss', '7', 8192.0), ('Pss', '7', 2048.0)]
-    """
-    samples = Samples(source)
-    for line in titled(lines, source, report):
-        found = _KEYED.match(line.text)
-        if found and found["value"].endswith("kB"):
-            row = {"source": "smaps", "name": found["key"], "value": float(size_bytes(found["value"][:-2], 1024))}
-            about = {"labels": str(source.pid) if source.pid is not None else None, "line": line.number, "time": line.time}
-            samples.add("counters", row | about, found["key"])
-        elif line.text.strip() and not line.text.rstrip().endswith("[rollup]"):
-            report.odd("no line of smaps_rollup", line.text)
-    yield from samples.settle(report)
-
-
-def _is_smaps_rollup(head: str) -> float:
-    return 0.98 if any(line.rstrip().endswith("[rollup]") for line in body_lines(head)[:2]) else 0.0
-
-
-_PRESSURE = re.compile(r"^(?P<who>some|full)((?: \w+=[\d.]+)+)\s*$")
-_COUNT = re.compile(r"^(?P<name>[a-z]\w*(?:\.\w+)*)[ \t:]+(?P<value>\d+|max)\s*$")
-_ALONE = re.compile(r"^(?P<value>\d+|max)$")
-CGROUP_KEYS = {
-    "low",
-    "high",
-    "max",
-    "oom",
-    "oom_kill",
-    "oom_group_kill",
-    "usage_usec",
-    "user_usec",
-    "system_usec",
-    "nr_periods",
-    "nr_throttled",
-    "throttled_usec",
-    "under_oom",
-    "oom_kill_disable",
-    "anon",
-    "file",
-    "kernel_stack",
-    "pgmajfault",
-    "workingset_refault_file",
-    "sock_throttled",
-    "inactive_anon",
-    "active_anon",
-}
-"""Keys of memory.events, cpu.stat and memory.stat (Documentation/admin-guide/cgroup-v2.rst), and of v1's oom_control."""
-
-
-def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read control-group files: `key value` lines, a bare number, and pressure lines. `max` becomes infinity.
-
-    Examples
-    --------
-    >>> rows = parse_cgroup(["oom 3", "oom_kill 1", "some avg10=0.00 total=12"], Source("memory.events.txt"), Report())
-    >>> [(row["source"], row["name"], row["value"]) for _, row in rows]
-    [('cgroup', 'oom', 3.0), ('cgroup', 'oom_kill', 1.0), ('pressure', 'some_avg10', 0.0), ('pressure', 'some_total', 12.0)]
-    """
-    samples = Samples(source)
-    for line in titled(lines, source, report):
-        labels = line.title
-        row = {"source": "cgroup", "labels": labels, "line": line.number, "time": line.time}
-        pressure, count, alone = _PRESSURE.match(line.text), _COUNT.match(line.text), _ALONE.match(line.text)
-        failed = failure(line, "cgroup", source)
-        if failed:
-            yield "tool_errors", failed
-        elif pressure:
-            for pair in pressure.group(2).split():
-                name, value = pair.split("=")
-                samples.add(
-                    "counters",
-                    row
-                    | {
-                        "source": "pressure",
-                        "name": f"{pressure['who']}_{name}",
-                        "value": float(value),
-                        "labels": labels or _file_name(source.name),
-                    },
-                    (labels, pressure["who"], name),
-                )
-        elif count or alone:
-            value = (count or alone)["value"]
-            name = count["name"] if count else _file_name(labels or source.name)
-            samples.add(
-                "counters", row | {"name": name, "value": float("inf") if value == "max" else float(value)}, (labels, name)
-            )
-        elif line.text.strip():
-            report.odd("no line of a control-group file", line.text)
-    yield from samples.settle(report)
-
-
-def _file_name(path: str) -> str:
-    """Name of the control-group file that a path or a capture's name tells.
-
-    Examples
-    --------
-    >>> _file_name("cat /sys/fs/cgroup/memory.max"), _file_name("raw/memory.current.t0.txt")
-    ('memory.max', 'memory.current')
-    """
-    return re.sub(r"\.t\d+(?=\.|$)|\.txt$", "", path.rsplit("/", 1)[-1])
-
-
-def _is_cgroup(head: str) -> float:
-    lines = body_lines(head)
-    if lines and share(lines, _PRESSURE) == 1:
-        return 0.97
-    if share(lines, _COUNT) > 0.8 or share(lines, _ALONE) > 0.8:
-        if "/sys/fs/cgroup" in head:
-            return 0.97
-        keys = {line.split()[0].rstrip(":") for line in lines}
-        return 0.95 if len(keys & CGROUP_KEYS) >= 2 or keys & {"oom_kill"} else 0.1
-    return 0.9 if lines and share(lines, _COUNT) + share(lines, _PRESSURE) + share(lines, _ALONE) > 0.9 else only_failures(head)
-
-
-_LOAD = re.compile(r"^(?P<one>\d+\.\d\d) (?P<five>\d+\.\d\d) (?P<fifteen>\d+\.\d\d) (?P<running>\d+)/(?P<tasks>\d+) \d+$")
-_UPTIME = re.compile(r"^.*load averages?: (?P<one>\d+[.,]\d\d),? (?P<five>\d+[.,]\d\d),? (?P<fifteen>\d+[.,]\d\d)$")
-
-
-def parse_loadavg(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read /proc/loadavg or `uptime`.
-
-    Examples
-    --------
-    >>> [(row["name"], row["value"]) for _, row in parse_loadavg(["8.01 7.20 3.00 9/1840 77"], Source("loadavg"), Report())][:3]
-    [('load1', 8.01), ('load5', 7.2), ('load15', 3.0)]
-    """
-    samples = Samples(source)
-    names = {"one": "load1", "five": "load5", "fifteen": "load15", "running": "running", "tasks": "tasks"}
-    for line in titled(lines, source, report):
-        found = _LOAD.match(line.text) or _UPTIME.match(line.text)
-        if found:
-            for group, value in found.groupdict().items():
-                samples.add(
-                    "counters",
-                    {"source": "loadavg", "name": names[group], "value": number(value), "line": line.number, "time": line.time},
-                    group,
-                )
-        elif line.text.strip():
-            report.odd("no load average", line.text)
-    yield from samples.settle(report)
-
-
-def _is_loadavg(head: str) -> float:
-    lines = body_lines(head)
-    return 0.95 if lines and share(lines, _LOAD) + share(lines, _UPTIME) > 0.6 else 0.0
-
-
-_VMSTAT_HEADER = re.compile(r"^\s*r\s+b\s+swpd\s+free\b")
-
-
-def parse_vmstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read `vmstat N` (a line a moment) or /proc/vmstat (`key value`).
-
-    Examples
-    --------
-    >>> sample = [" r  b   swpd   free", " 1  0      0  900", " 0  2      0  880"]
-    >>> [(row["moment"], row["name"], row["value"])
-    ...     for _, row in parse_vmstat(sample, Source("vmstat.txt"), Report()) if row["name"] == "b"]
-    [(0, 'b', 0.0), (1, 'b', 2.0)]
-    """
-    samples, names = Samples(source), []
-    for line in titled(lines, source, report):
-        words = line.text.split()
-        if _VMSTAT_HEADER.match(line.text):
-            names = words
-        elif names and len(words) >= len(names) and all(integer(word) is not None for word in words[: len(names)]):
-            for name, word in zip(names, words, strict=False):
-                samples.add(
-                    "counters",
-                    {"source": "vmstat", "name": name, "value": float(word), "line": line.number, "time": line.time},
-                    name,
-                )
-        elif len(words) == 2 and integer(words[1]) is not None:
-            samples.add(
-                "counters",
-                {"source": "vmstat", "name": words[0], "value": float(words[1]), "line": line.number, "time": line.time},
-                words[0],
-            )
-        elif words and words[0] != "procs":
-            report.odd("no line of vmstat", line.text)
-    yield from samples.settle(report)
-
-
-def _is_vmstat(head: str) -> float:
-    lines = body_lines(head)
-    if any(_VMSTAT_HEADER.match(line) for line in lines):
-        return 0.95
-    return 0.97 if sum(1 for line in lines if re.match(r"^(?:nr_|pg|numa_|thp_)\w+ \d+$", line)) > 5 else 0.0
-
-
 FORMATS = (
     Format("proc_status", r"status(?!.*ray)", _is_status, parse_status, frames=("processes", "threads", "tool_errors")),
     Format("proc_stat", r"(?<![a-z])stat(?!us|istic)", _is_stat, parse_stat, frames=("processes", "threads", "tool_errors")),
     Format("proc_io", r"(?<![a-z])io(?![a-z])", _is_io, parse_io, frames=("io", "tool_errors")),
     Format("proc_wchan", r"wchan", _is_wchan, parse_wchan, frames=("threads", "tool_errors")),
     Format("proc_stack", r"(?<![a-z])stack(?!s)", _is_stack, parse_stack, frames=("stacks", "tool_errors")),
-    Format("smaps_rollup", r"smaps", _is_smaps_rollup, parse_smaps_rollup, frames=("counters",)),
-    Format("meminfo", r"meminfo", _is_meminfo, parse_meminfo, frames=("host_memory",)),
-    Format("cgroup", r"memory\.|cgroup|cpu\.stat|pressure|pids\.", _is_cgroup, parse_cgroup, frames=("counters", "tool_errors")),
-    Format("loadavg", r"loadavg|uptime", _is_loadavg, parse_loadavg, frames=("counters",)),
-    Format("vmstat", r"vmstat", _is_vmstat, parse_vmstat, frames=("counters",)),
 )

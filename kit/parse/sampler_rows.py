@@ -7,8 +7,9 @@ from typing import Any
 
 from kit.parse.base import Report, Source
 from kit.parse.gpu import parse_nvidia_smi, parse_rocm_smi
+from kit.parse.hostfiles import MEMINFO
 from kit.parse.kernel import parse_kernel
-from kit.parse.procfs import MEMINFO, parse_stack
+from kit.parse.procfs import parse_stack
 from kit.schema import Row
 
 Line = dict[str, Any]

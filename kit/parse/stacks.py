@@ -192,7 +192,8 @@ def _pyspy_line(line: Line, dump: _Dump, inside: bool, report: Report) -> bool:
     if process:
         dump.process(int(process["pid"]), process["title"])
     elif thread:
-        dump.thread(int(thread["id"], 0), thread["name"], thread["state"])
+        os_id = not thread["id"].startswith("0x")  # older py-spy prints the identity that pthread gave, which is no thread id
+        dump.thread(int(thread["id"]) if os_id else None, thread["name"], thread["state"])
         return True
     elif _PYTHON.match(text):
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kit.parse.procfs import FORMATS
+from kit.parse import hostfiles, procfs, procmaps
+
+FORMATS = procfs.FORMATS + procmaps.FORMATS + hostfiles.FORMATS
 
 
 def test_status_of_several_processes(snapshot) -> None:
