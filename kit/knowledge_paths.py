@@ -1,7 +1,8 @@
-"""Where knowledge lies: what is packaged, and folders of the user's own, named by `--knowledge` or `KIT_KNOWLEDGE`.
+"""Knowledge as files: where it lies, and how it is loaded.
 
-A folder of the user's may hold log grammars (`logs/*.toml`, or `*.toml` with a `role`) and signatures (`signatures.toml`, or
-any `*.toml` with `[[signature]]` tables). They go before the packaged ones; nothing has to be copied.
+What the kit knows stands in TOML files beside this module (`kit/knowledge`). A folder of the user's, named by `--knowledge` or
+`KIT_KNOWLEDGE`, may hold every kind of it; a file's kind is told by its name (`classes.toml`), else by its tables
+(`[[class]]`), and what is no other kind is a log grammar. Files of the user's go before the packaged ones.
 """
 
 from __future__ import annotations
@@ -9,17 +10,33 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from kit.errors import UsageError
+from kit.tomlfile import Table, TomlFile
+
+T = TypeVar("T")
 
 PACKAGED = Path(__file__).resolve().parent / "knowledge"
 VARIABLE = "KIT_KNOWLEDGE"
 SIGNATURES = "signatures.toml"
 """Where `kit learn` writes in a folder."""
-_SIGNATURE = re.compile(r"^\s*\[\[\s*signature\s*\]\]", re.MULTILINE)
+TABLES = {
+    "signatures": "signature",
+    "classes": "class",
+    "thresholds": "threshold",
+    "stacks": "category",
+    "gpus": "generation",
+    "captures": "capture",
+    "tools": "tool",
+    "options": "unlikely",
+}
+"""Kinds of knowledge beside log grammars, by the name of their file, with the table that tells one under another name."""
+_TABLE = re.compile(r"^\s*\[+\s*([A-Za-z_]+)", re.MULTILINE)
 _NOT_EMPTY = re.compile(r"^\s*[^\s#]", re.MULTILINE)
 _GRAMMAR = re.compile(r"^\s*(?:role\s*=|\[\[\s*(?:milestone|bar)\s*\]\])", re.MULTILINE)
 
@@ -76,28 +93,80 @@ def also(given: str | Path | Iterable[str | Path] | None) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _texts(folder: Path) -> Iterator[tuple[Path, str]]:
+def files(kind: str, given: Sequence[Path] = ()) -> list[Path]:
+    """Files that hold a kind of knowledge, those of the first folder first and the packaged ones last.
+
+    Parameters
+    ----------
+    kind : str
+        `logs`, or a key of `TABLES`.
+    given : sequence of Path
+        Folders of the user's.
+    """
+    found = [path for folder in given for path in sorted(_of_kind(kind, folder), key=lambda path: path.stem != kind)]
+    return found + (sorted((PACKAGED / "logs").glob("*.toml")) if kind == "logs" else [PACKAGED / f"{kind}.toml"])
+
+
+def _of_kind(kind: str, folder: Path) -> Iterator[Path]:
+    if kind == "logs":
+        yield from sorted((folder / "logs").glob("*.toml"))
     for path in sorted(folder.glob("*.toml")):
-        yield path, path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        tables = set(_TABLE.findall(text))
+        known = {name for name, table in TABLES.items() if table in tables}
+        if path.stem in TABLES:
+            known |= {path.stem}
+        if _GRAMMAR.search(text) or not known and _NOT_EMPTY.search(text):
+            known |= {"logs"}
+        if kind in known:
+            yield path
 
 
-def grammar_files(folder: Path) -> list[Path]:
-    """Log grammars of a folder: all of `logs/`, and files beside it that look like one."""
-    found = sorted((folder / "logs").glob("*.toml"))
-    for path, text in _texts(folder):
-        if _GRAMMAR.search(text) or _NOT_EMPTY.search(text) and not _signs(path, text):
-            found.append(path)
-    return found
+def load(kind: str, read: Callable[[list[TomlFile]], T], given: Sequence[Path] = ()) -> T:
+    """What a kind of knowledge says, read once until a file of the user's changes.
+
+    Parameters
+    ----------
+    kind : str
+        `logs`, or a key of `TABLES`.
+    read : callable
+        Makes something of the files, the user's before the packaged; a function of a module, since it is part of the key
+        under which the result is kept.
+    given : sequence of Path
+        Folders of the user's.
+
+    Raises
+    ------
+    kit.errors.UsageError
+        A file is wrong; the message names file, line and key.
+
+    Examples
+    --------
+    >>> def names(files):
+    ...     return [table.text("name") for table in entries(files, "class")]
+    >>> "device_hang" in load("classes", names)
+    True
+    """
+    return _load(kind, read, tuple(given), version(given))
 
 
-def _signs(path: Path, text: str) -> bool:
-    return path.name == SIGNATURES or _SIGNATURE.search(text) is not None
+@lru_cache(maxsize=64)
+def _load(kind: str, read: Callable[[list[TomlFile]], T], given: tuple[Path, ...], checksum: str) -> T:
+    return read([TomlFile(path, "log grammar" if kind == "logs" else kind) for path in files(kind, given)])
 
 
-def signature_files(folder: Path) -> list[Path]:
-    """Files of a folder that hold signatures, `signatures.toml` first."""
-    found = [path for path, text in _texts(folder) if _signs(path, text)]
-    return sorted(found, key=lambda path: (path.name != SIGNATURES, path.name))
+def entries(files: Iterable[TomlFile], name: str, key: str = "name") -> list[Table]:
+    """The tables `[[name]]` of some files; of those with one name, the first holds, in the place of the last.
+
+    So a user's entry stands for the packaged one of its name, and the order of the packaged ones is kept.
+    """
+    found: dict[object, Table] = {}
+    for number, file in enumerate(reversed(list(files))):
+        tables = list(file.tables(name))
+        new = {table.values.get(key, (number, place)): table for place, table in enumerate(tables)}
+        later = {label: new.pop(label) for label in list(new) if label in found}
+        found = {**new, **found, **later} if number else new
+    return list(found.values())
 
 
 def version(given: Sequence[Path]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterator
@@ -29,7 +30,7 @@ class Table:
     def known(self, keys: Collection[str]) -> None:
         """Raise where the table has a key that means nothing."""
         for key in self.values.keys() - set(keys):
-            raise self.error(key, f"the key is none of {', '.join(sorted(keys))}")
+            raise self.error(key, f"unknown key{_nearest(key, keys)}")
 
     def text(self, key: str, allowed: Collection[str] = (), default: str | None = None, needed: bool = False) -> str | None:
         """Text of a key, held against the values allowed."""
@@ -37,8 +38,46 @@ class Table:
         if value is None and needed or value is not None and (not isinstance(value, str) or needed and not value.strip()):
             raise self.error(key, "it is missing or no text")
         if value is not None and allowed and value not in allowed:
-            raise self.error(key, f"{value!r} is none of {', '.join(sorted(allowed))}")
+            raise self.error(key, f"unknown word {value!r}{_nearest(value, allowed)}")
         return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """One text or a list of texts."""
+        value = self.values.get(key, ())
+        texts = (value,) if isinstance(value, str) else value
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) and text for text in texts):
+            raise self.error(key, "it is no text and no list of texts")
+        return tuple(texts)
+
+    def number(self, key: str, default: float | None = None, needed: bool = False) -> Any:
+        """Number of a key."""
+        value = self.values.get(key, default)
+        if value is None and needed or value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise self.error(key, "it is missing or no number")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """True or false; false where the key is missing."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, "it is neither true nor false")
+        return value
+
+    def names(self, key: str) -> dict[str, str]:
+        """A table of texts by name."""
+        value = self.values.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+            raise self.error(key, "it is no table of names")
+        return dict(value)
+
+    def table(self, key: str) -> Table:
+        """The table `[key]`, empty where it is missing."""
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"it is written as a table: [{key}]")
+        head = re.compile(rf"\s*\[\s*{re.escape(key)}\s*\]")
+        first = next((number for number, line in enumerate(self.file.lines, 1) if head.match(line)), self.first)
+        return Table(self.file, value, first)
 
     def expression(self, key: str, value: Any) -> re.Pattern[str]:
         """Compile a value of a key as a regular expression."""
@@ -46,6 +85,12 @@ class Table:
             return re.compile(value)
         except (re.error, TypeError) as error:
             raise self.error(key, f"it is no valid regular expression: {error}") from error
+
+
+def _nearest(word: str, words: Collection[str]) -> str:
+    """The nearest right word, else all that are right."""
+    near = difflib.get_close_matches(word, list(words), 1)
+    return f": did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(words))}"
 
 
 class TomlFile:

@@ -12,6 +12,7 @@ import kit
 from kit import knowledge_paths, store
 from kit.cli import main
 from kit.errors import KitError, UsageError
+from kit.tomlfile import TomlFile
 
 GRAMMAR = """
 name = "acme"
@@ -164,3 +165,41 @@ def test_a_file_that_is_no_text(folder: Path, run: Path) -> None:
     (folder / "signatures.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot be read"):
         kit.verdict(run, knowledge=folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("logs/acme.toml", GRAMMAR.replace('phase = "weights"', 'phase = "wieghts"'), "did you mean 'weights'?"),
+        ("logs/acme.toml", GRAMMAR.replace("find =", "fnd =", 1), "did you mean 'find'?"),
+        ("signatures.toml", SIGNATURE.replace("what =", "waht ="), "did you mean 'what'?"),
+    ],
+)
+def test_a_mistake_names_the_nearest_right_word(
+    folder: Path, run: Path, capsys: pytest.CaptureFixture, file: str, text: str, said: str
+) -> None:
+    (folder / file).write_text(text)
+    assert main(["verdict", str(run), "--knowledge", str(folder)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_kind_of_knowledge_is_told_by_name_or_by_table(tmp_path: Path) -> None:
+    (tmp_path / "classes.toml").write_text("# none yet\n")
+    (tmp_path / "mine.toml").write_text('role = "server"\n[[milestone]]\n[[category]]\nname = "ours"\n')
+    (tmp_path / "odd.toml").write_text('nmae = "x"\n')
+    assert [path.name for path in knowledge_paths.files("classes", [tmp_path])] == ["classes.toml"] * 2
+    assert [path.name for path in knowledge_paths.files("stacks", [tmp_path])] == ["mine.toml", "stacks.toml"]
+    assert [path.name for path in knowledge_paths.files("logs", [tmp_path])][:2] == ["mine.toml", "odd.toml"]
+
+
+def test_a_user_entry_stands_for_the_packaged_one_of_its_name(tmp_path: Path) -> None:
+    packaged, own = tmp_path / "packaged.toml", tmp_path / "own.toml"
+    packaged.write_text('[[class]]\nname = "a"\n[[class]]\nname = "b"\n[[class]]\nname = "c"\n')
+    own.write_text('[[class]]\nname = "b"\nmeaning = "ours"\n[[class]]\nname = "new"\n')
+    found = knowledge_paths.entries([TomlFile(own, "classes"), TomlFile(packaged, "classes")], "class")
+    assert [(table.text("name"), table.text("meaning")) for table in found] == [
+        ("new", None),
+        ("a", None),
+        ("b", "ours"),
+        ("c", None),
+    ]

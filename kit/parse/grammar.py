@@ -34,14 +34,13 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kit.knowledge_paths import PACKAGED, grammar_files, version
+from kit import knowledge_paths
+from kit.knowledge_paths import TABLES
 from kit.tomlfile import Table, TomlFile
 
-FOLDER = PACKAGED / "logs"
 ROLES = ("server", "training", "layer")
 KINDS = ("progress", "heartbeat", "symptom", "error", "request", "noise", "other")
 BAR_KINDS = ("weights", "graph", "download", "jit", "other")
@@ -64,7 +63,7 @@ FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "header", "recov
 _FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")
 _MILESTONE_KEYS = {*"code kind phase find pattern when role note versions".split(), *_FLAGS}
 _BAR_KEYS = set("kind phase pattern step note".split())
-_FILE_KEYS = set("name role order detect args milestone bar error note signature".split())
+_FILE_KEYS = {*"name role order detect args milestone bar error note".split(), *TABLES.values()}
 
 
 _NUMBERED = re.compile(r"_\d$")
@@ -253,20 +252,11 @@ class Grammars:
         return self._matchers[server]
 
 
-def _strings(table: Table, key: str) -> tuple[str, ...]:
-    """One text or a list of texts."""
-    value = table.values.get(key, ())
-    found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, (list, tuple)) or not all(isinstance(text, str) and text for text in found):
-        raise table.error(key, "it is no text and no list of texts")
-    return tuple(found)
-
-
 def _milestone(table: Table, name: str) -> Milestone:
     """One [[milestone]]."""
     table.known(_MILESTONE_KEYS)
     code = table.text("code", needed=True)
-    find, values = _strings(table, "find"), table.values
+    find, values = table.strings("find"), table.values
     if not find and "pattern" not in values:
         raise table.error("find", "a milestone needs find or pattern")
     pattern = table.expression("pattern", values["pattern"]) if "pattern" in values else None
@@ -280,7 +270,7 @@ def _milestone(table: Table, name: str) -> Milestone:
         when=table.text("when", STAGES),
         role=table.text("role", FAILURE_ROLES, "initiating" if kind == "error" else None),
         grammar=name,
-        **{flag: bool(values.get(flag)) for flag in _FLAGS},
+        **{flag: table.flag(flag) for flag in _FLAGS},
     )
 
 
@@ -288,7 +278,7 @@ def _error(table: Table) -> list[tuple[str, str]]:
     """One [[error]]: its texts, each with their role."""
     table.known(("role", "find", "note"))
     role = table.text("role", FAILURE_ROLES, needed=True)
-    return [(text, role) for text in _strings(table, "find")]
+    return [(text, role) for text in table.strings("find")]
 
 
 def _bar(table: Table) -> BarRule:
@@ -298,57 +288,44 @@ def _bar(table: Table) -> BarRule:
         table.text("kind", BAR_KINDS, "other"),
         table.text("phase", PHASES),
         table.expression("pattern", table.values.get("pattern")),
-        bool(table.values.get("step")),
+        table.flag("step"),
     )
 
 
-def read(path: Path) -> Grammar:
-    """Read one grammar file.
-
-    Raises
-    ------
-    kit.errors.UsageError
-        It is no valid TOML, lacks a key, or holds a wrong value; the message names file, line and key.
-    """
-    file = TomlFile(path, "log grammar")
+def _grammar(file: TomlFile) -> Grammar:
+    """One file."""
     top = file.top
     top.known(_FILE_KEYS)
-    name, role = top.text("name", needed=True), top.text("role", ROLES, needed=True)
-    detect = tuple(top.expression("detect", expression) for expression in _strings(top, "detect"))
-    names, order = file.data.get("args", {}), file.data.get("order", 50)
-    if not isinstance(names, dict) or not all(isinstance(value, str) for value in names.values()):
-        raise top.error("args", "it is no table of names")
-    if not isinstance(order, int):
-        raise top.error("order", "it is no whole number")
+    name = top.text("name", needed=True)
     return Grammar(
-        name,
-        role,
-        order,
-        detect,
-        dict(names),
-        tuple(_milestone(table, name) for table in file.tables("milestone")),
-        tuple(_bar(table) for table in file.tables("bar")),
-        tuple(entry for table in file.tables("error") for entry in _error(table)),
+        name=name,
+        role=top.text("role", ROLES, needed=True),
+        order=int(top.number("order", 50)),
+        detect=tuple(top.expression("detect", expression) for expression in top.strings("detect")),
+        args=top.names("args"),
+        milestones=tuple(_milestone(table, name) for table in file.tables("milestone")),
+        bars=tuple(_bar(table) for table in file.tables("bar")),
+        roles=tuple(entry for table in file.tables("error") for entry in _error(table)),
     )
 
 
-@lru_cache(maxsize=8)
-def _load(folders: tuple[Path, ...], version: str) -> Grammars:
-    found: dict[str, Grammar] = {}
-    paths = [path for folder in reversed(folders) for path in grammar_files(folder)]  # the first folder goes before all others
-    for path in [*sorted(FOLDER.glob("*.toml")), *paths]:
-        grammar = read(path)
-        before = found.get(grammar.name)
-        if before is not None:  # a user's file of a known name goes before the packaged one, and adds to it
+def _read(files: list[TomlFile]) -> Grammars:
+    """All files, the user's first: one of a known name goes before the packaged one, and adds to it."""
+    grammars: dict[str, Grammar] = {}
+    for file in reversed(files):
+        grammar = _grammar(file)
+        before = grammars.get(grammar.name)
+        if before is not None:
             grammar = replace(
                 grammar,
                 detect=grammar.detect + before.detect,
                 args=before.args | grammar.args,
                 milestones=grammar.milestones + before.milestones,
                 bars=grammar.bars + before.bars,
+                roles=grammar.roles + before.roles,
             )
-        found[grammar.name] = grammar
-    return Grammars(tuple(found.values()))
+        grammars[grammar.name] = grammar
+    return Grammars(sorted(grammars.values(), key=lambda grammar: (grammar.order, grammar.name)))
 
 
 def load(folders: Sequence[Path] = ()) -> Grammars:
@@ -374,8 +351,7 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
     >>> load().matcher("sglang").match("Load weight begin. avail mem=93.41 GB", "init")[0].code
     'weights_begin'
     """
-    folders = tuple(map(Path, folders))
-    return _load(folders, version(folders))
+    return knowledge_paths.load("logs", _read, tuple(map(Path, folders)))
 
 
 def codes(flag: str, server: str | None, folders: Sequence[Path] = ()) -> frozenset[str]:

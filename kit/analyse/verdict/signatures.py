@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from kit.analyse.verdict.gpu_generation import generation
@@ -17,7 +16,7 @@ from kit.analyse.verdict.phases import PHASES
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import VERSIONS, Settings, settings_of
-from kit.knowledge_paths import PACKAGED, SIGNATURES, signature_files, version
+from kit.knowledge_paths import PACKAGED, SIGNATURES, load
 from kit.tomlfile import Table, TomlFile
 
 FILE = PACKAGED / SIGNATURES
@@ -120,41 +119,33 @@ def _range(table: Table, key: str, text: str) -> str:
 
 
 def read(path: Path) -> list[Signature]:
-    """Read a file of signatures.
-
-    Raises
-    ------
-    kit.errors.UsageError
-        The file is wrong; the message names file, line and key.
-    """
-    found = []
-    for table in TomlFile(path, "signatures").tables("signature"):
-        table.known(_KEYS)
-        name, what, do = (table.text(key, needed=True) for key in ("name", "what", "do"))
-        for key, sign in (("since", ">="), ("fixed", "<")):
-            if table.text(key):
-                _range(table, key, sign + table.values[key])
-        found.append(
-            Signature(
-                name,
-                what,
-                do,
-                table.text("source", default=""),
-                table.text("since"),
-                table.text("fixed"),
-                table.text("class", [entry["name"] for entry in classes()]),
-                table.text("example"),
-                _conditions(table, "when"),
-                _conditions(table, "unless"),
-            )
-        )
-    return found
+    """Signatures of one file; `kit.errors.UsageError` names file, line and key of a mistake."""
+    return list(_read([TomlFile(path, "signatures")]))
 
 
-@lru_cache(maxsize=8)
-def _load(folders: tuple[Path, ...], checksum: str) -> tuple[Signature, ...]:
-    paths = [path for folder in folders for path in signature_files(folder)]
-    return tuple(found for path in [*paths, FILE] for found in read(path))
+def _read(files: list[TomlFile]) -> tuple[Signature, ...]:
+    return tuple(_signature(table) for file in files for table in file.tables("signature"))
+
+
+def _signature(table: Table) -> Signature:
+    """One [[signature]]; an error names file, line and key."""
+    table.known(_KEYS)
+    name, what, do = (table.text(key, needed=True) for key in ("name", "what", "do"))
+    for key, sign in (("since", ">="), ("fixed", "<")):
+        if table.text(key):
+            _range(table, key, sign + table.values[key])
+    return Signature(
+        name=name,
+        what=what,
+        do=do,
+        source=table.text("source", default=""),
+        since=table.text("since"),
+        fixed=table.text("fixed"),
+        klass=table.text("class", [entry["name"] for entry in classes()]),
+        example=table.text("example"),
+        when=_conditions(table, "when"),
+        unless=_conditions(table, "unless"),
+    )
 
 
 def signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
@@ -165,8 +156,7 @@ def signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
     >>> signatures()[0].name
     'attention-backend-hangs-in-capture-on-blackwell'
     """
-    folders = tuple(folders)
-    return _load(folders, version(folders))
+    return load("signatures", _read, tuple(folders))
 
 
 def server_version(settings: Settings) -> str | None:
