@@ -1,4 +1,4 @@
-"""Scores of the verdict on the cases of tests/data, by server, and with the grammar of that server left out.
+"""Scores of the verdict on the cases of tests/data/cases, by server, and with the grammar of that server left out.
 
     .venv/bin/python benchmarks/verdict.py [FOLDER ...]
 
@@ -60,7 +60,7 @@ def score(cases: list[Path]) -> list[int]:
 
 def main() -> None:
     """Print both tables and the calibration."""
-    folders = [Path(name) for name in sys.argv[1:]] or sorted(DATA.glob("launches*"))
+    folders = [Path(name) for name in sys.argv[1:]] or sorted((DATA / "cases").iterdir())
     by_server: dict[str, list[Path]] = defaultdict(list)
     for case in sorted(path for folder in folders for path in folder.glob("*/case.json")):
         by_server[json.loads(case.read_text(encoding="utf-8"))["system"].lower()].append(case)

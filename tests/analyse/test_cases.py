@@ -6,13 +6,16 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import kit
 
-CASES = sorted(path.parent for path in (Path(__file__).parent.parent / "data").glob("launches*/*/case.json"))
+DATA = Path(__file__).resolve().parent.parent / "data" / "cases"
+SETS = sorted(path.name for path in DATA.iterdir() if path.is_dir())
+CASES = sorted(path.parent for path in DATA.glob("*/*/case.json"))
 FACTS = set(
     re.findall(r"`(\w+)`", (Path(__file__).parents[2] / "docs" / "facts.md").read_text(encoding="utf-8").split("## Phases")[0])
 )
@@ -61,25 +64,25 @@ def test_case(case: Path, tmp_path: Path) -> None:
 
 
 DECISIVE = {
-    ("launches-retold-k15", "pyspy.txt"),
-    ("launches-retold-k16", "pyspy.txt"),
-    ("launches-made-h14", "pyspy.txt"),
-    ("launches-ll01", "server.log"),
-    ("launches-third-m07", "du.t0.txt"),
-    ("launches-third-m07", "du.t1.txt"),
-    ("launches-third-m08", "du.t0.txt"),
-    ("launches-third-m08", "du.t1.txt"),
-    ("launches-third-m21", "server.log"),
-    ("launches-third-m23", "server.log"),
-    ("launches-third-m29", "dmesg.txt"),
-    ("launches-fourth-h421", "server.log"),
-    ("launches-fourth-h428", "curl.txt"),
-    ("launches-fourth-h439", "dmesg.txt"),
-    ("launches-fourth-h440", "server.log"),
+    ("retold-k15", "pyspy.txt"),
+    ("retold-k16", "pyspy.txt"),
+    ("kinds-h14", "pyspy.txt"),
+    ("given-ll01", "server.log"),
+    ("lookalikes-m07", "du.t0.txt"),
+    ("lookalikes-m07", "du.t1.txt"),
+    ("lookalikes-m08", "du.t0.txt"),
+    ("lookalikes-m08", "du.t1.txt"),
+    ("lookalikes-m21", "server.log"),
+    ("lookalikes-m23", "server.log"),
+    ("lookalikes-m29", "dmesg.txt"),
+    ("surroundings-h421", "server.log"),
+    ("surroundings-h428", "curl.txt"),
+    ("surroundings-h439", "dmesg.txt"),
+    ("surroundings-h440", "server.log"),
 }
 """Files without which the rest really looks like another cause: the stacks that tell ranks apart, the log that is lost, one of
 two sizes of a download, the kernel's word on who killed the rank or which device failed, the request that was not answered."""
-TOLD_AT_THE_END = {"launches-third-m10", "launches-third-m23", "launches-third-m35"}
+TOLD_AT_THE_END = {"lookalikes-m10", "lookalikes-m23", "lookalikes-m35"}
 """Logs whose last 3 % hold what names the cause."""
 
 
@@ -152,20 +155,6 @@ EPOCH = re.compile(rb"(?<!\d)1[67]\d{8}(?!\d)")
 """Seconds since 1970, which the change of years does not move."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_another_clock_changes_nothing(case: Path, tmp_path: Path) -> None:
-    folder, want = evidence(case, tmp_path)
-    if any(EPOCH.search(path.read_bytes()) for path in folder.iterdir()):
-        pytest.skip("holds seconds since 1970")
-    for path in folder.iterdir():
-        path.write_bytes(years_later(path.read_bytes()))
-    at = want.get("captured_at")
-    found = kit.verdict(folder, captured_at=at and years_later(at.encode()).decode()).to_dict()
-    classes, phases = right(want)
-    assert found["class"] in classes
-    assert found["phase"] in phases
-
-
 def mailed(folder: Path) -> None:
     """Windows line ends and other paths at once."""
     crlf(folder)
@@ -178,26 +167,73 @@ def coloured_compose(folder: Path) -> None:
     compose(folder)
 
 
-@pytest.mark.parametrize("change", [mailed, coloured_compose, kubectl, journald, other_names, cut_earlier])
-@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_change_does_not_flip(case: Path, change, tmp_path: Path) -> None:
-    if change is cut_earlier and f"{case.parent.name}-{case.name}" in TOLD_AT_THE_END:
-        pytest.skip("what names the cause stands in what is cut off")
-    folder, want = evidence(case, tmp_path)
-    change(folder)
-    found = kit.verdict(folder, captured_at=want.get("captured_at")).to_dict()
-    assert found["class"] in right(want)[0] | {"undetermined"}
+def name(case: Path) -> str:
+    return f"{case.parent.name}-{case.name}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_missing_file_does_not_flip(case: Path, tmp_path: Path) -> None:
-    flipped = []
-    for file in sorted(path.name for path in case.iterdir() if path.name != "case.json"):
-        folder, want = evidence(case, tmp_path / file)
-        (folder / file).unlink()
-        if not any(folder.iterdir()) or (f"{case.parent.name}-{case.name}", file) in DECISIVE:
+def changed(cases: str, change: Callable[[Path], None], folder: Path) -> Iterator[tuple[str, dict, str]]:
+    """Each case of a set in another form: its name, what is right, and the class that the verdict gives."""
+    for case in (case for case in CASES if case.parent.name == cases):
+        if change is cut_earlier and name(case) in TOLD_AT_THE_END:
             continue
-        found = kit.verdict(folder, captured_at=want.get("captured_at")).klass
-        if found not in right(want)[0] | {"undetermined"}:
-            flipped.append((file, found))
+        copy, want = evidence(case, folder / case.name)
+        change(copy)
+        yield name(case), want, kit.verdict(copy, captured_at=want.get("captured_at")).klass
+        shutil.rmtree(copy)
+
+
+def without_a_file(cases: str, folder: Path) -> Iterator[tuple[str, dict, str]]:
+    """Each case of a set without each of its files, but for those that decide."""
+    for case in (case for case in CASES if case.parent.name == cases):
+        for file in sorted(path.name for path in case.iterdir() if path.name != "case.json"):
+            copy, want = evidence(case, folder / case.name)
+            (copy / file).unlink()
+            if any(copy.iterdir()) and (name(case), file) not in DECISIVE:
+                yield f"{name(case)} without {file}", want, kit.verdict(copy, captured_at=want.get("captured_at")).klass
+            shutil.rmtree(copy)
+
+
+def assert_holds(judged: Iterator[tuple[str, dict, str]], may_fall: float) -> None:
+    """No verdict names another class, and only a share of those that had one may become undetermined."""
+    flipped, fallen, count = {}, [], 0
+    for what, want, klass in judged:
+        classes = right(want)[0]
+        count += "undetermined" not in classes
+        if klass not in classes | {"undetermined"}:
+            flipped[what] = klass
+        elif klass not in classes:
+            fallen.append(what)
     assert not flipped
+    assert len(fallen) <= may_fall * count, f"{len(fallen)} of {count} became undetermined: {fallen}"
+
+
+@pytest.mark.parametrize("cases", SETS)
+def test_another_clock_changes_nothing(cases: str, tmp_path: Path) -> None:
+    wrong = {}
+    for case in (case for case in CASES if case.parent.name == cases):
+        folder, want = evidence(case, tmp_path / case.name)
+        if any(EPOCH.search(path.read_bytes()) for path in folder.iterdir()):
+            continue
+        for path in folder.iterdir():
+            path.write_bytes(years_later(path.read_bytes()))
+        at = want.get("captured_at")
+        found = kit.verdict(folder, captured_at=at and years_later(at.encode()).decode())
+        if found.klass not in right(want)[0] or found.phase not in right(want)[1]:
+            wrong[name(case)] = (found.klass, found.phase)
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "may_fall"),
+    [(mailed, 0), (other_names, 0), (coloured_compose, 0.02), (kubectl, 0.02), (journald, 0.08), (cut_earlier, 0.2)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.parametrize("cases", SETS)
+def test_change_does_not_flip(cases: str, change: Callable[[Path], None], may_fall: float, tmp_path: Path) -> None:
+    """journald's pid is the unit's, so whose line it was is lost; an end cut off takes with it what it says."""
+    assert_holds(changed(cases, change, tmp_path), may_fall)
+
+
+@pytest.mark.parametrize("cases", SETS)
+def test_a_missing_file_does_not_flip(cases: str, tmp_path: Path) -> None:
+    assert_holds(without_a_file(cases, tmp_path), may_fall=0.18)

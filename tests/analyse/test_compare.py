@@ -181,7 +181,7 @@ def test_the_same_launch_twice_is_named(data):
 
 
 def test_other_servers_are_compared_by_phase_only(data, test_data):
-    found = kit.compare(data / "sg01-capture-hang", test_data / "launches" / "vl27")
+    found = kit.compare(data / "sg01-capture-hang", test_data / "cases" / "given" / "vl27")
     assert any("a is a launch of sglang, b of vllm" in said for said in found.findings)
     assert not any(said.startswith("the first milestone") for said in found.findings)
 
@@ -211,11 +211,10 @@ def test_aligned_at_a_phase(data):
 
 def test_every_case_compares_with_every_kind(data, test_data):
     """Evidence of any shape gives a comparison that is text, HTML and JSON."""
-    for case in sorted((test_data / "launches").iterdir()):
-        if case.is_dir():
-            found = kit.compare(data / "healthy-tp2", case)
-            json.dumps(found.to_dict(), allow_nan=False)
-            assert str(found) and found._repr_html_()
+    for case in sorted((test_data / "cases" / "given").iterdir()):
+        found = kit.compare(data / "healthy-tp2", case)
+        json.dumps(found.to_dict(), allow_nan=False)
+        assert str(found) and found._repr_html_()
 
 
 @pytest.fixture(scope="module")

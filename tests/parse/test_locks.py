@@ -12,7 +12,7 @@ import pytest
 from kit.parse import recognise
 from kit.parse.locks import FORMATS
 
-LAUNCHES = Path(__file__).resolve().parent.parent / "data" / "launches"
+GIVEN = Path(__file__).resolve().parent.parent / "data" / "cases" / "given"
 CHECK = """$ ls -l --time-style=full-iso /jit/lock_a
 -rw-r--r-- 1 root root 0 2025-12-29 17:03:41.120000000 +0000 /jit/lock_a
 $ fuser -v /jit/lock_a
@@ -105,8 +105,8 @@ def test_what_lslocks_really_prints(snapshot, tmp_path: Path) -> None:
 
 
 def test_the_kind_is_told_by_content() -> None:
-    assert recognise("x", (LAUNCHES / "sg10" / "lock.txt").read_text())[0] == "lock_check"
-    assert recognise("x", (LAUNCHES / "vl08" / "lslocks.txt").read_text())[0] == "lslocks"
+    assert recognise("x", (GIVEN / "sg10" / "lock.txt").read_text())[0] == "lock_check"
+    assert recognise("x", (GIVEN / "vl08" / "lslocks.txt").read_text())[0] == "lslocks"
     blobs = "".join(f"-rw-r--r-- 1 root root 22 Feb 20 14:15 {name}\n" for name in ("a.bin", "b.bin", "c.lock"))
     assert recognise("x", blobs)[0] == "ls"
     assert recognise("x", blobs.replace(".bin", ".lock"))[0] == "lock_check"
