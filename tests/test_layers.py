@@ -18,7 +18,7 @@ ALLOWED = {
     "live": {"live", "capture", "analyse", "parse", "plot", "show", "render"},
 }
 """Packages that each may import. Modules beside them (schema, frames, clock, run, …) are the base and checked below."""
-BASE = {"errors", "schema", "frames", "clock", "store", "redact", "tomlfile", "knowledge_paths"}
+BASE = {"errors", "words", "schema", "frames", "clock", "store", "redact", "tomlfile", "knowledge_paths"}
 HEAVY = ("pandas", "numpy", "matplotlib", "paramiko", "ipywidgets", "pyarrow")
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from kit.analyse.verdict.belief_log import signs_of
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.live_status import LogActivity, Status, status_of
+from kit.analyse.verdict.rules import moving_codes
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.hosts.host import HostLost
@@ -27,23 +28,6 @@ DUTY = 4.0
 FLAT_S = 20.0
 """Evidence must have been flat for so long before a launch is called stalled for good."""
 SURE = 0.9
-MOVING = frozenset(
-    (
-        "compilers_run",
-        "compile_cache_grows",
-        "stacks_move",
-        "rss_moves",
-        "reads_move",
-        "size_grows",
-        "gpu_memory_grows",
-        "weights_bar_moves",
-        "graph_bar_moves",
-        "jit_bar_moves",
-        "download_bar_moves",
-        "tokens_grow",
-    )
-)
-"""Signs that something advances. A silent log is no evidence against them."""
 
 
 @dataclass
@@ -124,7 +108,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     evidence = gather(run, also={"log": activity.add})
     verdict = weigh(evidence, most_steps)
     board = status_of(scene_of(evidence), verdict, activity)
-    moves = bool(signs_of(verdict).keys() & MOVING)
+    moves = bool(signs_of(verdict).keys() & moving_codes())
     return Snapshot(verdict, board, activity.signs, moves, time.monotonic() - began)
 
 

@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 
 import kit
 from kit.analyse.verdict.gpu_generation import generation
-from kit.analyse.verdict.hypotheses import classes
+from kit.analyse.verdict.rules import RULES
 from kit.analyse.verdict.settings import Settings
 from kit.analyse.verdict.signatures import FILE, Signature, server_version, signatures
 from kit.parse import grammar
@@ -39,9 +39,7 @@ def test_packaged_signatures_are_whole() -> None:
 
 
 def test_signs_that_signatures_ask_for_exist() -> None:
-    known = {code for entry in classes() for code, _, _ in entry["signs"]}
-    source = "".join(path.read_text() for path in FILE.parent.parent.glob("analyse/signs*.py"))
-    known |= set(re.findall(r'"([a-z_0-9]+)"', source))
+    known = {code for entry in RULES for code in entry.codes}
     for one in signatures():
         for wanted in one.when.get("signs", ()):
             assert any(wanted.search(code) for code in known), (one.name, wanted.pattern)

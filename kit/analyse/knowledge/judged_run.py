@@ -12,7 +12,8 @@ from pathlib import Path
 
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.options import unlikely
-from kit.analyse.verdict.scene import Scene, Sign, all_signs, scene_of
+from kit.analyse.verdict.rules import all_signs
+from kit.analyse.verdict.scene import Scene, Sign, scene_of
 from kit.analyse.verdict.settings import COMMAND, PRINTED, Settings, settings_of
 from kit.analyse.verdict.signatures import Context, context
 from kit.analyse.verdict.verdict import Verdict, weigh

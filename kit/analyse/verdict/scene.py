@@ -1,34 +1,28 @@
-"""Signs: what the facts mean, each a sentence with its numbers and its evidence.
+"""What the rules look at, and what they say.
 
-A sign either holds, does not hold, or is unknown (then it is absent). `kit/knowledge/classes.toml` says how much each
-sign speaks for or against each class, and why.
+A *fact* (`facts.py`) is a value that can be read off the evidence: the port, the signal, the ranks that died. A *sign* is what
+facts and rows mean: a claim that holds, speaks for or against classes of stalls, and stands alone with its numbers. A new
+observation goes to the facts where others will print or compute with its value, and to a rule in `signs/` where it is weighed:
+then it needs a weight and a reason in `kit/knowledge/classes.toml`. A sign that does not hold, or is unknown, is absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts, derive
+from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
+from kit.analyse.verdict.thresholds import thresholds
 
 
 @dataclass
 class Sign:
-    """One sign that holds.
-
-    Attributes
-    ----------
-    code : str
-    claim : str
-        A sentence with the numbers in it.
-    refs : list of dict
-        Evidence: `capture`, `line`, `text`.
-    ranks : list of int
-        Ranks that it is about.
-    """
+    """A sign that holds: its code, a sentence with the numbers in it, evidence (`capture`, `line`, `text`), ranks it is about."""
 
     code: str
     claim: str
@@ -36,14 +30,23 @@ class Sign:
     ranks: list[int] = field(default_factory=list)
 
 
+Signs = Iterator[Sign]
+
+
 @dataclass
 class Scene:
-    """What the sign functions look at."""
+    """What the rules look at."""
 
     evidence: Evidence
     processes: Processes
     progression: Progression
     facts: Facts
+    limits: Mapping[str, float] = field(default_factory=thresholds)
+
+    @property
+    def log(self) -> LogDigest:
+        """Digest of the logs."""
+        return self.evidence.log
 
     @property
     def silence_s(self) -> float | None:
@@ -55,28 +58,29 @@ class Scene:
         """Phase of the rank furthest behind."""
         return self.progression.phase
 
+    def fact(self, name: str) -> Any:
+        """Value of a fact, None where it is absent."""
+        return self.facts.value(name)
+
+    def ranks_of(self, pids: Iterable[int | None]) -> list[int]:
+        """Ranks of those pids that are ranks, in their order."""
+        return [rank for pid in pids if (rank := self.processes.rank_of(pid)) is not None]
+
+    def has(self, frame: str) -> bool:
+        """Whether the evidence holds anything for a frame, or for one of several: `sockets|probes`."""
+        return any(present(self.evidence, name) for name in frame.split("|"))
+
+
+def present(evidence: Evidence, frame: str) -> bool:
+    """Whether the evidence holds anything for a frame."""
+    if frame == "log":
+        return evidence.log.records > 0
+    return evidence.syscalls.calls > 0 if frame == "syscalls" else evidence.has(frame)
+
 
 def scene_of(evidence: Evidence) -> Scene:
-    """What the sign functions look at, derived from gathered evidence."""
+    """What the rules look at, derived from gathered evidence."""
     processes = find_ranks(evidence)
     steps = progression(evidence, processes)
-    return Scene(evidence, processes, steps, derive(evidence, processes, steps))
-
-
-def all_signs(scene: Scene) -> dict[str, Sign]:
-    """All signs that hold, by code."""
-    from kit.analyse.verdict.signs import life as signs_life
-    from kit.analyse.verdict.signs import motion as signs_motion
-    from kit.analyse.verdict.signs import progress as signs_progress
-    from kit.analyse.verdict.signs import ranks as signs_ranks
-    from kit.analyse.verdict.signs import wait as signs_wait
-
-    found: dict[str, Sign] = {}
-    for module in (signs_life, signs_progress, signs_wait, signs_ranks, signs_motion):
-        for maker in module.MAKERS:
-            for sign in maker(scene) or ():
-                found.setdefault(sign.code, sign)
-    return found
-
-
-Signs = Iterator[Sign]
+    facts = derive(evidence, processes, steps)
+    return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))

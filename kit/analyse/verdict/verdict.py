@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import kit.analyse.verdict.signs  # noqa: F401  registers the rules
 from kit.analyse.verdict.evidence import Evidence, gather
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling, state_of
-from kit.analyse.verdict.scene import Sign, all_signs, scene_of
+from kit.analyse.verdict.rules import all_signs
+from kit.analyse.verdict.scene import Sign, scene_of
 from kit.analyse.verdict.signatures import remedies
 from kit.clock import show_time
 from kit.document import Document, Shown

@@ -1,0 +1,21 @@
+"""The rules, a module for each subject; importing this package registers them all."""
+
+from kit.analyse.verdict.signs import (  # noqa: F401
+    cluster,
+    collectives,
+    errors,
+    exit,
+    fabric,
+    gpu,
+    hardware,
+    kernel,
+    locks,
+    output,
+    peers,
+    progress,
+    ranks,
+    serving,
+    stacks,
+    threads,
+    two_samples,
+)

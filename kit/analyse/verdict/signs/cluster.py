@@ -1,0 +1,118 @@
+"""What a cluster or a supervisor did to the launch, and what it has no room for."""
+
+from __future__ import annotations
+
+import re
+
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.schema import Row
+from kit.words import count_of
+
+BUNDLE = re.compile(r"\{([^{}]*)\}(?: \* (\d+))?")
+RESOURCE = re.compile(r"'([^']+)': ([\d.]+)")
+
+
+def _by_reason(scene: Scene) -> dict[str, Row]:
+    """The last event of each reason."""
+    return {row["reason"]: row for row in scene.evidence.events if row.get("reason")}
+
+
+@rule("probe_killed", "probe_fails", needs=("events",))
+def probes(scene: Scene) -> Signs:
+    """A probe of the orchestrator fails, and the orchestrator kills for it."""
+    events = _by_reason(scene)
+    killing, unhealthy = events.get("Killing"), events.get("Unhealthy")
+    if killing and (unhealthy or "probe" in (killing["text"] or "")):
+        row = unhealthy or killing
+        yield Sign("probe_killed", f"the orchestrator killed it: {row['text'][:140]}", [ref(row, row["text"]), ref(killing)])
+    elif unhealthy:
+        yield Sign("probe_fails", f"a probe of the orchestrator fails: {unhealthy['text'][:120]}", [ref(unhealthy)])
+
+
+@rule("unschedulable", needs=("events",))
+def unschedulable(scene: Scene) -> Signs:
+    """The scheduler has no place for it."""
+    events = _by_reason(scene)
+    for reason in ("FailedScheduling", "Unschedulable", "PendingDemand"):
+        if row := events.get(reason):
+            yield Sign("unschedulable", f"it cannot be scheduled: {row['text'][:140]}", [ref(row, row["text"])])
+    row = events.get("Pending")
+    if row and row["source"] == "kubernetes":
+        yield Sign("unschedulable", f"the pod is pending: {row['text'][:120]}", [ref(row)])
+
+
+@rule("terminated_line")
+def terminated(scene: Scene) -> Signs:
+    """It was asked to end from outside."""
+    if mark := scene.log.last("terminated") or scene.log.last("sigterm"):
+        yield Sign("terminated_line", f"it was told to terminate: {mark.text[:100]}", [mark.ref])
+    elif scene.fact("signal") in (15, 143):
+        yield Sign("terminated_line", "the launch got signal 15 from outside", scene.facts.refs("signal"))
+
+
+@rule("restarts")
+def restarts(scene: Scene) -> Signs:
+    """The launch was started again."""
+    if times := scene.fact("restarts"):
+        yield Sign("restarts", f"restarted {count_of(times, 'time')}", scene.facts.refs("restarts"))
+
+
+@rule("placement_wait", "resources_short_line", needs=("log",))
+def waits_for_resources(scene: Scene) -> Signs:
+    """The log says that something waits for resources."""
+    if mark := scene.log.last("placement_wait"):
+        yield Sign("placement_wait", f"Ray waits for a placement group: {mark.text[:120]}", [mark.ref])
+    short = scene.log.of("insufficient_resources")
+    short += [mark for mark in scene.log.of("replica_wait") if mark.fields.get("stage") == "scheduled"]
+    if short:
+        yield Sign("resources_short_line", f"insufficient resources: {short[-1].text[:140]}", [short[-1].ref])
+
+
+@rule("demand_pending", "demand_over_supply", needs=("counters",))
+def ray_demand(scene: Scene) -> Signs:
+    """A Ray cluster with demands that it cannot place, and with less free of something than is asked for."""
+    evidence = scene.evidence
+    rows = [row for row in evidence.counters if row["source"] == "ray"]
+    if not rows:
+        return
+    amounts = {row["name"]: row["value"] for row in rows}
+    asked = [
+        (row["text"], ref(row)) for row in evidence.events if row["source"] == "ray" and row.get("reason") == "PendingDemand"
+    ]
+    if mark := scene.log.last("placement_wait"):
+        asked.append((mark.text, mark.ref))
+    for text, where in asked:
+        yield Sign("demand_pending", f"Ray cannot place: {text[:120]}", [where])
+        if short := _short_of(text, amounts):
+            yield Sign("demand_over_supply", short, [where, ref(rows[0])])
+            return
+
+
+def _short_of(text: str, amounts: dict[str, float]) -> str | None:
+    """What a demand asks for beyond what is free, as a sentence."""
+    kinds_listed = any(name.startswith("accelerator_type:") for name in amounts)
+    for name, need in demand(text).items():
+        if name.startswith("node:") or name.startswith("accelerator_type:") and not kinds_listed:
+            continue  # `ray status` shows no amounts of these
+        total = amounts.get(f"{name.lower()}_total", 0.0)
+        free = total - amounts.get(f"{name.lower()}_used", 0.0)
+        if free < need:
+            return f"{need:g} {name} requested, {free:g} of {total:g} free in the Ray cluster"
+    return None
+
+
+def demand(text: str) -> dict[str, float]:
+    """Resources that a demand of Ray sums up to, by name.
+
+    Examples
+    --------
+    >>> demand("{'CPU': 1.0, 'GPU': 1.0} * 1, {'GPU': 1.0} * 3 (STRICT_PACK): 1+ pending placement groups")
+    {'CPU': 1.0, 'GPU': 4.0}
+    """
+    needs: dict[str, float] = {}
+    for bundle, times in BUNDLE.findall(text):
+        for name, value in RESOURCE.findall(bundle):
+            needs[name] = needs.get(name, 0.0) + float(value) * int(times or 1)
+    return needs

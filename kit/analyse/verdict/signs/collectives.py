@@ -1,0 +1,88 @@
+"""Collective operations: time-outs, sequence numbers, desync reports, counts that NCCL RAS shows."""
+
+from __future__ import annotations
+
+from kit.analyse.verdict.collective_counts import largest, moves
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.phases import rank_of
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.words import count_of, named
+
+APART = ("mismatch", "missing", "unresponsive", "incomplete")
+"""States by which NCCL RAS says that ranks differ."""
+
+
+@rule("collective_timeout", "timeout_lacks_ranks", needs=("log",))
+def timeouts(scene: Scene) -> Signs:
+    """A collective timed out, on most ranks but not on all."""
+    lines = scene.log.of("collective_timeout")
+    if not lines:
+        return
+    operation, sequence = scene.fact("op") or "unknown operation", scene.fact("seq")
+    number = f" #{sequence}" if sequence is not None else ""
+    limit = scene.fact("timeout_ms")
+    after = f" after {limit / 1000:g} s" if limit else ""
+    yield Sign("collective_timeout", f"a collective timed out: {operation}{number}{after}", scene.facts.refs("seq")[:2])
+    world = scene.processes.world_size or 0
+    waited = {rank for mark in lines if (rank := rank_of(mark, scene.processes)) is not None}
+    absent = sorted(set(range(world)) - waited)
+    if len(waited) >= 2 and 0 < len(absent) <= len(waited) / 2 and scene.fact("ranks_same_seq") is not False:
+        verb = "was" if len(absent) == 1 else "were"
+        claim = f"{len(waited)} of {world} ranks timed out in the collective; {named('rank', absent)} {verb} not in it"
+        yield Sign("timeout_lacks_ranks", claim, [lines[0].ref], absent)
+
+
+@rule("desync_report", needs=("log",))
+def desync(scene: Scene) -> Signs:
+    """PyTorch compared the ranks."""
+    if mark := next(iter(scene.log.of("desync_lagging")), None):
+        yield Sign("desync_report", f"PyTorch's desync report: {mark.text[:150]}", [mark.ref], scene.fact("lagging_ranks") or [])
+
+
+@rule("seq_differs", "seq_same", needs=("log|collectives",))
+def sequence(scene: Scene) -> Signs:
+    """All ranks stand at one collective, or at different ones."""
+    same, refs = scene.fact("ranks_same_seq"), scene.facts.refs("ranks_same_seq")
+    if same is False:
+        yield Sign("seq_differs", "ranks are at different collectives (sequence number or operation)", refs)
+    elif same is True:
+        yield Sign("seq_same", f"all ranks are at the same collective #{scene.fact('seq')}", refs)
+
+
+@rule("first_collective", "late_collective", needs=("log|collectives",))
+def how_early(scene: Scene) -> Signs:
+    """Whether the data path was ever seen to work before the collective that stands."""
+    number, timed_out = scene.fact("seq"), bool(scene.log.of("collective_timeout"))
+    if not isinstance(number, int) or not (timed_out or scene.evidence.collectives):
+        return
+    if 0 <= number <= scene.limits["first_collectives"]:
+        yield Sign("first_collective", f"the collective is one of the first (#{number})", scene.facts.refs("seq"))
+    elif timed_out:
+        claim = f"{count_of(number, 'collective')} completed before it: the data path did work"
+        yield Sign("late_collective", claim, scene.facts.refs("seq"))
+
+
+@rule("ras_mismatch", "ras_mismatch_once", needs=("collectives",))
+def ras_report(scene: Scene) -> Signs:
+    """NCCL RAS says that ranks differ. One query alone says little: of ranks that work, some are always one operation ahead."""
+    moments = largest(scene.evidence)
+    rows = [row for row in scene.evidence.collectives if row["source"] == "ncclras" and row.get("state") in APART]
+    if rows and not moves(moments):
+        code = "ras_mismatch" if len(moments) >= 2 else "ras_mismatch_once"
+        yield Sign(code, f"NCCL RAS reports: {(rows[0].get('text') or rows[0]['state'])[:140]}", [ref(rows[0])])
+
+
+@rule("ras_moves", "ras_stays_apart", "ras_stands", needs=("collectives",))
+def ras_twice(scene: Scene) -> Signs:
+    """Counts at two moments: those that differ and stay are a desync, those that move are work."""
+    moments = largest(scene.evidence)
+    if len(moments) < 2:
+        return
+    where = [ref(row, row.get("text")) for row in moments[-1].rows[:2]]
+    if moves(moments):
+        yield Sign("ras_moves", "counts of collectives grew between two queries", where)
+    elif len(moments[-1].distinct) > 1:
+        yield Sign("ras_stays_apart", "counts of collectives differ between ranks, unchanged over two queries", where)
+    else:
+        yield Sign("ras_stands", "counts of collectives are equal on all ranks and unchanged over two queries", where)

@@ -1,0 +1,57 @@
+"""Errors in the log: the first that names a cause, those that only report a death, and their absence."""
+
+from __future__ import annotations
+
+from kit.analyse.verdict.failures import errors, first_error
+from kit.analyse.verdict.log_digest import Mark
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.parse.grammar import codes
+
+
+def _explained(scene: Scene) -> frozenset[str]:
+    """Errors that have a class of their own; what follows them is their consequence."""
+    return codes("explained", scene.log.server, scene.evidence.run.knowledge)
+
+
+@rule("unexplained_error", needs=("log",))
+def cause(scene: Scene) -> Signs:
+    """The first error that names a cause."""
+    if mark := _unexplained(scene):
+        ranks = [mark.rank] if mark.rank is not None else []
+        yield Sign("unexplained_error", f"the first error that names a cause: {mark.text[:160]}", [mark.ref], ranks)
+
+
+def _unexplained(scene: Scene) -> Mark | None:
+    """The first error that names a cause; None where it is the mark of a class of its own, or where the launch was ended."""
+    marks = sorted(errors(scene.log), key=lambda mark: mark.order)
+    first = next((mark for mark in marks if mark.role in ("initiating", "ending")), None)
+    return None if first is None or first.code in _explained(scene) or first.role == "ending" else first
+
+
+@rule("worker_died_line", "silent_death", needs=("log",))
+def dead_worker(scene: Scene) -> Signs:
+    """The log reports a dead worker; it died in silence where no error tells why."""
+    worker = scene.log.first("worker_died")
+    if worker is None:
+        return
+    yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
+    explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
+    if not explained:
+        yield Sign("silent_death", "a worker died without an error message", [worker.ref])
+
+
+@rule("error_after_ready", needs=("log",))
+def late_error(scene: Scene) -> Signs:
+    """An error after the ready line."""
+    first = first_error(scene.log)
+    ready = [mark for mark in scene.log.marks if mark.phase in ("ready", "serving")]
+    if scene.fact("ready") and first is not None and ready and first.order > ready[0].order:
+        yield Sign("error_after_ready", f"an error after it was ready: {first.text[:140]}", [first.ref])
+
+
+@rule("no_error_in_log", needs=("log",))
+def no_error(scene: Scene) -> Signs:
+    """The log holds no error."""
+    if first_error(scene.log) is None:
+        yield Sign("no_error_in_log", "the log has no errors")

@@ -1,0 +1,119 @@
+"""Deaths and endings: processes that were killed or crashed, and what shows that nobody died."""
+
+from __future__ import annotations
+
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.words import count_of, named
+
+SERVER_NAMES = ("python", "sglang", "vllm", "ray::", "text-gen", "llama", "trtllm", "pt_main")
+"""Parts of the names under which the kernel knows server processes."""
+DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
+
+
+@rule("kernel_oom_kill", needs=("kernel_log",))
+def kernel_kill(scene: Scene) -> Signs:
+    """The kernel's OOM killer ended a process of the launch; any that it ended, where no process of the launch is known."""
+    killed = [row for row in scene.evidence.kernel_log if row.get("kind") == "oom_kill"]
+    own = scene.processes.by_pid
+    of_launch = [row for row in killed if row.get("pid") in own or _is_server(row.get("process"))] or ([] if own else killed)
+    if of_launch:
+        pids = [row.get("pid") for row in of_launch]
+        where = [ref(row, row["text"]) for row in of_launch[:3]]
+        yield Sign("kernel_oom_kill", f"the kernel's OOM killer ended {named('pid', pids)}", where, scene.ranks_of(pids))
+
+
+def _is_server(name: str | None) -> bool:
+    return any(word in (name or "").lower() for word in SERVER_NAMES)
+
+
+@rule("memory_available", needs=("host_memory",))
+def memory(scene: Scene) -> Signs:
+    """Host memory is available, so nothing had to be killed for the want of it."""
+    rows = scene.evidence.host_memory
+    size = {row["name"]: row["value_bytes"] for row in rows}
+    available, total = size.get("available"), size.get("total")
+    if available and total and available > scene.limits["memory_available_share"] * total and not any(kernel_kill(scene)):
+        claim = f"{available / 2**30:,.0f} of {total / 2**30:,.0f} GiB of host memory are available"
+        yield Sign("memory_available", claim, [ref(rows[0])])
+
+
+@rule("cgroup_oom_kill", needs=("counters",))
+def cgroup_kills(scene: Scene) -> Signs:
+    """The container's own count of OOM kills."""
+    for row in scene.evidence.counters:
+        if row["name"] == "oom_kill" and row["source"] == "cgroup" and row["value"] > 0:
+            claim = f"the cgroup counts {count_of(int(row['value']), 'OOM kill')}"
+            yield Sign("cgroup_oom_kill", claim, [ref(row, f"oom_kill {row['value']:g}")])
+
+
+@rule("cgroup_oom_kill", needs=("events",))
+def orchestrator_kills(scene: Scene) -> Signs:
+    """The orchestrator reports that a container was killed for memory."""
+    for row in scene.evidence.events:
+        if row.get("reason") in ("OOMKilled", "OOMKilling"):
+            yield Sign("cgroup_oom_kill", f"the orchestrator reports {row['reason']}", [ref(row, row["text"])])
+
+
+@rule("signal_9")
+def sigkill(scene: Scene) -> Signs:
+    """The launch or a rank was ended by SIGKILL."""
+    if scene.fact("signal") == 9:
+        yield Sign("signal_9", "a rank or the launch was ended by signal 9", scene.facts.refs("signal"))
+
+
+@rule("host_oom_line", "gpu_oom_error", needs=("log",))
+def memory_lines(scene: Scene) -> Signs:
+    """The log tells of memory that ran out, on the host or on the GPU."""
+    if mark := scene.log.first("host_oom"):
+        yield Sign("host_oom_line", f"the log reports a kill for memory: {mark.text[:120]}", [mark.ref])
+    if mark := scene.log.first("gpu_oom"):
+        yield Sign("gpu_oom_error", f"the GPU ran out of memory: {mark.text[:120]}", [mark.ref])
+
+
+@rule("ranks_dead")
+def dead_ranks(scene: Scene) -> Signs:
+    """Ranks whose process is gone."""
+    if dead := scene.fact("ranks_dead"):
+        verb = "is" if len(dead) == 1 else "are"
+        yield Sign("ranks_dead", f"{named('rank', dead)} {verb} dead", scene.facts.refs("ranks_dead"), dead)
+
+
+@rule("workers_alive", needs=("processes",))
+def live_ranks(scene: Scene) -> Signs:
+    """All ranks that were looked at live."""
+    seen = [process for process in scene.processes.workers if process.states]
+    if seen and not any(process.dead for process in seen) and not scene.fact("ranks_dead"):
+        claim = "the rank that was checked is alive" if len(seen) == 1 else f"all {len(seen)} ranks that were checked are alive"
+        yield Sign("workers_alive", claim)
+
+
+@rule("exited")
+def ended(scene: Scene) -> Signs:
+    """The launch has ended."""
+    if scene.fact("exited"):
+        yield Sign("exited", "the launch has ended", scene.facts.refs("exited"))
+
+
+@rule("crash_signal", needs=("log",))
+def crash_lines(scene: Scene) -> Signs:
+    """The log shows that a process crashed by a signal."""
+    if mark := scene.log.first("segfault") or scene.log.first("abort"):
+        yield Sign("crash_signal", f"a process crashed: {mark.text[:120]}", [mark.ref])
+
+
+@rule("crash_signal", needs=("kernel_log",))
+def kernel_crash(scene: Scene) -> Signs:
+    """The kernel saw a segmentation fault."""
+    for row in scene.evidence.kernel_log:
+        if row.get("kind") == "segfault":
+            yield Sign("crash_signal", f"the kernel logged a crash: {row['text'][:120]}", [ref(row, row["text"])])
+
+
+@rule("no_death_seen", needs=("log|processes",))
+def no_death(scene: Scene) -> Signs:
+    """Nothing speaks of a death, for classes that need one."""
+    killed = any(row.get("kind") in ("oom_kill", "segfault") for row in scene.evidence.kernel_log)
+    if not scene.fact("ranks_dead") and not scene.log.of(*DEATH_MARKS) and not killed:
+        yield Sign("no_death_seen", "no process is reported dead")

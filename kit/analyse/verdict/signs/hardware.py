@@ -1,0 +1,59 @@
+"""Faults of the GPU: Xids, lost devices, ECC and remapped rows, a driver's tool that fails."""
+
+from __future__ import annotations
+
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.gpu_generation import xids
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.words import count_of
+
+GPU_TOOLS = ("nvidia-smi", "rocm-smi")
+LOST = ("gpu_lost", "ecc", "gpu_reset")
+BAD_ROWS = ("uncorrectable", "failure", "pending")
+
+
+@rule("xid_hardware", "xid_application", needs=("kernel_log",))
+def xid(scene: Scene) -> Signs:
+    """Xids of the device itself, and Xids that a program may cause as well."""
+    logged = [row for row in scene.evidence.kernel_log if row.get("xid") is not None]
+    for origin in ("hardware", "application"):
+        rows = [row for row in logged if row["xid"] in xids(origin)]
+        if rows:
+            numbers = ", ".join(str(number) for number in dict.fromkeys(row["xid"] for row in rows))
+            buses = sorted({row["bus_id"] for row in rows if row.get("bus_id")})
+            place = f" on {', '.join(buses)}" if buses else ""
+            claim = f"the kernel logged Xid {numbers}{place} ({count_of(len(rows), 'line')})"
+            yield Sign(f"xid_{origin}", claim, [ref(row, row["text"]) for row in rows[:3]])
+
+
+@rule("gpu_lost", needs=("kernel_log",))
+def lost(scene: Scene) -> Signs:
+    """A GPU that left the bus, was reset, or reports uncorrectable memory."""
+    for row in scene.evidence.kernel_log:
+        if row.get("kind") in LOST:
+            yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {row['text'][:120]}", [ref(row, row["text"])])
+
+
+@rule("gpu_error_state", needs=("gpus",))
+def error_state(scene: Scene) -> Signs:
+    """The driver's tool shows an error in place of a value."""
+    for row in scene.evidence.gpus:
+        if row.get("error"):
+            yield Sign("gpu_error_state", f"nvidia-smi shows {row['error']} for GPU {row['gpu']}", [ref(row)])
+
+
+@rule("gpu_tool_failed", needs=("tool_errors",))
+def tool_failed(scene: Scene) -> Signs:
+    """The driver's own tool fails; that it is not installed says nothing."""
+    for row in scene.evidence.tool_errors:
+        if row["tool"] in GPU_TOOLS and row.get("error") != "not_found":
+            yield Sign("gpu_tool_failed", f"{row['tool']} failed: {row['text'][:120]}", [ref(row, row["text"])])
+
+
+@rule("gpu_rows_remapped", needs=("counters",))
+def remapped(scene: Scene) -> Signs:
+    """Memory rows of a GPU that were remapped or are to be."""
+    for row in scene.evidence.counters:
+        if row["source"] == "gpu" and row["value"] > 0 and any(word in row["name"].lower() for word in BAD_ROWS):
+            yield Sign("gpu_rows_remapped", f"{row['name']}: {row['value']:g}", [ref(row)])

@@ -1,0 +1,85 @@
+"""Uninterruptible in the kernel: state D, hung tasks, dead network file systems, a SIGKILL that does nothing."""
+
+from __future__ import annotations
+
+import re
+
+from kit.analyse.verdict.deltas import bytes_read, deltas
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.words import named
+
+KERNEL_STUCK = re.compile(
+    r"nvidia|uvm|amdgpu|kfd|nfs|rpc_|lustre|cl_|ceph|fuse|gpfs|wait_on_page|folio_wait|io_schedule|nvme|blk_"
+)
+"""Kernel functions of drivers, file systems and block devices."""
+SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
+
+
+@rule("d_state", "d_state_twice", needs=("processes|threads",))
+def uninterruptible(scene: Scene) -> Signs:
+    """Processes in state D, and those that stay in it."""
+    pids = scene.fact("d_state_pids") or []
+    if not pids:
+        return
+    rows = [{**row, "stuck": row.get("state") == "D"} for row in scene.evidence.processes if row["pid"] in pids]
+    stays = [delta.key for delta in deltas(rows, "pid", lambda row: float(row["stuck"])).values() if delta.first and delta.last]
+    refs = scene.facts.refs("d_state_pids")
+    yield Sign("d_state", f"{named('pid', pids[:8])} in uninterruptible sleep (state D)", refs, scene.ranks_of(pids))
+    if stays:
+        yield Sign("d_state_twice", f"{named('pid', stays[:8])} in state D in both samples", refs)
+
+
+@rule("d_state_no_io", needs=("processes", "io"))
+def no_io(scene: Scene) -> Signs:
+    """What sleeps in state D reads nothing."""
+    pids = scene.fact("d_state_pids") or []
+    read = deltas((row for row in scene.evidence.io if row.get("pid") in (*pids, None)), "pid", bytes_read)
+    if pids and read and all(delta.change == 0 for delta in read.values()):
+        claim = f"{named('pid', pids[:8])} in state D read nothing between two samples"
+        yield Sign("d_state_no_io", claim, scene.facts.refs("d_state_pids"))
+
+
+@rule("hung_task", needs=("kernel_log",))
+def hung_task(scene: Scene) -> Signs:
+    """The kernel reports a task blocked for minutes."""
+    for row in scene.evidence.kernel_log:
+        if row.get("kind") == "hung_task":
+            yield Sign("hung_task", f"the kernel reports a hung task: {row['text'][:120]}", [ref(row, row["text"])])
+
+
+@rule("kernel_frames", needs=("stacks",))
+def kernel_stack(scene: Scene) -> Signs:
+    """A kernel stack that stands in a driver or file system."""
+    for row in scene.evidence.stacks:
+        if row.get("tool") == "kernel" and KERNEL_STUCK.search(row.get("function") or ""):
+            yield Sign("kernel_frames", f"blocked in the kernel function {row['function']}", [ref(row)])
+
+
+@rule("wchan_driver", needs=("processes|threads",))
+def wchan_driver(scene: Scene) -> Signs:
+    """A process in state D sleeps in a driver or file system."""
+    wchan = scene.fact("wchan")
+    if wchan and KERNEL_STUCK.search(wchan) and scene.fact("d_state_pids"):
+        yield Sign("wchan_driver", f"sleeping in the kernel function {wchan}", scene.facts.refs("wchan"))
+
+
+@rule("nfs_dead", needs=("kernel_log",))
+def nfs_dead(scene: Scene) -> Signs:
+    """The file server does not answer, and has not come back."""
+    rows = [row for row in scene.evidence.kernel_log if row.get("kind") == "nfs"]
+    silent = [row for row in rows if "not responding" in row["text"]]
+    if silent and not any("OK" in row["text"] and (row.get("line") or 0) > (silent[-1].get("line") or 0) for row in rows):
+        claim = f"the file server does not respond: {silent[-1]['text'][:120]}"
+        yield Sign("nfs_dead", claim, [ref(silent[-1], silent[-1]["text"])])
+
+
+@rule("sigkill_ignored", needs=("events", "processes"))
+def sigkill_ignored(scene: Scene) -> Signs:
+    """A process outlives SIGKILL."""
+    alive = {p.pid for p in scene.processes.by_pid.values() if p.states and not p.dead}
+    for row in scene.evidence.events:
+        if row["source"] == "shell" and row.get("reason") == "Kill" and SIGKILL.search(row["text"]):
+            if alive & set(map(int, re.findall(r"\b\d{2,}\b", row["text"]))):
+                yield Sign("sigkill_ignored", f"SIGKILL had no effect: {row['text'][:80]}", [ref(row, row["text"])])

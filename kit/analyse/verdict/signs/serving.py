@@ -1,0 +1,208 @@
+"""Ready or not: ready line, health, an answered request, the port and who holds it, tokens, requests that do not end."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from kit.analyse.verdict.deltas import deltas
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.log_digest import Mark
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.clock import NS, show_duration
+from kit.schema import Row
+from kit.words import count_of
+
+PROXIES = ("docker-proxy", "rootlessport", "kube-proxy")
+TOKENS = ("generation_tokens_total", "tokens_predicted_total", "tgi_request_generated_tokens_sum")
+RUNNING = ("num_requests_running", "num_running_reqs", "requests_processing", "tgi_batch_current_size")
+DONE = re.compile(r"print_timing|\brelease|stop processing|eval time")
+"""Words of llama.cpp at the end of a request."""
+
+
+def _unseen(scene: Scene) -> set[str]:
+    """Logs that only exist as a deleted file that the server still writes to."""
+    return {capture.file for capture in scene.evidence.run.captures if capture.deleted}
+
+
+def _ready_lines(scene: Scene) -> list[Mark]:
+    marks = scene.log.marks
+    return [mark for mark in marks if mark.phase in ("ready", "serving") and mark.code not in ("probe_request", "train_step")]
+
+
+@rule("ready_line", "ready_line_unseen", "no_ready_line", needs=("log|fds",))
+def ready_line(scene: Scene) -> Signs:
+    """The log says ready, says so where nobody can read it, or does not say so."""
+    ready, bind, unseen = _ready_lines(scene), scene.log.last("bind_error"), _unseen(scene)
+    if ready and all(mark.capture in unseen for mark in ready):
+        claim = f"the ready line is only in the deleted file that the server writes to: {ready[0].text[:80]}"
+        yield Sign("ready_line_unseen", claim, [ready[0].ref])
+        yield Sign("no_ready_line", "no ready line in the visible log", scene.facts.refs("last_line"))
+    elif ready and not (bind and bind.order > ready[-1].order):
+        yield Sign("ready_line", f"the log says ready: {ready[0].text[:100]}", [ready[0].ref])
+    elif scene.log.records or scene.fact("log_deleted"):
+        yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
+
+
+@rule("training_steps", "training_goes_on", needs=("log",))
+def training(scene: Scene) -> Signs:
+    """A training job that has stepped, and does so still."""
+    steps, quiet = scene.log.of("train_step"), scene.silence_s
+    if not steps:
+        return
+    yield Sign("training_steps", f"training reached step {scene.fact('step')}", [steps[-1].ref])
+    times = [mark.time for mark in steps if mark.time is not None]
+    gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
+    pace = gaps[len(gaps) // 2] if gaps else None
+    if pace is not None and quiet is not None and quiet <= scene.limits["steps_missed"] * pace:
+        claim = f"the last step is {show_duration(quiet)} old, a step takes {show_duration(pace)}"
+        yield Sign("training_goes_on", claim, [steps[-1].ref])
+
+
+@rule("generate_works", "generate_fails")
+def request(scene: Scene) -> Signs:
+    """A real request was answered, or not."""
+    works, refs = scene.fact("generate_works"), scene.facts.refs("generate_works")
+    if works is True:
+        yield Sign("generate_works", "a real request was answered", refs)
+    elif works is False:
+        yield Sign("generate_fails", "a real request got no answer", refs)
+
+
+@rule("health_ok", "health_bad")
+def health(scene: Scene) -> Signs:
+    """Status of the health endpoint."""
+    status = scene.fact("health_http") or 0
+    if status == 200 or status >= 500:
+        code = "health_ok" if status == 200 else "health_bad"
+        yield Sign(code, f"the health endpoint answers {status}", scene.facts.refs("health_http"))
+
+
+@rule("health_failed_line", needs=("log",))
+def own_check(scene: Scene) -> Signs:
+    """The server's own health check failed."""
+    if mark := scene.log.last("health_failed"):
+        yield Sign("health_failed_line", f"the server's own health check failed: {mark.text[:140]}", [mark.ref])
+
+
+@rule("serves_unlogged", needs=("log|fds",))
+def serves_unlogged(scene: Scene) -> Signs:
+    """The server answers, and its log never said that it is ready."""
+    works, unseen = scene.fact("generate_works"), _unseen(scene)
+    own_port = scene.fact("port_owner_pid") in scene.processes.by_pid
+    answers = works or (works is None and scene.fact("health_http") == 200 and own_port)
+    says_ready = any(mark.capture not in unseen for mark in _ready_lines(scene))
+    if answers and not says_ready and (scene.log.records or scene.fact("log_deleted")):
+        refs = scene.facts.refs("generate_works", "health_http", "last_line")[:3]
+        yield Sign("serves_unlogged", "the server answers, and its log never said that it is ready", refs)
+
+
+@rule("port_closed", needs=("sockets|probes",))
+def port_closed(scene: Scene) -> Signs:
+    """Nothing listens on the server's port."""
+    if scene.fact("port_listening") is False:
+        port = scene.fact("port")
+        where = f"port {port}" if port else "the server's port, which is unknown"
+        yield Sign("port_closed", f"nothing is listening on {where}", scene.facts.refs("port_listening"))
+
+
+@rule("log_deleted", needs=("fds",))
+def log_deleted(scene: Scene) -> Signs:
+    """The server's output goes to a deleted file."""
+    if scene.fact("log_deleted"):
+        yield Sign("log_deleted", "the server's output goes to a deleted file", scene.facts.refs("log_deleted"))
+
+
+@rule("log_holds_nothing", needs=("log",))
+def empty_log(scene: Scene) -> Signs:
+    """The file never got the server's lines."""
+    log = scene.log
+    if not log.marks and log.records <= scene.limits["empty_log_records"] and not scene.fact("heartbeats"):
+        claim = f"the log has {count_of(log.records, 'line')}, none of them a server's"
+        yield Sign("log_holds_nothing", claim, scene.facts.refs("last_line"))
+
+
+@rule("bind_error", needs=("log",))
+def bind_error(scene: Scene) -> Signs:
+    """It could not bind."""
+    if mark := scene.log.last("bind_error"):
+        yield Sign("bind_error", f"the server could not bind: {mark.text[:120]}", [mark.ref])
+
+
+@rule("own_listener", "foreign_listener", "proxy_listens", needs=("sockets",))
+def listener(scene: Scene) -> Signs:
+    """Who holds the port: the server itself, a proxy, a stranger."""
+    port, owner = scene.fact("port"), scene.fact("port_owner_pid")
+    row = next((r for r in scene.evidence.sockets if r.get("state") == "LISTEN" and r.get("local_port") == port), None)
+    if row is None:
+        return
+    name, where = row.get("process") or "", [ref(row, row.get("process") or "")]
+    if any(proxy in name for proxy in PROXIES):
+        yield Sign("proxy_listens", f"port {port} is held by {name}: open does not mean ready", where)
+        return
+    own = set(scene.processes.by_pid) | {mark.fields.get("server_pid") for mark in scene.log.of("http_start")}
+    own = {pid for pid in own | {mark.pid for mark in scene.log.marks} if pid}
+    if own and (owner is None or owner in own):
+        holder = f" (pid {owner})" if owner is not None else ""
+        yield Sign("own_listener", f"the server holds port {port}{holder}", where)
+    elif owner is not None and own and scene.processes.of_role("frontend", "engine", "worker") or scene.log.of("bind_error"):
+        claim = f"port {port} is held by {name} (pid {owner}), which is not a process of this launch"
+        yield Sign("foreign_listener", claim, where)
+
+
+@rule("tokens_grow", "tokens_frozen", needs=("counters",), moving=("tokens_grow",))
+def tokens(scene: Scene) -> Signs:
+    """Tokens are generated between two samples, or stand still while requests run."""
+    rows = [row for row in scene.evidence.counters if row["source"] == "metrics"]
+    generated = deltas(_named(rows, TOKENS), "name", lambda row: row["value"])
+    running = max((row["value"] for row in _named(rows, RUNNING)), default=0)
+    most = max(generated.values(), key=lambda delta: delta.change, default=None)
+    if most is not None and most.change > 0:
+        claim = f"{count_of(int(most.change), 'token')} generated between two samples"
+        yield Sign("tokens_grow", claim, [ref(most.rows[1])])
+    elif most is not None and running > 0:
+        claim = f"{count_of(int(running), 'request')} running, no token generated between two samples"
+        yield Sign("tokens_frozen", claim, [ref(most.rows[1])])
+
+
+def _named(rows: list[Row], words: tuple[str, ...]) -> list[Row]:
+    return [row for row in rows if any(word in row["name"] for word in words)]
+
+
+@rule("rpc_timeout", "engine_watchdog", needs=("log",))
+def watchdogs(scene: Scene) -> Signs:
+    """The server itself saw that a forward pass did not end."""
+    for code, name, words in (
+        ("rpc_timeout", "rpc_timeout", "the engine got no answer from its workers"),
+        ("watchdog", "engine_watchdog", "the server's watchdog fired"),
+        ("hang_detected", "engine_watchdog", "the server reports that it hangs"),
+    ):
+        if mark := scene.log.last(code):
+            yield Sign(name, f"{words}: {mark.text[:120]}", [mark.ref])
+
+
+@rule("request_stuck", needs=("log",))
+def stuck_request(scene: Scene) -> Signs:
+    """A request was taken and did not finish."""
+    log, quiet, limits = scene.log, scene.silence_s, scene.limits
+    taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
+    finished = [mark for mark in taken if "status" in mark.fields or DONE.search(mark.text)]
+    finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
+    last_finished = max((mark.order for mark in finished), default=-1)
+    answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
+    last = counted[-1] if counted else None
+    if last and (last.fields.get("running") or 0) > 0 and last.order > answered and (quiet or 0) > limits["long_silence_s"]:
+        number = count_of(int(last.fields["running"]), "request")
+        claim = f"{number} running {show_duration(quiet)} ago, none answered since"
+        yield Sign("request_stuck", claim, [last.ref])
+        return
+    idle = [mark for mark in counted if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
+    if len(idle) >= 2 and idle[-1].order > last_finished:
+        yield Sign("request_stuck", f"requests run and no token comes: {idle[-1].text[:120]}", [idle[-1].ref])
+        return
+    started = [mark for mark in taken if mark not in finished]
+    if started and started[-1].order > last_finished and (quiet is None or quiet > limits["recent_s"]):
+        since = f" {show_duration(quiet)} ago" if quiet is not None else ""
+        claim = f"a request arrived{since} and did not finish: {started[-1].text[:100]}"
+        yield Sign("request_stuck", claim, [started[-1].ref])

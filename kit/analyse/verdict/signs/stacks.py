@@ -1,0 +1,160 @@
+"""Stacks: what the threads work on, and where the ranks stand beside each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.processes import Process
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.stacks import Stack, all_stacks, main_stacks, odd_ranks, places, worker_stacks
+from kit.clock import NS
+from kit.schema import Row
+from kit.words import named
+
+AT_WORK = ("compile", "load", "post_load", "sleep", None, "output", "queue", "idle")
+"""What an odd rank does while the others wait for it."""
+WAITING = ("collective", "rendezvous", "device_sync", "queue")
+NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
+WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
+"""Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
+SLEEPS = re.compile(r"nanosleep")
+
+
+@rule("compile_frames", "load_frames", "post_load_frames", "download_frames", needs=("stacks",))
+def work(scene: Scene) -> Signs:
+    """What the threads are busy with."""
+    words = {"compile": "compiling", "load": "loading", "post_load": "working on loaded weights", "download": "downloading"}
+    for stack in all_stacks(scene.evidence):
+        if stack.category in words:
+            claim = f"pid {stack.pid} is {words[stack.category]} in {stack.place}"
+            yield Sign(f"{stack.category}_frames", claim, [stack.ref], scene.ranks_of([stack.pid]))
+
+
+@rule("same_collective_frames", "same_device_frames", "device_frames", needs=("stacks",))
+def same_place(scene: Scene) -> Signs:
+    """All ranks wait in one place, or one of them for the GPU."""
+    mains = main_stacks(scene.evidence, scene.processes)
+    on_device = [rank for rank, stack in mains.items() if stack.category == "device_sync"]
+    waiting = all(stack.category in ("device_sync", "collective") for stack in mains.values())
+    if mains and waiting and len(set(places(mains).values())) == 1:
+        stack = next(iter(mains.values()))
+        refs = [stack.ref for stack in mains.values()][:3]
+        who = "the only rank is" if len(mains) == 1 else f"all {len(mains)} ranks are"
+        if all(stack.category == "collective" or stack.within(NCCL_FRAMES) for stack in mains.values()):
+            yield Sign("same_collective_frames", f"{who} in the same collective: {stack.place}", refs)
+        else:
+            yield Sign("same_device_frames", f"{who} waiting for the GPU in the same place: {stack.place}", refs)
+    elif on_device:
+        stack = mains[on_device[0]]
+        yield Sign("device_frames", f"rank {on_device[0]} is waiting for the GPU in {stack.place}", [stack.ref])
+
+
+@rule("odd_rank_elsewhere", needs=("stacks",))
+def odd_rank(scene: Scene) -> Signs:
+    """One or a few ranks work or wait elsewhere while the others wait for them."""
+    mains = main_stacks(scene.evidence, scene.processes)
+    if any(stack.category == "lock" for stack in mains.values()):
+        return
+    odd = odd_ranks(mains)
+    working = [rank for rank in odd if mains[rank].category in AT_WORK]
+    waiting = [rank for rank in mains if rank not in odd and mains[rank].category in WAITING]
+    if working and waiting:
+        verb = "is" if len(working) == 1 else "are"
+        others = "the other waits" if len(waiting) == 1 else f"{len(waiting)} others wait"
+        claim = f"{named('rank', working)} {verb} in {mains[working[0]].place} while {others} in {mains[waiting[0]].place}"
+        yield Sign("odd_rank_elsewhere", claim, [mains[working[0]].ref, mains[waiting[0]].ref], working)
+
+
+@rule("different_collectives", needs=("stacks",))
+def different_collectives(scene: Scene) -> Signs:
+    """Ranks stand in different collectives; so may workers whose ranks nothing tells."""
+    mains: Mapping[object, Stack] = main_stacks(scene.evidence, scene.processes)
+    who = "ranks"
+    if len(mains) < 2:
+        mains, who = worker_stacks(scene.evidence, scene.processes), "workers"
+    inside = [stack for stack in mains.values() if stack.category == "collective"]
+    keys = sorted({stack.key for stack in inside})
+    if len(keys) > 1:
+        claim = f"{who} are in different collectives: {', '.join(keys)[:160]}"
+        yield Sign("different_collectives", claim, [stack.ref for stack in inside[:3]])
+
+
+@rule("stacks_move", needs=("stacks",), moving=True)
+def moving(scene: Scene) -> Signs:
+    """Stacks of the main threads at two moments: another place is life."""
+    seen: dict[object, dict[int, tuple[str, Row]]] = {}
+    for row in scene.evidence.stacks:
+        main = row.get("thread") == "MainThread" or row.get("tid") == row.get("pid")
+        if row.get("tool") == "pyspy" and main and row.get("moment") is not None and row.get("depth", 0) < 4:
+            place = f"{row.get('function')} ({row.get('file')})"
+            text, first = seen.setdefault(row.get("pid"), {}).get(row["moment"], ("", row))
+            seen[row.get("pid")][row["moment"]] = (f"{text} < {place}", first)
+    for pid, moments in seen.items():
+        process = scene.processes.by_pid.get(pid)
+        if len(moments) > 1 and process is not None and process.role in ("worker", "engine"):
+            (before, _), (after, where) = moments[min(moments)], moments[max(moments)]
+            if before != after:
+                yield Sign("stacks_move", f"the main thread of pid {pid} moved between two stack dumps", [ref(where)])
+                return
+
+
+@rule("odd_rank_sleeps", needs=("threads",))
+def main_threads(scene: Scene) -> Signs:
+    """A rank whose main thread sleeps on a timer in all samples, while those of all others wait for another one."""
+    workers = scene.processes.workers
+    calls = {process.rank: _call(process, scene) for process in workers}
+    if len(workers) < 2 or None in calls.values():
+        return
+    asleep = [process for process in workers if SLEEPS.search(calls[process.rank] or "")]
+    waiting = [process for process in workers if process not in asleep and WAITS_FOR_OTHERS.search(calls[process.rank] or "")]
+    if not asleep or len(asleep) > len(waiting) or len(asleep) + len(waiting) < len(workers):
+        return
+    ranks = [process.rank for process in asleep]
+    others = "that of the other waits" if len(waiting) == 1 else f"those of {len(waiting)} others wait"
+    yield Sign(
+        "odd_rank_sleeps",
+        f"the main thread of {named('rank', ranks)} sleeps on a timer ({calls[ranks[0]]}) in all samples, "
+        f"{others} in {calls[waiting[0].rank]}",
+        [ref(process.rows[-1], f"pid {process.pid}: {calls[process.rank]}") for process in (asleep[0], waiting[0])],
+        ranks,
+    )
+
+
+def _call(process: Process, scene: Scene) -> str | None:
+    """System call of the main thread where it was the same in all samples for long enough, else None."""
+    rows = [
+        row
+        for row in scene.evidence.threads
+        if row.get("pid") == process.pid and row.get("tid") == process.pid and row.get("time") is not None
+    ]
+    calls = {row.get("syscall") or row.get("wchan") for row in rows}
+    if len(calls) != 1 or rows[-1]["time"] - rows[0]["time"] < scene.limits["main_thread_held_s"] * NS:
+        return None
+    return calls.pop()
+
+
+@rule("rank_stopped", "launch_stopped", needs=("processes",))
+def stopped(scene: Scene) -> Signs:
+    """A rank that is stopped while others are not; an engine, or the whole launch, that is stopped."""
+    workers = scene.processes.workers
+    held = [process for process in workers if process.states and process.states[-1] in ("T", "t")]
+    if held and len(held) < max(len(workers), scene.processes.world_size or 0):
+        ranks = [process.rank for process in held]
+        claim = f"{named('rank', ranks)} {_are(held)} stopped (state T), waiting for SIGCONT"
+        yield Sign("rank_stopped", claim, [_state_ref(process) for process in held], ranks)
+    launch = [process for process in scene.processes.of_role("frontend", "engine", "worker", "other") if process.states]
+    held = [process for process in launch if process.states[-1] == "T"]
+    if held and (len(held) == len(launch) or any(process.role == "engine" for process in held)):
+        claim = f"{named('pid', (process.pid for process in held))} {_are(held)} stopped (state T), waiting for SIGCONT"
+        yield Sign("launch_stopped", claim, [_state_ref(process) for process in held[:3]])
+
+
+def _are(processes: list[Process]) -> str:
+    return "is" if len(processes) == 1 else "are"
+
+
+def _state_ref(process: Process) -> dict:
+    return ref(process.rows[-1], f"pid {process.pid}: state {process.states[-1]}")

@@ -1,0 +1,112 @@
+"""Threads that sleep, wait for one another, poll, or burn a core in the front end."""
+
+from __future__ import annotations
+
+import re
+
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.stacks import all_stacks
+from kit.clock import NS
+from kit.words import count_of
+
+ASLEEP_WCHAN = re.compile(r"futex|^(?:do_wait|pipe_read|anon_pipe_read)$")
+OTHER_WAITS = ("collective", "device_sync", "lock", "compile", "load", "download", "post_load")
+"""What a stack does where its process does not wait for another thread of its own."""
+TEXT_WORK = re.compile(r"token|jinja|template|grammar|outlines|xgrammar", re.IGNORECASE)
+STACK_TOOLS = ("pyspy", "py-spy", "gdb", "strace")
+
+
+@rule("all_futex", needs=("threads",))
+def all_futex(scene: Scene) -> Signs:
+    """All threads sleep in futex."""
+    rows = [row for row in scene.evidence.threads if row.get("wchan")]
+    if len(rows) >= 2 and all(ASLEEP_WCHAN.search(row["wchan"]) for row in rows):
+        yield Sign("all_futex", f"all {len(rows)} threads that were checked sleep in futex", [ref(rows[0])])
+
+
+@rule("all_asleep", needs=("processes",))
+def all_asleep(scene: Scene) -> Signs:
+    """All processes sleep."""
+    rows = [row for row in scene.evidence.processes if row.get("state")]
+    if rows and all(row["state"] in ("S", "I", "T", "Z") for row in rows):
+        number = len({row["pid"] for row in rows})
+        yield Sign("all_asleep", "the process sleeps" if number == 1 else f"all {number} processes sleep", [ref(rows[0])])
+
+
+@rule("queue_frames", needs=("stacks",))
+def queues(scene: Scene) -> Signs:
+    """Threads wait for each other in queues or locks, and nobody for anything else."""
+    stacks = all_stacks(scene.evidence)
+    waiting = [stack for stack in stacks if stack.category == "queue"]
+    if waiting and not any(stack.category in OTHER_WAITS for stack in stacks):
+        pids = {stack.pid for stack in waiting}
+        threads = f"{count_of(len(waiting), 'thread')} of {count_of(len(pids), 'process')}"
+        claim = f"{threads} waiting for another thread in {waiting[0].place}"
+        yield Sign("queue_frames", claim, [stack.ref for stack in waiting[:3]])
+
+
+@rule("frontend_frames", needs=("stacks",))
+def text_work(scene: Scene) -> Signs:
+    """The front end works on text, templates or grammars."""
+    for stack in all_stacks(scene.evidence):
+        process = scene.processes.by_pid.get(stack.pid)
+        if stack.category == "tokenizer" and process is not None and process.role != "worker":
+            yield Sign("frontend_frames", f"the front end is working in {stack.place}", [stack.ref])
+            return
+    for row in scene.evidence.stacks:
+        if row.get("tool") == "pyspy-top" and (row.get("share_percent") or 0) >= scene.limits["top_share_percent"]:
+            place = f"{row.get('function')} ({row.get('file')})"
+            if TEXT_WORK.search(place):
+                yield Sign("frontend_frames", f"the front end is working in {place}", [ref(row)])
+                return
+
+
+@rule("frontend_burns", needs=("processes",))
+def burns(scene: Scene) -> Signs:
+    """A process that is no worker takes a whole core."""
+    for process in scene.processes.of_role("frontend", "helper", "other"):
+        share = process.rows[-1].get("cpu_percent") if process.rows else None
+        if (share or 0) >= scene.limits["frontend_burns_percent"]:
+            claim = f"pid {process.pid} ({process.title[:50]}) uses {share:.0f} % CPU"
+            yield Sign("frontend_burns", claim, [ref(process.rows[-1], process.title[:100])])
+
+
+@rule("stack_tool_failed", needs=("tool_errors",))
+def no_stacks(scene: Scene) -> Signs:
+    """The tool that would show the stacks could not look."""
+    for row in scene.evidence.tool_errors:
+        if row["tool"] in STACK_TOOLS and not scene.evidence.stacks:
+            yield Sign("stack_tool_failed", f"{row['tool']} failed: {row['text'][:100]}", [ref(row, row["text"])])
+
+
+@rule("one_thread_polls", needs=("threads",))
+def polls(scene: Scene) -> Signs:
+    """One thread takes a core, the others sleep: it polls."""
+    shares = [row for row in scene.evidence.threads if row.get("cpu_percent") is not None]
+    least = scene.limits["polling_percent"]
+    busy = [row for row in shares if row["cpu_percent"] >= least]
+    rest = sum(row["cpu_percent"] for row in shares if row["cpu_percent"] < least)
+    if len(busy) == 1 and len(shares) >= scene.limits["polling_threads"] and rest < least / 5:
+        claim = (
+            f"one of {len(shares)} threads (tid {busy[0]['tid']}) uses {busy[0]['cpu_percent']:.0f} % CPU, "
+            "the others sleep: it polls"
+        )
+        yield Sign("one_thread_polls", claim, [ref(busy[0], busy[0].get("comm"))])
+
+
+@rule("event_ticks", needs=("syscalls",))
+def ticks(scene: Scene) -> Signs:
+    """A few bytes on an event pipe now and then look like life, and are none."""
+    calls = scene.evidence.syscalls
+    if not calls.small_writes or calls.file_reads or calls.first is None or calls.last is None:
+        return
+    span_s = (calls.last - calls.first) / NS
+    pid, count = max(calls.small_writes.items(), key=lambda pair: pair[1])
+    if span_s >= 2 and count >= 3 and count / span_s < scene.limits["ticks_per_s"]:
+        claim = (
+            f"in {calls.calls:,} system calls no file is read; thread {pid} writes a few bytes {count / span_s:.1f} times a "
+            "second: a timer or an event pipe"
+        )
+        yield Sign("event_ticks", claim, [ref(calls.samples[pid, "write"], "write of a few bytes")])
