@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kit.clock import NS
 from kit.schema import Row
@@ -16,7 +17,7 @@ ASSUMED_GAP_S = 30.0
 class Delta:
     """One quantity of one thing at its first and its last sample."""
 
-    key: object
+    key: Any
     first: float
     last: float
     gap_s: float
@@ -34,7 +35,7 @@ class Delta:
         return self.change / self.gap_s if self.gap_s else 0.0
 
 
-def deltas(rows: Iterable[Row], key: str, value: Callable[[Row], float | None]) -> dict[object, Delta]:
+def deltas(rows: Iterable[Row], key: str, value: Callable[[Row], float | None]) -> dict[Any, Delta]:
     """Compare the first and the last sample of each thing.
 
     Parameters
@@ -57,13 +58,13 @@ def deltas(rows: Iterable[Row], key: str, value: Callable[[Row], float | None]) 
     >>> deltas(rows, "pid", lambda row: row["n"])[7].change
     3
     """
-    seen: dict[object, dict] = {}
+    seen: dict[Any, dict] = {}
     for row in rows:
         amount, order = value(row), _order(row)
         if amount is None or order is None:
             continue
         seen.setdefault((row.get(key), row.get("tool")), {})[order] = (amount, row)
-    found: dict[object, Delta] = {}
+    found: dict[Any, Delta] = {}
     for (name, _), samples in seen.items():
         if len(samples) < 2 or name in found:
             continue
@@ -92,6 +93,6 @@ def bytes_read(row: Row) -> int:
     return max(row.get("read_bytes") or 0, row.get("rchar_bytes") or 0)
 
 
-def span_s(found: dict[object, Delta]) -> float | None:
+def span_s(found: dict[Any, Delta]) -> float | None:
     """Longest gap of some deltas, None without any."""
     return max((delta.gap_s for delta in found.values()), default=None)

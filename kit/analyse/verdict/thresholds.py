@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ FILE = "thresholds.toml"
 _KEYS = ("name", "value", "unit", "reason")
 
 
-def read(path: Path, known: Iterable[str] | None = None) -> dict[str, float]:
+def read(path: Path, known: Collection[str] | None = None) -> dict[str, float]:
     """Thresholds of a file by name.
 
     Raises

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import Process
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.stacks import Stack, all_stacks, main_stacks, odd_ranks, places, worker_stacks
+from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
 from kit.words import named
@@ -71,11 +70,10 @@ def odd_rank(scene: Scene) -> Signs:
 @rule("different_collectives", needs=("stacks",))
 def different_collectives(scene: Scene) -> Signs:
     """Ranks stand in different collectives; so may workers whose ranks nothing tells."""
-    mains: Mapping[object, Stack] = main_stacks(scene.evidence, scene.processes)
-    who = "ranks"
-    if len(mains) < 2:
-        mains, who = worker_stacks(scene.evidence, scene.processes), "workers"
-    inside = [stack for stack in mains.values() if stack.category == "collective"]
+    stacks, who = list(main_stacks(scene.evidence, scene.processes).values()), "ranks"
+    if len(stacks) < 2:
+        stacks, who = list(worker_stacks(scene.evidence, scene.processes).values()), "workers"
+    inside = [stack for stack in stacks if stack.category == "collective"]
     keys = sorted({stack.key for stack in inside})
     if len(keys) > 1:
         claim = f"{who} are in different collectives: {', '.join(keys)[:160]}"
@@ -85,13 +83,13 @@ def different_collectives(scene: Scene) -> Signs:
 @rule("stacks_move", needs=("stacks",), moving=True)
 def moving(scene: Scene) -> Signs:
     """Stacks of the main threads at two moments: another place is life."""
-    seen: dict[object, dict[int, tuple[str, Row]]] = {}
+    seen: dict[int, dict[int, tuple[str, Row]]] = {}
     for row in scene.evidence.stacks:
-        main = row.get("thread") == "MainThread" or row.get("tid") == row.get("pid")
-        if row.get("tool") == "pyspy" and main and row.get("moment") is not None and row.get("depth", 0) < 4:
+        dumped = row.get("tool") == "pyspy" and row.get("pid") is not None and row.get("moment") is not None
+        if dumped and row.get("depth", 0) < 4 and (row.get("thread") == "MainThread" or row.get("tid") == row["pid"]):
             place = f"{row.get('function')} ({row.get('file')})"
-            text, first = seen.setdefault(row.get("pid"), {}).get(row["moment"], ("", row))
-            seen[row.get("pid")][row["moment"]] = (f"{text} < {place}", first)
+            text, first = seen.setdefault(row["pid"], {}).get(row["moment"], ("", row))
+            seen[row["pid"]][row["moment"]] = (f"{text} < {place}", first)
     for pid, moments in seen.items():
         process = scene.processes.by_pid.get(pid)
         if len(moments) > 1 and process is not None and process.role in ("worker", "engine"):
