@@ -7,8 +7,9 @@ from pathlib import Path
 from kit.errors import UsageError
 from kit.run import Run, open_run
 
-DATA = Path(__file__).resolve().parent.parent / "data"
-"""The runs lie beside the package, in the repository."""
+PACKAGE = Path(__file__).resolve().parent
+DATA = next((folder for folder in (PACKAGE / "data", PACKAGE.parent / "data") if folder.is_dir()), PACKAGE / "data")
+"""The runs lie inside an installed package, beside it in the repository."""
 NO_RUNS = ("runs", "bench", "launches")
 """Folders of data/ that are no bundled run: the user's own runs, results of benchmarks, and launches that belong together."""
 
@@ -35,7 +36,7 @@ def sample_path(name: str) -> Path:
         raise UsageError(
             f"there is no bundled run {name!r}",
             f"those there are: {', '.join(sample_names()) or 'none'}",
-            "see data/README.md; runs are bundled with the repository, not with an installed wheel",
+            f"see {DATA / 'README.md'}",
         )
     return DATA / name
 

@@ -39,11 +39,11 @@ def notebook_path(name: str) -> Path:
     '01_postmortem.ipynb'
     """
     package = Path(__file__).resolve().parent.parent
-    for folder in (package.parent / "notebooks", package / "notebooks"):
+    for folder in (package / "notebooks", package.parent / "notebooks"):
         if (folder / name).is_file():
             return folder / name
     raise KitError(
-        f"no notebook {name}", "it lies neither beside the package nor in it", "install from a checkout: pip install -e ."
+        f"no notebook {name}", "it is neither in the package nor beside it", "install from a checkout: pip install -e ."
     )
 
 
