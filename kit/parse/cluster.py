@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kit.parse import disk, gpu, hostfiles, kernel, net, procfs, procmaps, ps
+from kit.parse import accelerators, amd, disk, gpu, hostfiles, kernel, net, nvidia_lists, procfs, procmaps, ps
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI, SECOND_NS
 from kit.parse.script import is_launch, parse_launch
@@ -426,7 +426,11 @@ _OWN = (
     Format("ray_status", r"ray", _is_ray_status, parse_ray_status, frames=("events", "counters", "tool_errors")),
     Format("launch", r"launch|\.sh$|cmd|command|start", is_launch, parse_launch, frames=("commands",)),
 )
-_PRINTED = _OWN + tuple(entry for module in (ps, procfs, procmaps, hostfiles, net, gpu, kernel, disk) for entry in module.FORMATS)
+_PRINTED = _OWN + tuple(
+    entry
+    for module in (ps, procfs, procmaps, hostfiles, net, gpu, nvidia_lists, amd, accelerators, kernel, disk)
+    for entry in module.FORMATS
+)
 """Formats that a block of a transcript may have."""
 FORMATS = (
     *_OWN,

@@ -1,4 +1,4 @@
-"""nvidia-smi (CSV, table, -q, topo) and rocm-smi."""
+"""nvidia-smi: CSV, table, -q, topo."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.snapshot import (
-    Line,
-    Samples,
-    body_lines,
-    command_words,
-    date_of,
-    failure,
-    integer,
-    number,
-    only_failures,
-    share,
-    size_bytes,
-    titled,
-)
+from kit.parse.snapshot import Line, Samples, body_lines, command_words, date_of, failure, integer, number, only_failures, titled
 from kit.schema import Row
 
 QUERY = {
@@ -79,6 +66,11 @@ _HEAD_2 = re.compile(
 _TABLE_PROCESS = re.compile(
     r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
     r"\d+\.\.\.|N/A)\s*\|$"
+)
+_ELIDED = re.compile(r"^\W*(?:\.{2,}|…)\W*$")
+_FIGURE = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?: ?[A-Za-z%°/]+)?$")
+_MIG = re.compile(
+    r"^\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
 )
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
 
@@ -161,7 +153,10 @@ class _Smi:
         row = [cell.strip() for cell in next(csv.reader([line.text], skipinitialspace=True), [])]
         if len(row) < 2 and not self.fields:
             return False
-        fields = self.fields or _guessed_header(row)
+        if _ELIDED.match(line.text):
+            self.report.odd("lines that somebody left out", line.text)
+            return True
+        fields = self.fields or self._guess(row, line)
         if not fields:
             return False
         if len(row) > len(fields):
@@ -174,6 +169,19 @@ class _Smi:
         else:
             self._gpu(got, line)
         return True
+
+    def _guess(self, row: list[str], line: Line) -> list[str] | None:
+        """Fields of a line whose header is missing. One column in MiB may be what is used or what there is: nobody can tell."""
+        names = _guessed_header(row)
+        amounts = [place for place, name in enumerate(names or ()) if name in ("memory.used", "memory.total")]
+        if names and len(amounts) == 1:
+            names[amounts[0]] = "unknown"
+            self.report.odd("a column in MiB without a header: used or total is not known", line.text)
+        elif names and len(amounts) == 2:
+            first, second = (number(row[place]) or 0.0 for place in amounts)
+            if first > second:
+                names[amounts[0]], names[amounts[1]] = "memory.total", "memory.used"
+        return names
 
     def _process(self, got: dict[str, str], line: Line) -> None:
         mem = number(got.get("used_gpu_memory") or got.get("used_memory"))
@@ -228,7 +236,7 @@ class _Smi:
 
     def _counter(self, name: str, cell: str, gpu: int, bus: str | None, line: Line) -> None:
         value = {"yes": 1.0, "no": 0.0, "active": 1.0, "not active": 0.0}.get(cell.lower())
-        value = number(cell) if value is None and not cell.lower().startswith("0x") else value
+        value = number(cell) if value is None and _FIGURE.match(cell.strip()) else value
         if value is not None:
             labels = f'gpu="{gpu}"' + (f',bus_id="{bus}"' if bus else "")
             self.samples.add(
@@ -240,7 +248,13 @@ class _Smi:
     def _table(self, line: Line) -> bool:
         first, second, process = (pattern.match(line.text) for pattern in (_HEAD_1, _HEAD_2, _TABLE_PROCESS))
         versions = _VERSIONS.match(line.text)
-        if versions:
+        mig = _MIG.match(line.text)
+        if mig:
+            labels = f'gpu="{mig["gpu"]}",gi="{mig["gi"]}",ci="{mig["ci"]}"'
+            for name in ("used", "total"):
+                row = {"source": "gpu", "name": f"mig_mem_{name}_mib", "labels": labels, "value": float(mig[name])}
+                self.samples.add("counters", row | {"line": line.number, "time": line.time}, (name, labels))
+        elif versions:
             self.samples.table()
             for key in ("driver", "cuda"):
                 if versions[key]:
@@ -407,7 +421,7 @@ def _is_nvidia_smi(head: str) -> float:
     return 0.8 if guessed and all(guessed) else only_failures(head, "nvidia-smi")
 
 
-# --- topo, rocm-smi ------------------------------------------------------------------------------------------------------
+# --- topo ----------------------------------------------------------------------------------------------------------------
 
 _TOPO_ROW = re.compile(r"^\s*(?P<key>GPU\d+|NIC\d+|mlx\w+)\s+(?:(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|OK|CNS|GNS|TNS|NS|DR|U)\s+)+")
 """A row of `topo -m`, or of `topo -p2p`, which tells whether two devices reach each other's memory."""
@@ -447,96 +461,6 @@ def _is_topo(head: str) -> float:
     return 0.97 if any(_TOPO_ROW.match(line + " ") for line in body_lines(head)[:6]) else 0.0
 
 
-ROCM = (
-    ("util_percent", re.compile(r"^GPU use \(%\)")),
-    ("mem_total_mib", re.compile(r"^VRAM Total Memory \(B\)")),
-    ("mem_used_mib", re.compile(r"^VRAM Total Used Memory \(B\)")),
-    ("mem_util_percent", re.compile(r"^GPU Memory (?:Read/Write|Activity)")),
-    ("temperature_c", re.compile(r"^Temperature \(Sensor (?:edge|junction)\)")),
-    ("name", re.compile(r"^Card [Ss]eries")),
-    ("power_w", re.compile(r"^(?:Average Graphics|Current Socket Graphics) Package Power")),
-    ("bus_id", re.compile(r"^PCI Bus")),
-    ("power_limit_w", re.compile(r"^Max Graphics Package Power")),
-)
-_ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
-_ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
-
-
-def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read rocm-smi: the concise table, `--csv`, and the `GPU[0] : name: value` form.
-
-    The table shows memory as a share only, so its rows lack the sizes.
-
-    Examples
-    --------
-    >>> sample = ["GPU  Temp   AvgPwr  SCLK     MCLK     Fan  Perf  PwrCap  VRAM%  GPU%",
-    ...     "0    35.0c  30.0W   800Mhz   1600Mhz  0%   auto  300.0W   12%   99%"]
-    >>> [(row["gpu"], row["util_percent"], row["power_w"]) for _, row in parse_rocm_smi(sample, Source("rocm.txt"), Report())]
-    [(0, 99.0, 30.0)]
-    """
-    samples, fields, rows = Samples(source), None, {}
-    for line in titled(lines, source, report):
-        item, row = _ROCM_ITEM.match(line.text), _ROCM_ROW.match(line.text)
-        failed = failure(line, "rocm-smi", source)
-        if failed:
-            yield "tool_errors", failed
-        elif item:
-            gpu = int(item["gpu"])
-            if gpu not in rows:
-                rows[gpu] = {"gpu": gpu, "line": line.number, "time": line.time}
-                samples.add("gpus", rows[gpu], gpu)
-            _rocm_value(rows[gpu], item["name"], item["value"])
-        elif line.text.startswith("device,"):
-            fields = next(csv.reader([line.text]))
-            samples.table()
-        elif fields and re.match(r"^card\d+,", line.text):
-            cells = next(csv.reader([line.text]))
-            got: Row = {"gpu": int(cells[0][4:]), "line": line.number, "time": line.time}
-            for name, value in zip(fields[1:], cells[1:], strict=False):
-                _rocm_value(got, name, value)
-            samples.add("gpus", got, got["gpu"])
-        elif row:
-            samples.add("gpus", _rocm_table(row) | {"line": line.number, "time": line.time}, int(row["gpu"]))
-        elif re.match(r"^(?:GPU|Device)\s+", line.text):
-            samples.table()
-        elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING", line.text):
-            report.odd("no line of rocm-smi", line.text)
-    yield from samples.settle(report)
-
-
-def _rocm_value(row: Row, name: str, value: str) -> None:
-    column = next((column for column, pattern in ROCM if pattern.match(name)), None)
-    if column in ("name", "bus_id"):
-        row[column] = value.strip() or None
-    elif column in ("mem_total_mib", "mem_used_mib"):
-        size = size_bytes(value.strip())
-        row[column] = None if size is None else size / (1 << 20)
-    elif column and row.get(column) is None:
-        row[column] = number(value)
-
-
-def _rocm_table(found: re.Match[str]) -> Row:
-    words = found["rest"].split()
-    watts = [number(word) for word in words if re.match(r"^[\d.]+W$", word)]
-    shares = [number(word) for word in words if re.match(r"^\d+%$", word)]
-    warm = next((number(word) for word in words if re.match(r"^[\d.]+°?[cC]$", word)), None)
-    clock = next((number(word) for word in words if re.match(r"^[\d.]+M[hH]z$", word)), None)
-    return {
-        "gpu": int(found["gpu"]),
-        "util_percent": shares[-1] if shares else None,
-        "power_w": watts[0] if watts else None,
-        "power_limit_w": watts[-1] if len(watts) > 1 else None,
-        "temperature_c": warm,
-        "sm_clock_mhz": clock,
-    }
-
-
-def _is_rocm(head: str) -> float:
-    if re.search(r"ROCm System Management Interface|^GPU\[\d+\]\s*: |^device,.*GPU use|\bVRAM%\s+GPU%", head, re.MULTILINE):
-        return 0.97
-    return only_failures(head, "rocm-smi") if "rocm-smi: " in head else 0.9 if share(body_lines(head), _ROCM_ROW) > 0.6 else 0.0
-
-
 FORMATS = (
     Format(
         "nvidia_smi",
@@ -546,5 +470,4 @@ FORMATS = (
         frames=("gpus", "gpu_processes", "counters", "host", "tool_errors"),
     ),
     Format("nvidia_topo", r"topo", _is_topo, parse_topo, frames=("host", "tool_errors")),
-    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi, frames=("gpus", "tool_errors")),
 )

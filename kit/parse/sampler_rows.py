@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kit.parse.amd import parse_rocm_smi
 from kit.parse.base import Report, Source
-from kit.parse.gpu import parse_nvidia_smi, parse_rocm_smi
+from kit.parse.gpu import parse_nvidia_smi
 from kit.parse.hostfiles import MEMINFO
 from kit.parse.kernel import parse_kernel
 from kit.parse.procfs import parse_stack

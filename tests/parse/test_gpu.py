@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kit.parse.gpu import FORMATS
+from kit.parse import amd, gpu
+
+FORMATS = gpu.FORMATS + amd.FORMATS
 
 
 def test_query_with_units(snapshot) -> None:
