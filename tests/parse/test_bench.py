@@ -203,7 +203,7 @@ def test_appended_results_are_runs_and_a_cut_last_line_is_said(vllm):
     line = json.dumps(vllm)
     result = parse_text(f"{line}\n{line}\n{line[:400]}", "a.json")
     assert [row["run"] for row in result.runs] == ["a.json:1", "a.json:2"]
-    assert result.warnings == ["a.json: line 3 is cut or is no JSON; it was left out"]
+    assert result.warnings == ["a.json: line 3 is cut or not JSON; it was left out"]
 
 
 def test_documents_in_a_row_over_several_lines():
@@ -215,11 +215,11 @@ def test_documents_in_a_row_over_several_lines():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"model_id": "m", "ttfts": [0.1, ', "is cut or is no JSON"),
+        ('{"model_id": "m", "ttfts": [0.1, ', "is cut or not JSON"),
         ('{"a": 1}', "of no known benchmark tool"),
-        ("hello\nworld\n", "is no benchmark result"),
-        ("a,b\n1,2\n", "is no benchmark result"),
-        ("[1, 2]", "of no known benchmark tool"),
+        ("hello\nworld\n", "is not a benchmark result"),
+        ("a,b\n1,2\n", "is not a benchmark result"),
+        ("[[1, 2]]", "of no known benchmark tool"),
     ],
 )
 def test_broken_or_foreign_files_are_explained(text, says):
@@ -423,3 +423,13 @@ def test_numbers_that_fit_no_column_are_missing(vllm):
 def test_a_rate_in_a_table_is_no_time():
     assert read_column("throughput_tok_s")[2:] == ("1/s", 1.0, "higher_is_better")
     assert read_column("output_throughput_tok_s")[0] == "output_throughput"
+
+
+def test_google_benchmark_errors_are_no_times():
+    rows = [
+        {"name": "BM_A", "run_type": "iteration", "real_time": 2.0, "cpu_time": 2.0, "time_unit": "us"},
+        {"name": "BM_B", "run_type": "iteration", "real_time": 0.0, "error_occurred": True, "error_message": "no GPU"},
+    ]
+    result = parse({"context": {}, "benchmarks": rows})
+    assert {row["name"] for row in result.values} == {"BM_A"}
+    assert result.warnings == ["a.json: BM_B failed (no GPU): its time of 0 is no value"]

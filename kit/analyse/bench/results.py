@@ -18,7 +18,7 @@ from kit.parse.bench.aiperf import merge
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".gz", ".ndjson")
+SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".gz", ".ndjson")
 """Files of a folder that are looked into."""
 LAUNCH = ".launch.json"
 """End of the name of a file that holds the launch of the server that was measured."""

@@ -9,33 +9,52 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kit.errors import EvidenceError
-from kit.parse.bench.base import DEFINITIONS, METRICS, BenchFormat, Result
+from kit.parse.bench import declared
+from kit.parse.bench.base import DEFINITIONS, METRICS, BenchFormat, Result, runs_in
 from kit.parse.text import encoding_of
 
-MODULES = ("guidellm", "aiperf", "sglang", "vllm", "hyperfine", "pyperf", "google_benchmark", "pytest_benchmark")
-TEXT_MODULES = ("gobench", "table")
-KNOWN = (
-    "vllm bench, sglang bench_serving and bench_one_batch, AIPerf, genai-perf, GuideLLM, hyperfine, pytest-benchmark, pyperf, "
-    "Google Benchmark, go test -bench, or a CSV with named columns"
+MODULES = (
+    "guidellm",
+    "aiperf",
+    "sglang",
+    "vllm",
+    "llama_bench",
+    "llmperf",
+    "declared",
+    "hyperfine",
+    "pyperf",
+    "google_benchmark",
+    "pytest_benchmark",
 )
+TEXT_MODULES = ("gobench", "nccl_tests", "llama_bench", "aiperf", "table")
+KNOWN = (
+    "vllm bench, sglang bench_serving and bench_one_batch, trtllm-bench, llama-bench, AIPerf, genai-perf, GuideLLM, LLMPerf, "
+    "MLPerf loadgen, k6, wrk, Locust, nccl-tests, hyperfine, pytest-benchmark, pyperf, Google Benchmark, go test -bench, or a "
+    "CSV with named columns"
+)
+BETWEEN = frozenset(" \t\r\n,[]\ufeff\x1e\0")
+"""What may stand between JSON documents."""
+JSON_BEGINS = re.compile(r"[\ufeff\s\0]*(?:\{|\[\s*[\[{\"\]])")
+"""A log may begin with a stamp in brackets."""
 LAUNCH_KEYS = {"argv", "env", "versions"}
 
 
 @cache
 def formats() -> tuple[BenchFormat, ...]:
     """All families of JSON results, in the order in which they are asked."""
-    return tuple(importlib.import_module(f"kit.parse.bench.{name}").FORMAT for name in MODULES)
+    return tuple(entry for name in MODULES for entry in importlib.import_module(f"kit.parse.bench.{name}").FORMATS)
 
 
 @cache
 def text_formats() -> tuple[BenchFormat, ...]:
-    """All families of text results."""
-    return tuple(importlib.import_module(f"kit.parse.bench.{name}").FORMAT for name in TEXT_MODULES)
+    """All families of text results, but those that are declared."""
+    return tuple(importlib.import_module(f"kit.parse.bench.{name}").TEXT_FORMAT for name in TEXT_MODULES)
 
 
 def text_from(data: bytes) -> str:
@@ -57,25 +76,21 @@ def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
     Examples
     --------
     >>> documents('{"a": Infinity}\\n{"a": 2}\\n{"a": ')
-    ([(1, {'a': inf}), (2, {'a': 2})], ['line 3 is cut or is no JSON; it was left out'])
+    ([(1, {'a': inf}), (2, {'a': 2})], ['line 3 is cut or not JSON; it was left out'])
     """
     decoder, found, wrong, at, line = json.JSONDecoder(), [], [], 0, 1
     while True:
         start = at
-        while at < len(text) and text[at] in " \t\r\n,\ufeff\x1e\0":
+        while at < len(text) and text[at] in BETWEEN:  # brackets too: the entries of a list are documents, each on its line
             at += 1
         line += text.count("\n", start, at)
         if at >= len(text):
             return found, wrong
         try:
             doc, end = decoder.raw_decode(text, at)
-            found += (
-                [(line, item) for item in doc]
-                if isinstance(doc, list) and doc and all(isinstance(i, dict) for i in doc)
-                else [(line, doc)]
-            )
+            found.append((line, doc))
         except (ValueError, RecursionError):
-            wrong.append(f"line {line} is cut or is no JSON; it was left out")
+            wrong.append(f"line {line} is cut or not JSON; it was left out")
             end = text.find("\n{", at)
             end = len(text) if end < 0 else end
         line += text.count("\n", at, end)
@@ -117,32 +132,53 @@ def read(path: Path, file: str) -> Result | dict:
 
 def parse_text(text: str, file: str) -> Result | dict:
     """Return the rows of the text of a file; as `read`."""
-    for entry in text_formats()[:1]:  # go test -json is JSON lines too
-        if entry.looks_like(text):
-            return entry.parse([(1, text)], file)
-    json_like = text.lstrip("\ufeff \t\r\n\0")[:1] in ("{", "[")
-    found, wrong = documents(text) if json_like else ([], [])
-    if json_like and not found:
+    go = text_formats()[0]  # go test -json is JSON lines too
+    if not JSON_BEGINS.match(text) or go.looks_like(text):
+        return _printed(text, file)
+    found, wrong = documents(text)
+    if not found:
         raise EvidenceError(
-            f"{file} is cut or is no JSON",
+            f"{file} is cut or not JSON",
             "it begins as JSON and does not end as such: the benchmark was stopped while it wrote, or the copy broke off",
             "copy the file again, or run the benchmark again",
         )
-    if not json_like:
-        for entry in text_formats():
-            if entry.looks_like(text):
-                return entry.parse([(1, text)], file)
-        raise EvidenceError(
-            f"{file} is no benchmark result",
-            "it is neither JSON nor a table with measures in named columns",
-            f"give a result file of {KNOWN}",
-        )
-    if len(found) == 1 and isinstance(found[0][1], dict) and len(LAUNCH_KEYS & found[0][1].keys()) >= 2 and "argv" in found[0][1]:
-        return found[0][1]
+    first = found[0][1]
+    if len(found) == 1 and isinstance(first, dict) and len(LAUNCH_KEYS & first.keys()) >= 2 and "argv" in first:
+        return first
     return _recognised(found, wrong, file)
 
 
-def _guarded(entry: BenchFormat, docs: list[tuple[int, Any]], file: str) -> Result:
+def _printed(text: str, file: str) -> Result:
+    """The results in a text that is not JSON."""
+    readers = {entry.tool: entry for entry in reversed(formats())}
+    results = declared.parse_text(text, file, readers)
+    if not results:
+        result = declared.parse_csv(text, file)
+        entry = next((entry for entry in text_formats() if entry.looks_like(text)), None) if result is None else None
+        results = [found for found in (result, entry and _guarded(entry, [(file, 1, text)], file)) if found]
+    if not results:
+        raise EvidenceError(
+            f"{file} is not a benchmark result",
+            "it is neither JSON, nor what a known tool prints, nor a table with measures in named columns",
+            f"give a result file of {KNOWN}",
+        )
+    return _joined(results, file)
+
+
+def _joined(results: list[Result], file: str) -> Result:
+    """Results of one file as one; runs of several tools bear the name of their tool where they would share one."""
+    for result in results[1:]:
+        taken = {row["run"] for row in results[0].runs}
+        for row in [*result.runs, *result.values, *result.requests]:
+            row["run"] = f"{row['run']} ({result.tool})" if row["run"] in taken else row["run"]
+        results[0].extend(result)
+    tools = list(dict.fromkeys(row["tool"] for row in results[0].runs))
+    if len(tools) > 1:
+        results[0].warn(f"{file}: results of several tools in one file: {', '.join(tools)}")
+    return results[0]
+
+
+def _guarded(entry: BenchFormat, docs: list[tuple[str, int, Any]], file: str) -> Result:
     """Parse; a field of a type that the tool never writes is an error of the file, not of the kit."""
     try:
         return entry.parse(docs, file)
@@ -155,40 +191,25 @@ def _guarded(entry: BenchFormat, docs: list[tuple[int, Any]], file: str) -> Resu
 
 
 def _recognised(found: list[tuple[int, Any]], wrong: list[str], file: str) -> Result:
-    by_format: dict[str, list[tuple[int, Any]]] = {}
-    entries = {entry.tool: entry for entry in formats()}
-    unknown = []
+    known, unknown = [], []
     for line, doc in found:
-        tool = next((entry.tool for entry in formats() if entry.looks_like(doc)), None)
-        if tool is None:
+        entry = next((entry for entry in formats() if entry.looks_like(doc)), None)
+        if entry is None:
             unknown.append(line)
         else:
-            by_format.setdefault(tool, []).append((line, doc))
-    if not by_format:
+            known.append((line, (entry, doc)))
+    if not known:
         raise EvidenceError(
-            f"{file} is no benchmark result",
+            f"{file} is not a benchmark result",
             "it is JSON, but of no known benchmark tool" + (" (and cut)" if wrong else ""),
             f"give a result file of {KNOWN}",
         )
-    mixed = len(by_format) > 1
-    results = [
-        _guarded(entries[tool], part, f"{file}:{part[0][0]}" if mixed else file)
-        for tool, docs in by_format.items()
-        for part in ([[doc] for doc in docs] if mixed else [docs])
-    ]
-    result = results[0]
-    for other in results[1:]:
-        result.runs += other.runs
-        result.values += other.values
-        result.requests += other.requests
-        result.warnings += other.warnings
-    result.file = file
-    for row in [*result.runs, *result.values, *result.requests] if mixed else ():
-        row["file"] = file
-    if mixed:
-        result.warn(f"{file}: results of several tools in one file: {', '.join(by_format)}")
+    by_format: dict[BenchFormat, list[tuple[str, int, Any]]] = {}
+    for run, (line, (entry, doc)) in runs_in(file, known):
+        by_format.setdefault(entry, []).append((file if entry.rows else run, line, doc))
+    result = _joined([_guarded(entry, docs, file) for entry, docs in by_format.items()], file)
     for line in unknown:
-        result.warn(f"{file}: line {line} is JSON, but no benchmark result")
+        result.warn(f"{file}: line {line} is JSON, but not a benchmark result")
     for text in wrong:
         result.warn(f"{file}: {text}")
     return result

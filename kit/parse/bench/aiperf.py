@@ -1,7 +1,8 @@
 """AIPerf (0.13, schema 1.4) and genai-perf.
 
 `profile_export_aiperf.json` and `profile_export_genai_perf.json` hold
-`{tag: {unit, avg, p1 … p99, min, max, std, count}}`; `profile_export.jsonl` beside them holds a request a line. A sample::
+`{tag: {unit, avg, p1 … p99, min, max, std, count}}`, the CSV beside it
+`Metric,avg,…` with titles for tags; `profile_export.jsonl` beside them holds a request a line. A sample::
 
     {"schema_version": "1.4", "aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 25.4},
      "time_to_first_token": {"unit": "ms", "avg": 37.7, "p50": 38.4, "std": 4.6, "count": 40}, "is_complete": true}
@@ -9,6 +10,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
@@ -16,7 +19,19 @@ import statistics
 from pathlib import PurePath
 from typing import Any
 
-from kit.parse.bench.base import METRICS, SECONDS, BenchFormat, Result, count, number, numbers, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.base import (
+    METRICS,
+    SECONDS,
+    BenchFormat,
+    Result,
+    count,
+    number,
+    numbers,
+    rest_of,
+    stamp_ns,
+    stat_of,
+    text_of,
+)
 from kit.parse.bench.serving import add_latencies, samples_of, statistics_of
 from kit.schema import Row
 
@@ -45,7 +60,6 @@ RUN_LEVEL = {
     "request_goodput",
     "duration",
 }
-STATS = {"avg": "mean", "p50": "median", "std": "stddev"}
 OUTCOMES = (
     "telemetry_data",
     "benchmark_id",
@@ -57,17 +71,19 @@ OUTCOMES = (
     "warmup_metrics",
 )
 DEFINITIONS = {"itl": "request_means_client_tokens"}
+CSV_HEAD = re.compile(r"Metric,(avg|Value|min)\b")
+TITLE = re.compile(r"(?P<name>[^()]+)\((?P<unit>[^()]*)\)")
 AGGREGATE = re.compile(r"^(.*)_(avg|min|max|std|p\d+)$")
 
 
-def _is_export(doc: dict) -> bool:
-    return any(
+def _is_export(doc: Any) -> bool:
+    return isinstance(doc, dict) and any(
         isinstance(doc.get(tag), dict) and {"unit", "avg"} <= doc[tag].keys() for tag in ("request_throughput", "request_latency")
     )
 
 
-def _is_record(doc: dict) -> bool:
-    meta = doc.get("metadata")
+def _is_record(doc: Any) -> bool:
+    meta = doc.get("metadata") if isinstance(doc, dict) else None
     return (
         isinstance(meta, dict)
         and isinstance(doc.get("metrics"), dict)
@@ -75,8 +91,8 @@ def _is_record(doc: dict) -> bool:
     )
 
 
-def _is_aggregate(doc: dict) -> bool:
-    metrics = doc.get("metrics")
+def _is_aggregate(doc: Any) -> bool:
+    metrics = doc.get("metrics") if isinstance(doc, dict) else None
     return (
         isinstance(metrics, dict)
         and bool(metrics)
@@ -84,42 +100,9 @@ def _is_aggregate(doc: dict) -> bool:
     )
 
 
-def looks_like(doc: Any) -> bool:
-    """Whether a document is an export, a record of a request, or an aggregate over runs."""
-    return isinstance(doc, dict) and (_is_export(doc) or _is_record(doc) or _is_aggregate(doc))
-
-
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of an export or of a file of requests.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"aiperf_version": "0.13.0", "request_throughput": {"unit": "requests/sec", "avg": 25.4},
-    ...        "time_to_first_token": {"unit": "ms", "avg": 37.7, "p50": 38.4, "count": 40}, "is_complete": True}
-    >>> [(v["metric"], v["stat"], v["value"], v["unit"]) for v in parse([(1, doc)], "a.json").values]
-    [('ttft', 'mean', 37.7, 'ms'), ('ttft', 'median', 38.4, 'ms'), ('request_throughput', 'run', 25.4, 'req/s')]
-    """
-    result = Result(file, "aiperf")
-    records = [(line, doc) for line, doc in docs if _is_record(doc)]
-    others = [(line, doc) for line, doc in docs if not _is_record(doc)]
-    for line, doc in others:
-        run = run_id(file, line, len(others) > 1)
-        add = _export if _is_export(doc) else _aggregate
-        add(result, run, line, doc)
-    if records:
-        _requests(result, file, records)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add an export of one run, or the aggregate of several."""
+    (_export if _is_export(doc) else _aggregate)(result, run, line, doc)
 
 
 def _convert(metric: str, value: Any, unit: Any) -> Any:
@@ -173,10 +156,11 @@ def _export(result: Result, run: str, line: int, doc: dict) -> None:
 
 
 def _tag(result: Result, run: str, metric: str, figures: dict) -> None:
-    for stat, value in figures.items():
-        if stat in ("unit", "count", "sum") or value is None:
+    for word, value in figures.items():
+        stat = stat_of(word)
+        if stat is None or value is None:
             continue
-        name = "run" if metric in RUN_LEVEL and stat == "avg" else STATS.get(stat, stat)
+        name = "run" if metric in RUN_LEVEL and stat == "mean" else stat
         result.value(
             run,
             metric,
@@ -226,23 +210,23 @@ def _aggregate(result: Result, run: str, line: int, doc: dict) -> None:
         metric = TAGS.get(match.group(1)) if match else None
         if metric is None:
             continue
-        stat = "run" if metric in RUN_LEVEL and match.group(2) == "avg" else STATS.get(match.group(2), match.group(2))
+        stat = "run" if metric in RUN_LEVEL and match.group(2) == "avg" else stat_of(match.group(2))
         result.value(
             run, metric, stat, _convert(metric, figures.get("mean"), figures.get("unit")), n=n, definition="means_of_runs"
         )
 
 
-def _requests(result: Result, run: str, records: list[tuple[int, Any]]) -> None:
+def _requests(result: Result, run: str, line: int, docs: list[dict]) -> None:
     """One row a request; requests of the warm-up are kept and marked, and are in no statistic."""
-    starts = [number(doc["metadata"].get("request_start_ns")) for _, doc in records]
+    starts = [number(doc["metadata"].get("request_start_ns")) for doc in docs]
     begin = min((start for start in starts if start is not None), default=None)
-    rows = [_record(i, doc, begin) for i, (_, doc) in enumerate(records)]
+    rows = [_record(i, doc, begin) for i, doc in enumerate(docs)]
     measured = [row for row in rows if row["kind"] == "request"]
     failed = sum(row["ok"] is False for row in measured)
     doc = {"completed": len(measured) - failed, "failed": failed}
     result.run(
         run,
-        entry=1,
+        entry=line,
         benchmark="requests",
         completed=doc["completed"],
         failed=failed,
@@ -303,7 +287,7 @@ def _record(i: int, doc: dict, begin: float | None) -> Row:
 
 
 def merge(results: list[Result]) -> list[Result]:
-    """Join the requests of a `profile_export.jsonl` with the run whose export lies in the same folder.
+    """Join the requests of a `profile_export.jsonl` with the run whose export is in the same folder; LLMPerf's alike.
 
     Examples
     --------
@@ -319,10 +303,10 @@ def merge(results: list[Result]) -> list[Result]:
     def folder(result: Result) -> str:
         return str(PurePath(result.file).parent)
 
-    exports = {folder(r): r for r in results if len(r.runs) == 1 and r.runs[0].get("benchmark") == "profile"}
+    exports = {(folder(r), r.tool): r for r in results if len(r.runs) == 1 and r.runs[0].get("benchmark") == "profile"}
     kept = []
     for result in results:
-        home = exports.get(folder(result))
+        home = exports.get((folder(result), result.tool))
         if home is None or not result.runs or result.runs[0].get("benchmark") != "requests" or home.requests:
             kept.append(result)
             continue
@@ -335,4 +319,27 @@ def merge(results: list[Result]) -> list[Result]:
     return kept
 
 
-FORMAT = BenchFormat("aiperf", looks_like, parse)
+def _is_csv(text: str) -> bool:
+    return CSV_HEAD.match(text.lstrip("\ufeff \t\r\n")) is not None
+
+
+def _add_csv(result: Result, run: str, line: int, text: str) -> None:
+    """Add a CSV export: the same figures as in the JSON, under titles with their units."""
+    doc: dict[str, Any] = {}
+    head: list[str] = []
+    for row in csv.reader(io.StringIO(text.lstrip("\ufeff"))):
+        title = TITLE.fullmatch(row[0]) if row else None
+        if row and row[0] == "Metric":
+            head = row[1:]
+        elif title:
+            numbers_ = {key: number(value.replace(",", "")) for key, value in zip(head, row[1:], strict=False)}
+            tag = re.sub(r"\W+", "_", title["name"].strip().lower())
+            doc[tag] = {"unit": title["unit"], **{"avg" if key == "Value" else key: value for key, value in numbers_.items()}}
+    _export(result, run, line, doc)
+
+
+FORMATS = (
+    BenchFormat("aiperf", lambda doc: _is_export(doc) or _is_aggregate(doc), add),
+    BenchFormat("aiperf", _is_record, _requests, rows=True),
+)
+TEXT_FORMAT = BenchFormat("genai-perf", _is_csv, _add_csv)

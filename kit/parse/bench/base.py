@@ -1,7 +1,7 @@
 """What every reader of benchmark results gives: a `Result` of plain rows, under one set of names and units.
 
-Names, units and directions of metrics stand in `METRICS`; a reader converts into them. Figures that the tool wrote
-itself are marked `source="tool"`, those computed here from single requests or repetitions `source="samples"`.
+Names, units and directions of metrics are in `kit/knowledge/benchmarks.toml`; a reader converts into them. Figures that the
+tool wrote itself are marked `source="tool"`, those computed here from single requests or repetitions `source="samples"`.
 """
 
 from __future__ import annotations
@@ -10,74 +10,39 @@ import json
 import math
 import re
 import statistics
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from kit.schema import Row
 
 LOWER, HIGHER = "lower_is_better", "higher_is_better"
 
+KNOWLEDGE: dict[str, Any] = tomllib.loads(
+    (Path(__file__).parents[2] / "knowledge" / "benchmarks.toml").read_text(encoding="utf-8")
+)
 METRICS: dict[str, tuple[str, str | None]] = {
-    "acceptance_length": ("tok", HIGHER),
-    "acceptance_rate": ("%", HIGHER),
-    "alloc_bytes_per_op": ("B", LOWER),
-    "allocs_per_op": ("1", LOWER),
-    "bytes_per_second": ("B/s", HIGHER),
-    "client_queue_time": ("ms", LOWER),
-    "cold_compilation": ("s", LOWER),
-    "cold_encoder_compilation": ("s", LOWER),
-    "cold_startup": ("s", LOWER),
-    "completed": ("1", HIGHER),
-    "cpu_system": ("s", LOWER),
-    "cpu_time": ("s", LOWER),
-    "cpu_user": ("s", LOWER),
-    "decode_latency": ("s", LOWER),
-    "duration": ("s", None),
-    "e2el": ("ms", LOWER),
-    "failed": ("1", LOWER),
-    "input_sequence_throughput": ("seq/s", HIGHER),
-    "input_throughput": ("tok/s", HIGHER),
-    "inter_chunk_latency": ("ms", LOWER),
-    "items_per_second": ("items/s", HIGHER),
-    "itl": ("ms", LOWER),
-    "ops": ("1/s", HIGHER),
-    "output_throughput": ("tok/s", HIGHER),
-    "output_throughput_per_user": ("tok/s", HIGHER),
-    "peak_memory": ("B", LOWER),
-    "prefill_latency": ("s", LOWER),
-    "real_time": ("s", LOWER),
-    "request_goodput": ("req/s", HIGHER),
-    "request_throughput": ("req/s", HIGHER),
-    "time_per_call": ("s", LOWER),
-    "time_per_op": ("s", LOWER),
-    "time_to_second_token": ("ms", LOWER),
-    "total_token_throughput": ("tok/s", HIGHER),
-    "tpot": ("ms", LOWER),
-    "ttft": ("ms", LOWER),
-    "wall_time": ("s", LOWER),
-    "warm_compilation": ("s", LOWER),
-    "warm_encoder_compilation": ("s", LOWER),
-    "warm_startup": ("s", LOWER),
+    name: (unit, {"lower": LOWER, "higher": HIGHER}.get(better)) for name, (unit, better) in KNOWLEDGE["metric"].items()
 }
 """Metric to its unit and the direction that is better (None: neither)."""
-
-DEFINITIONS = {
-    "after_first_token": "TPOT = (latency - TTFT) / (output tokens - 1), one value a request",
-    "whole_latency": "TPOT = whole latency / output tokens (GuideLLM): the first token is in it",
-    "single_gaps": "ITL = each gap between two chunks of the stream (vLLM)",
-    "gaps_per_token": "ITL = each gap between two chunks, divided by the tokens in the chunk (SGLang)",
-    "request_means": "ITL = mean gap of each request, weighted by its tokens (GuideLLM)",
-    "request_means_client_tokens": "ITL = (latency - TTFT) / (output tokens - 1) of each request, with tokens counted by "
-    "the client's tokenizer (AIPerf, genai-perf)",
-    "first_token_and_gaps": "latency = TTFT + sum of the gaps: the file holds no latency of single requests",
-    "one_batch": "one batch, all its prompts at once: no request of a running server",
-    "exit_0": "repetitions with exit code 0 only",
-    "means_of_runs": "mean over the runs of a multi-run export",
-}
+DEFINITIONS: dict[str, str] = KNOWLEDGE["definition"]
 """Whose ITL is it: id to sentence. Two values with different ids must not be divided by one another."""
 
+STATS = {
+    "avg": "mean",
+    "average": "mean",
+    "med": "median",
+    "std": "stddev",
+    "stdev": "stddev",
+    "minimum": "min",
+    "maximum": "max",
+    **{name: name for name in ("run", "mean", "median", "stddev", "cv", "min", "max")},
+}
+"""Words of tools for a statistic; percentiles are read by `stat_of`."""
+PERCENTILE = re.compile(r"p?\(?(\d+(?:\.\d+)?)\)?(?:st|nd|rd|th)?(?: percentile)?")
 SPREAD = {"stddev", "cv", "variance"}
 """Statistics that have no better direction."""
 
@@ -197,6 +162,20 @@ class Result:
                     direction=direction,
                 )
 
+    def repetitions(self, run: str, name: str | None, seconds: Iterable[float]) -> None:
+        """Add a row a repetition that succeeded."""
+        self.requests += [
+            {"run": run, "file": self.file, "name": name, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
+            for i, value in enumerate(seconds)
+        ]
+
+    def extend(self, other: Result) -> None:
+        """Add the rows and warnings of another result of the same file."""
+        self.runs += other.runs
+        self.values += other.values
+        self.requests += other.requests
+        self.warnings += other.warnings
+
     def warn(self, text: str) -> None:
         """Add a warning once."""
         if text not in self.warnings:
@@ -212,14 +191,80 @@ class BenchFormat:
     tool : str
         Name of the tool.
     looks_like : callable
-        Takes one parsed JSON document and says whether it is of this family.
-    parse : callable
-        Takes the documents of one file as (line, document) pairs and the file's name; returns a `Result`.
+        Takes one parsed JSON document (or the text of a file) and says whether it is of this family.
+    add : callable
+        Adds the rows of one document: takes the `Result`, the name of the run, the document's line and the document.
+    rows : bool
+        All documents of a file make one run, and `add` takes their list.
     """
 
     tool: str
     looks_like: Callable[[Any], bool]
-    parse: Callable[[list[tuple[int, Any]], str], Result]
+    add: Callable[[Result, str, int, Any], None]
+    rows: bool = False
+
+    def parse(self, docs: Iterable[tuple[str, int, Any]], file: str) -> Result:
+        """Return the rows of documents of one file.
+
+        Parameters
+        ----------
+        docs : iterable of (str, int, object)
+            Name of the run, line and content of each document.
+        file : str
+            Name of the file.
+        """
+        result = Result(file, self.tool)
+        docs = list(docs)
+        if self.rows:
+            self.add(result, docs[0][0], docs[0][1], [doc for _, _, doc in docs])
+        else:
+            for run, line, doc in docs:
+                self.add(result, run, line, doc)
+        return result
+
+
+def runs_in(file: str, parts: Sequence[tuple[int, Any]]) -> list[tuple[str, tuple[int, Any]]]:
+    """Name the runs of a file: the file, with the line where it holds several, or their number where lines hold several.
+
+    Examples
+    --------
+    >>> [run for run, _ in runs_in("a.json", [(1, {}), (7, {})])], [run for run, _ in runs_in("a.json", [(1, {}), (1, {})])]
+    (['a.json:1', 'a.json:7'], ['a.json#1', 'a.json#2'])
+    """
+    if len(parts) == 1:
+        return [(file, parts[0])]
+    alone = len({line for line, _ in parts}) == len(parts)
+    return [(f"{file}:{part[0]}" if alone else f"{file}#{place}", part) for place, part in enumerate(parts, 1)]
+
+
+def stat_of(text: str) -> str | None:
+    """Return our name of a statistic; None where the text names none.
+
+    Examples
+    --------
+    >>> [stat_of(text) for text in ("Average", "P50", "p(95)", "99.90 percentile", "100", "sum")]
+    ['mean', 'median', 'p95', 'p99.9', 'max', None]
+    """
+    word = text.strip().lower()
+    match = PERCENTILE.fullmatch(word)
+    if match is None:
+        return STATS.get(word)
+    share = float(match[1])
+    return {0.0: "min", 50.0: "median", 100.0: "max"}.get(share, f"p{share:g}")
+
+
+def flat(doc: dict, path: str = "") -> dict[str, Any]:
+    """Return the values of nested objects by dotted path.
+
+    Examples
+    --------
+    >>> flat({"a": {"b": 1}, "c": [1, 2]})
+    {'a.b': 1, 'c': [1, 2]}
+    """
+    found: dict[str, Any] = {}
+    for key, value in doc.items():
+        found |= flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return found
 
 
 def number(value: Any) -> float | None:
@@ -366,11 +411,6 @@ def stamp_ns(value: Any) -> int | None:
         found = found if found.tzinfo else found.replace(tzinfo=UTC)
         return round(found.timestamp() * 1e6) * 1000
     return None
-
-
-def run_id(file: str, line: int, several: bool) -> str:
-    """Name a run: its file, with the line where the file holds several."""
-    return f"{file}:{line}" if several else file
 
 
 def rest_of(doc: dict, used: Iterable[str], outcomes: Iterable[str] = ()) -> dict:

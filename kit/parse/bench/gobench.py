@@ -14,7 +14,6 @@ With `-count` a name comes several times; each line is one repetition.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kit.parse.bench.base import SECONDS, BenchFormat, Result
 
@@ -58,50 +57,34 @@ def plain(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a text, a benchmark name a Go benchmark (with its package where there are several).
+def add(result: Result, run: str, line: int, text: str) -> None:
+    """Add a text: a run a configuration, a benchmark name a Go benchmark (with its package where there are several).
 
-    Parameters
-    ----------
-    docs : list of (int, str)
-        One pair: 1 and the text.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> text = "pkg: a\\nBenchmarkSum-8 1000 2000 ns/op 16 B/op\\nBenchmarkSum-8 1000 4000 ns/op 16 B/op\\nPASS"
-    >>> [(v["metric"], v["stat"], round(v["value"], 9), v["n"]) for v in parse([(1, text)], "a.txt").values][:2]
-    [('time_per_op', 'mean', 3e-06, 2), ('time_per_op', 'median', 3e-06, 2)]
+    A line `key: value` holds for all lines below it, so two values of one key are two configurations; only `pkg` is part of
+    the benchmark's name.
     """
-    result = Result(file, "go test -bench")
-    lines = plain("\n".join(text for _, text in docs))
-    settings: dict[str, Any] = {}
-    found: dict[tuple[str, str], dict[str, list[tuple[float, str]]]] = {}
-    package = ""
-    for line in lines:
-        match, key, bad = LINE.match(line), KEY.match(line), FAILED.match(line)
+    settings: dict[str, str] = {}
+    found: dict[tuple, dict[tuple[str, str], dict[str, list[str]]]] = {}
+    for row in plain(text):
+        match, key, bad = LINE.match(row), KEY.match(row), FAILED.match(row)
         if match:
-            _figures(found.setdefault((package, match.group(1)), {}), match.group(3))
+            configuration = tuple((name, value) for name, value in settings.items() if name != "pkg")
+            benchmarks = found.setdefault(configuration, {})
+            _figures(benchmarks.setdefault((settings.get("pkg", ""), match.group(1)), {}), match.group(3))
         elif key:
-            package = key.group(2) if key.group(1) == "pkg" else package
-            settings.setdefault(key.group(1), []).append(key.group(2))
+            settings[key.group(1)] = key.group(2)
         elif bad:
-            result.warn(f"{file}: {line.strip()}")
-    several = len({package for package, _ in found}) > 1
-    result.run(
-        file,
-        entry=1,
-        benchmark="benchmarks",
-        settings={key: values if len(values) > 1 else values[0] for key, values in settings.items()},
-    )
-    for (package, name), measures in found.items():
-        _benchmark(result, file, f"{package}.{name}" if several and package else name, measures)
-    return result
+            result.warn(f"{run}: {row.strip()}")
+    packages = dict.fromkeys(package for benchmarks in found.values() for package, _ in benchmarks)
+    for configuration, benchmarks in found.items():
+        others = {pair for other in found if other != configuration for pair in other}
+        label = ", ".join(value for name, value in configuration if (name, value) not in others)
+        name = f"{run}:{label or list(found).index(configuration) + 1}" if len(found) > 1 else run
+        kept = dict(configuration) | ({"pkg": ", ".join(packages)} if any(packages) else {})
+        result.run(name, entry=line, benchmark="benchmarks", label=label or None, settings=kept)
+        for (package, benchmark), measures in benchmarks.items():
+            several = len(packages) > 1 and package
+            _benchmark(result, name, f"{package}.{benchmark}" if several else benchmark, measures)
 
 
 def _figures(measures: dict, text: str) -> None:
@@ -127,10 +110,7 @@ def _benchmark(result: Result, run: str, name: str, measures: dict[str, list[str
                 result.warn(f"{run}: {name}: {text!r} is no number")
         result.summary(run, metric, samples, name=name, unit=own)
         if metric == "time_per_op":
-            result.requests += [
-                {"run": run, "file": result.file, "name": name, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
-                for i, value in enumerate(samples)
-            ]
+            result.repetitions(run, name, samples)
 
 
-FORMAT = BenchFormat("go test -bench", lambda doc: isinstance(doc, str) and looks_like(doc), parse)
+TEXT_FORMAT = BenchFormat("go test -bench", looks_like, add)

@@ -15,7 +15,7 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import METRICS, SECONDS, BenchFormat, Result, count, number, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.base import METRICS, SECONDS, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
 
 FIXED = {
     "name",
@@ -56,51 +56,24 @@ def looks_like(doc: Any) -> bool:
     )
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of an output, a benchmark name a `run_name`.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"context": {}, "benchmarks": [
-    ...     {"name": "BM_A", "run_type": "iteration", "real_time": 2.0, "cpu_time": 2.0, "time_unit": "us"},
-    ...     {"name": "BM_B", "run_type": "iteration", "real_time": 0.0, "error_occurred": True, "error_message": "no GPU"}]}
-    >>> result = parse([(1, doc)], "a.json")
-    >>> [(v["name"], v["metric"], v["stat"], v["value"]) for v in result.values if v["stat"] == "median"]
-    [('BM_A', 'real_time', 'median', 2e-06), ('BM_A', 'cpu_time', 'median', 2e-06)]
-    >>> result.warnings
-    ['a.json: BM_B failed (no GPU): its time of 0 is no value']
-    """
-    result = Result(file, "google-benchmark")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        context = doc["context"] if isinstance(doc.get("context"), dict) else {}
-        rows = [row for row in doc["benchmarks"] if isinstance(row, dict)]
-        result.run(
-            run,
-            entry=line,
-            benchmark="benchmarks",
-            tool_version=text_of(context.get("library_version")),
-            started=stamp_ns(context.get("date")),
-            settings=rest_of(context, ("date",)),
-        )
-        if str(context.get("library_build_type", "")).lower() == "debug":
-            result.warn(f"{run}: the benchmark library was built for debugging; its times are too long")
-        if context.get("cpu_scaling_enabled"):
-            result.warn(f"{run}: CPU frequency scaling was on; times are noisy")
-        for name in dict.fromkeys(_name(row) for row in rows):
-            _benchmark(result, run, name, [row for row in rows if _name(row) == name])
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add an output, a benchmark name a `run_name`."""
+    context = doc["context"] if isinstance(doc.get("context"), dict) else {}
+    rows = [row for row in doc["benchmarks"] if isinstance(row, dict)]
+    result.run(
+        run,
+        entry=line,
+        benchmark="benchmarks",
+        tool_version=text_of(context.get("library_version")),
+        started=stamp_ns(context.get("date")),
+        settings=rest_of(context, ("date",)),
+    )
+    if str(context.get("library_build_type", "")).lower() == "debug":
+        result.warn(f"{run}: the benchmark library was built for debugging; its times are too long")
+    if context.get("cpu_scaling_enabled"):
+        result.warn(f"{run}: CPU frequency scaling was on; times are noisy")
+    for name in dict.fromkeys(_name(row) for row in rows):
+        _benchmark(result, run, name, [row for row in rows if _name(row) == name])
 
 
 def _aggregate(row: dict) -> str | None:
@@ -188,4 +161,4 @@ def _statistic(result: Result, run: str, name: str, row: dict) -> None:
         )
 
 
-FORMAT = BenchFormat("google-benchmark", looks_like, parse)
+FORMATS = (BenchFormat("google-benchmark", looks_like, add),)

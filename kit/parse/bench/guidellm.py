@@ -42,41 +42,14 @@ def looks_like(doc: Any) -> bool:
     return isinstance(metrics, dict) and bool({*LATENCIES, "request_totals"} & metrics.keys())
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a report, a run for each of its benchmarks.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> figures = {"successful": {"mean": 0.1455, "median": 0.1434, "count": 24, "percentiles": {"p90": 0.25}},
-    ...            "errored": {"mean": 0.0, "count": 0}}
-    >>> doc = {"benchmarks": [{"metrics": {"request_totals": {"successful": 24, "errored": 1}, "request_latency": figures}}]}
-    >>> result = parse([(1, doc)], "a.json")
-    >>> [(v["metric"], v["stat"], v["value"]) for v in result.values]  # doctest: +NORMALIZE_WHITESPACE
-    [('completed', 'count', 24.0), ('failed', 'count', 1.0), ('e2el', 'mean', 145.5), ('e2el', 'median', 143.4),
-     ('e2el', 'p90', 250.0)]
-    """
-    result = Result(file, "guidellm")
-    for line, doc in docs:
-        meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
-        several = len(docs) > 1 or len(doc["benchmarks"]) > 1
-        for index, bench in enumerate(doc["benchmarks"]):
-            if not isinstance(bench, dict) or not isinstance(bench.get("metrics"), dict):
-                result.warn(f"{file}: benchmark {index} has no metrics")
-                continue
-            run = f"{file}#{index}" if len(docs) == 1 else f"{file}:{line}#{index}"
-            _benchmark(result, run if several else file, index, bench, meta, doc)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add a report: a run for each of its benchmarks."""
+    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    for index, bench in enumerate(doc["benchmarks"]):
+        if not isinstance(bench, dict) or not isinstance(bench.get("metrics"), dict):
+            result.warn(f"{run}: benchmark {index} has no metrics")
+            continue
+        _benchmark(result, f"{run}#{index}" if len(doc["benchmarks"]) > 1 else run, index, bench, meta, doc)
 
 
 def _part(figures: Any, part: str = "successful") -> dict:
@@ -223,4 +196,4 @@ def _request(entry: dict, part: str) -> Row:
     }
 
 
-FORMAT = BenchFormat("guidellm", looks_like, parse)
+FORMATS = (BenchFormat("guidellm", looks_like, add),)

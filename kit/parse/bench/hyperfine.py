@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, number, numbers, rest_of, run_id, text_of
+from kit.parse.bench.base import BenchFormat, Result, number, numbers, rest_of, text_of
 
 STATS = ("mean", "median", "min", "max", "stddev")
 
@@ -23,48 +23,16 @@ def looks_like(doc: Any) -> bool:
     return isinstance(results, list) and all(isinstance(r, dict) and "command" in r for r in results) and bool(results)
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of an export, a benchmark name a command.
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add an export, a benchmark name a command.
 
     A repetition that a signal ended is never a time. One with another exit code than 0 is none either, unless all have
     that code: then the command ends so, and hyperfine was told to take it (`--ignore-failure`).
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"results": [{"command": "true", "mean": 0.5, "median": 0.5, "times": [0.9, 0.1], "exit_codes": [0, 1]}]}
-    >>> result = parse([(1, doc)], "a.json")
-    >>> [(v["stat"], v["value"]) for v in result.values][:2]
-    [('mean', 0.9), ('median', 0.9)]
-    >>> result.warnings
-    ["a.json: 1 of 2 repetitions of 'true' failed; they are in no statistic here"]
     """
-    result = Result(file, "hyperfine")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        result.run(
-            run,
-            entry=line,
-            benchmark="commands",
-            settings={
-                "commands": [
-                    rest_of(r, (*STATS, "user", "system", "times", "exit_codes", "memory_usage_byte")) for r in doc["results"]
-                ]
-            },
-        )
-        for entry in doc["results"]:
-            _command(result, run, entry)
-    return result
+    used = (*STATS, "user", "system", "times", "exit_codes", "memory_usage_byte")
+    result.run(run, entry=line, benchmark="commands", settings={"commands": [rest_of(r, used) for r in doc["results"]]})
+    for entry in doc["results"]:
+        _command(result, run, entry)
 
 
 def _command(result: Result, run: str, entry: dict) -> None:
@@ -106,4 +74,4 @@ def _command(result: Result, run: str, entry: dict) -> None:
     ]
 
 
-FORMAT = BenchFormat("hyperfine", looks_like, parse)
+FORMATS = (BenchFormat("hyperfine", looks_like, add),)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, numbers, run_id, stamp_ns, text_of
+from kit.parse.bench.base import BenchFormat, Result, numbers, stamp_ns, text_of
 
 METRIC = {"second": ("time_per_call", None, None), "byte": ("peak_memory", None, None), "integer": ("value", "1", None)}
 
@@ -29,48 +29,21 @@ def looks_like(doc: Any) -> bool:
     )
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a file, a benchmark name a benchmark; `process_means` is the mean of the means of the processes.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"version": "1.0", "metadata": {"name": "sort"}, "benchmarks": [
-    ...        {"runs": [{"warmups": [[1, 9.0]]}, {"values": [1.0, 3.0]}]}]}
-    >>> [(v["name"], v["stat"], v["value"], v["n"]) for v in parse([(1, doc)], "a.json").values][:2]
-    [('sort', 'mean', 2.0, 2), ('sort', 'median', 2.0, 2)]
-    """
-    result = Result(file, "pyperf")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
-        dates = [
-            r["metadata"].get("date")
-            for b in doc["benchmarks"]
-            for r in b["runs"]
-            if isinstance(r, dict) and isinstance(r.get("metadata"), dict)
-        ]
-        result.run(
-            run,
-            entry=line,
-            benchmark="benchmarks",
-            tool_version=text_of(meta.get("perf_version")),
-            started=stamp_ns(min((d for d in dates if isinstance(d, str)), default=None)),
-            settings={**meta, "benchmarks": [b.get("metadata") for b in doc["benchmarks"]]},
-        )
-        for bench in doc["benchmarks"]:
-            _benchmark(result, run, bench, meta)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add a file, a benchmark name a benchmark; `process_means` is the mean of the means of the processes."""
+    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    processes = [process for bench in doc["benchmarks"] for process in bench["runs"] if isinstance(process, dict)]
+    dates = [process["metadata"].get("date") for process in processes if isinstance(process.get("metadata"), dict)]
+    result.run(
+        run,
+        entry=line,
+        benchmark="benchmarks",
+        tool_version=text_of(meta.get("perf_version")),
+        started=stamp_ns(min((date for date in dates if isinstance(date, str)), default=None)),
+        settings={**meta, "benchmarks": [b.get("metadata") for b in doc["benchmarks"]]},
+    )
+    for bench in doc["benchmarks"]:
+        _benchmark(result, run, bench, meta)
 
 
 def _benchmark(result: Result, run: str, bench: dict, common: dict) -> None:
@@ -95,22 +68,11 @@ def _benchmark(result: Result, run: str, bench: dict, common: dict) -> None:
         unit=unit,
     )
     if metric == "time_per_call":
-        number = 0
-        for group, process in enumerate(processes):
-            for value in process:
-                result.requests.append(
-                    {
-                        "run": run,
-                        "file": result.file,
-                        "name": name,
-                        "number": number,
-                        "group": group,
-                        "kind": "repetition",
-                        "ok": True,
-                        "latency_s": value,
-                    }
-                )
-                number += 1
+        before = len(result.requests)
+        result.repetitions(run, name, values)
+        groups = [group for group, process in enumerate(processes) for _ in process]
+        for row, group in zip(result.requests[before:], groups, strict=True):
+            row["group"] = group
 
 
-FORMAT = BenchFormat("pyperf", looks_like, parse)
+FORMATS = (BenchFormat("pyperf", looks_like, add),)

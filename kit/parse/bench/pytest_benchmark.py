@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, numbers, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.base import BenchFormat, Result, count, numbers, rest_of, stamp_ns, text_of
 
 
 def looks_like(doc: Any) -> bool:
@@ -25,44 +25,21 @@ def looks_like(doc: Any) -> bool:
     )
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a file, a benchmark name a test.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"machine_info": {}, "version": "5.3.1", "benchmarks": [{"fullname": "t.py::test_a", "stats": {
-    ...        "mean": 0.02, "median": 0.02, "min": 0.01, "rounds": 2, "ops": 50.0, "data": [0.01, 0.03]}}]}
-    >>> [(v["metric"], v["stat"], v["value"], v["n"]) for v in parse([(1, doc)], "a.json").values][:2]
-    [('time_per_call', 'mean', 0.02, 2), ('time_per_call', 'median', 0.02, 2)]
-    """
-    result = Result(file, "pytest-benchmark")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        kept = [rest_of(b, ("stats",)) for b in doc["benchmarks"] if isinstance(b, dict)]
-        result.run(
-            run,
-            entry=line,
-            benchmark="tests",
-            tool_version=text_of(doc.get("version")),
-            started=stamp_ns(doc.get("datetime")),
-            settings={**rest_of(doc, ("benchmarks", "version", "datetime")), "benchmarks": kept},
-        )
-        if not doc["benchmarks"]:
-            result.warn(f"{run}: the file holds no benchmark")
-        for bench in doc["benchmarks"]:
-            _test(result, run, bench)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add a file, a benchmark name a test."""
+    kept = [rest_of(bench, ("stats",)) for bench in doc["benchmarks"] if isinstance(bench, dict)]
+    result.run(
+        run,
+        entry=line,
+        benchmark="tests",
+        tool_version=text_of(doc.get("version")),
+        started=stamp_ns(doc.get("datetime")),
+        settings={**rest_of(doc, ("benchmarks", "version", "datetime")), "benchmarks": kept},
+    )
+    if not doc["benchmarks"]:
+        result.warn(f"{run}: the file holds no benchmark")
+    for bench in doc["benchmarks"]:
+        _test(result, run, bench)
 
 
 def _test(result: Result, run: str, bench: Any) -> None:
@@ -81,10 +58,7 @@ def _test(result: Result, run: str, bench: Any) -> None:
     )
     if stats.get("ops") is not None:
         result.value(run, "ops", "mean", stats["ops"], n=rounds, name=name)
-    result.requests += [
-        {"run": run, "file": result.file, "name": name, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
-        for i, value in enumerate(data)
-    ]
+    result.repetitions(run, name, data)
 
 
-FORMAT = BenchFormat("pytest-benchmark", looks_like, parse)
+FORMATS = (BenchFormat("pytest-benchmark", looks_like, add),)

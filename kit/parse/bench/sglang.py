@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, limit, number, rest_of, run_id, text_of
+from kit.parse.bench.base import BenchFormat, Result, count, limit, number, rest_of, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "gaps_per_token", "tpot": "after_first_token"}
@@ -72,37 +72,10 @@ def looks_like(doc: Any) -> bool:
     return serving or _is_one_batch(doc) or _is_offline(doc)
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a file of SGLang results.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"backend": "sglang", "request_rate": float("inf"), "max_concurrency": 4, "completed": 2,
-    ...        "request_throughput": 27.5, "total_throughput": 2199.1, "median_e2e_latency_ms": 140.0, "errors": ["", ""]}
-    >>> [(v["metric"], v["value"]) for v in parse([(1, doc)], "a.jsonl").values]  # doctest: +NORMALIZE_WHITESPACE
-    [('request_throughput', 27.5), ('total_token_throughput', 2199.1), ('completed', 2.0), ('failed', 0.0), ('e2el', 140.0)]
-    """
-    result = Result(file, "sglang bench")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        if _is_one_batch(doc):
-            _one_batch(result, run, line, doc)
-        elif _is_offline(doc):
-            _offline(result, run, line, doc)
-        else:
-            _serving(result, run, line, doc)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add a result of one of SGLang's benchmarks."""
+    read = _one_batch if _is_one_batch(doc) else _offline if _is_offline(doc) else _serving
+    read(result, run, line, doc)
 
 
 def _server(doc: dict) -> dict:
@@ -180,4 +153,4 @@ def _offline(result: Result, run: str, line: int, doc: dict) -> None:
     result.value(run, "completed", "count", completed)
 
 
-FORMAT = BenchFormat("sglang bench", looks_like, parse)
+FORMATS = (BenchFormat("sglang bench", looks_like, add),)

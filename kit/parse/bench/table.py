@@ -18,7 +18,7 @@ import re
 from typing import Any
 
 from kit.parse.bench import google_benchmark, hyperfine
-from kit.parse.bench.base import HIGHER, LOWER, METRICS, SECONDS, SPREAD, BenchFormat, Result, count, number, text_of
+from kit.parse.bench.base import HIGHER, LOWER, METRICS, SECONDS, SPREAD, BenchFormat, Result, count, number, stat_of, text_of
 
 NAMES = ("name", "benchmark", "command", "test", "case")
 RUNS = ("run", "run_id", "label")
@@ -54,7 +54,6 @@ ALIASES = {
     "requests_per_second": "request_throughput",
 }
 STAT = r"mean|avg|average|median|min|max|std|stddev|stdev|cv|p\d+(?:\.\d+)?"
-STATS = {"avg": "mean", "average": "mean", "std": "stddev", "stdev": "stddev", "p50": "median"}
 UNIT = r"s|sec|secs|seconds|ms|us|ns"
 COLUMN = re.compile(
     rf"^(?:(?P<before>{STAT})[_ ])?(?P<metric>.+?)(?:[_ ](?P<after>{STAT}))?"
@@ -129,21 +128,21 @@ def read_column(column: str) -> tuple[str, str | None, str, float, str | None] |
     if metric in METRICS:
         unit, direction = METRICS[metric]
         factor = SECONDS[match["unit"]] / SECONDS[unit] if match["unit"] and unit in SECONDS else 1.0
-        return metric, stat and STATS.get(stat, stat), unit, factor, direction
+        return metric, stat and stat_of(stat), unit, factor, direction
     if match["unit"]:
         rate = AMOUNT.search(metric) is not None or "throughput" in metric
         plain = AMOUNT.sub("", metric) if rate and match["unit"].startswith("s") else ""
         if METRICS.get(plain, ("",))[0].endswith("/s"):
-            return plain, stat and STATS.get(stat, stat), METRICS[plain][0], 1.0, METRICS[plain][1]
+            return plain, stat and stat_of(stat), METRICS[plain][0], 1.0, METRICS[plain][1]
         return (
             (text if rate else metric),
-            stat and STATS.get(stat, stat),
+            stat and stat_of(stat),
             "1/s" if rate else "s",
             1.0 if rate else SECONDS[match["unit"]],
             HIGHER if rate else LOWER,
         )
     if re.search(r"(_per_(s|sec|second)|_?throughput|_?ops|_?qps|_?rps|_?tps)$", metric):
-        return metric, stat and STATS.get(stat, stat), "1/s", 1.0, HIGHER
+        return metric, stat and stat_of(stat), "1/s", 1.0, HIGHER
     return None
 
 
@@ -153,42 +152,22 @@ def _measures(rows: list[dict]) -> dict[str, tuple]:
     return {column: what for column, what in found.items() if what and any(number(row.get(column)) is not None for row in rows)}
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a table.
-
-    Parameters
-    ----------
-    docs : list of (int, str)
-        One pair: 1 and the text.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> result = parse([(1, "run,ttft_ms,error\\na,30,\\na,40,\\na,0,timeout\\n")], "a.csv")
-    >>> [(v["run"], v["metric"], v["stat"], v["value"], v["n"]) for v in result.values][:1]
-    [('a.csv:a', 'ttft', 'mean', 35.0, 2)]
-    >>> result.warnings
-    ['a.csv:a: 1 of 3 rows failed; they are in no statistic here']
-    """
-    rows = _rows("\n".join(text for _, text in docs))
-    result = Result(file, "table")
+def add(result: Result, run: str, line: int, text: str) -> None:
+    """Add a table."""
+    rows = _rows(text)
     if _is_long(rows):
         _long(result, rows)
     elif _is_hyperfine(rows):
-        result = hyperfine.parse([(1, {"results": [_numeric(row) for row in rows]})], file)
+        result.tool = "hyperfine"
+        hyperfine.add(result, run, line, {"results": [_numeric(row) for row in rows]})
     elif _is_google(rows):
+        result.tool = "google-benchmark"
         benchmarks = [{key: value for key, value in _numeric(row).items() if value != ""} for row in rows]
-        result = google_benchmark.parse([(1, {"context": {}, "benchmarks": [_flag(row) for row in benchmarks]})], file)
+        google_benchmark.add(result, run, line, {"context": {}, "benchmarks": [_flag(row) for row in benchmarks]})
     elif any(what[1] or what[0].endswith("throughput") for what in _measures(rows).values()):
         _figures(result, rows)
     else:
         _samples(result, rows)
-    return result
 
 
 def _numeric(row: dict[str, str]) -> dict[str, Any]:
@@ -251,7 +230,7 @@ def _long(result: Result, rows: list[dict]) -> None:
         known = METRICS.get(metric)
         if known and unit != known[0] and unit in SECONDS and known[0] in SECONDS and number(value) is not None:
             value, unit = float(value) * SECONDS[unit] / SECONDS[known[0]], known[0]
-        stat = STATS.get(row.get("stat") or "", row.get("stat") or "run")
+        stat = stat_of(row.get("stat") or "run") or row["stat"]
         direction = {"lower": LOWER, "higher": HIGHER}.get((row.get("direction") or "").split("_")[0].lower())
         result.value(
             run,
@@ -337,4 +316,4 @@ def _times(row: dict, columns: dict[str, tuple]) -> dict[str, float]:
     return found
 
 
-FORMAT = BenchFormat("table", lambda doc: isinstance(doc, str) and looks_like(doc), parse)
+TEXT_FORMAT = BenchFormat("table", looks_like, add)

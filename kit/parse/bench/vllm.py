@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, limit, number, numbers, rest_of, run_id, stamp_ns, text_of
+from kit.parse.bench.base import BenchFormat, Result, count, limit, number, numbers, rest_of, stamp_ns, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "single_gaps", "tpot": "after_first_token"}
@@ -58,42 +58,11 @@ def looks_like(doc: Any) -> bool:
     return isinstance(doc, dict) and (_is_serve(doc) or _is_latency(doc) or _is_throughput(doc) or _is_startup(doc))
 
 
-def parse(docs: list[tuple[int, Any]], file: str) -> Result:
-    """Return the rows of a file of vLLM results.
-
-    Parameters
-    ----------
-    docs : list of (int, dict)
-        Line and content of each JSON document of the file.
-    file : str
-        Its name.
-
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
-    >>> doc = {"model_id": "m", "request_throughput": 5.0, "completed": 1, "failed": 1, "duration": 0.2, "mean_ttft_ms": 38.4,
-    ...        "ttfts": [0.0384, 0.0], "errors": ["", "Server disconnected"]}
-    >>> result = parse([(1, doc)], "a.json")
-    >>> [(v["stat"], round(v["value"], 3)) for v in result.values if v["metric"] == "ttft"][:2]
-    [('mean', 38.4), ('median', 38.4)]
-    >>> result.warnings
-    ['a.json: 1 of 2 requests failed; they are in no statistic here']
-    """
-    result = Result(file, "vllm bench")
-    for line, doc in docs:
-        run = run_id(file, line, len(docs) > 1)
-        if _is_startup(doc):
-            _startup(result, run, line, doc)
-        elif _is_latency(doc):
-            _latency(result, run, line, doc)
-        elif _is_throughput(doc):
-            _throughput(result, run, line, doc)
-        else:
-            _serve(result, run, line, doc)
-    return result
+def add(result: Result, run: str, line: int, doc: dict) -> None:
+    """Add a result of one of vLLM's benchmarks."""
+    kinds = ((_is_startup, _startup), (_is_latency, _latency), (_is_throughput, _throughput))
+    read = next((read for fits, read in kinds if fits(doc)), _serve)
+    read(result, run, line, doc)
 
 
 def _serve(result: Result, run: str, line: int, doc: dict) -> None:
@@ -146,10 +115,7 @@ def _latency(result: Result, run: str, line: int, doc: dict) -> None:
     )
     own = {"mean": doc.get("avg_latency"), **_percentiles(doc.get("percentiles"))}
     _own_or_samples(result, run, "e2el", own, latencies, 1e3, "one_batch")
-    result.requests += [
-        {"run": run, "file": result.file, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
-        for i, value in enumerate(latencies)
-    ]
+    result.repetitions(run, None, latencies)
 
 
 def _throughput(result: Result, run: str, line: int, doc: dict) -> None:
@@ -184,10 +150,7 @@ def _startup(result: Result, run: str, line: int, doc: dict) -> None:
         _own_or_samples(
             result, run, metric, {"mean": doc[key], **_percentiles(doc.get(f"{metric}_percentiles"))}, times, 1.0, None
         )
-        result.requests += [
-            {"run": run, "file": result.file, "name": metric, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
-            for i, value in enumerate(times)
-        ]
+        result.repetitions(run, metric, times)
     result.run(
         run, entry=line, benchmark="startup", model=text_of(doc.get("model") or doc.get("model_id")), settings=rest_of(doc, used)
     )
@@ -218,4 +181,4 @@ def _own_or_samples(
     )
 
 
-FORMAT = BenchFormat("vllm bench", looks_like, parse)
+FORMATS = (BenchFormat("vllm bench", looks_like, add),)
