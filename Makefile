@@ -1,11 +1,12 @@
 # make demo   the verdict and the report of a bundled run
 # make test   all tests, as many at a time as there are cores; lint, format and types are among them
-# make lab    JupyterLab on the first notebook
+# make lab    JupyterLab on the first notebook, under root too (a container); prints its address
 # make lint   mends what ruff can mend, then checks style, format and types
 # make lock   requirements.lock anew (UPGRADE=1: newest releases)
 # make clean  removes what make made
 #
-# Each sets up .venv itself. PYTHON=python3.12 chooses the interpreter, ARGS="-k store" goes to pytest.
+# Each sets up .venv itself. PYTHON=python3.12 chooses the interpreter, ARGS="-k store" goes to pytest,
+# ARGS="--no-browser --port 9000" to JupyterLab.
 
 BIN := .venv/bin
 DEMO := data/sg01-capture-hang
@@ -21,7 +22,7 @@ test: .venv/.ready
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
 lab: .venv/.ready
-	$(BIN)/jupyter lab --KernelManager.transport_encryption=auto notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --allow-root --ServerApp.ip=127.0.0.1 --KernelManager.transport_encryption=auto $(ARGS) notebooks/00_start_here.ipynb
 
 lint: .venv/.ready
 	$(BIN)/ruff check --fix .
