@@ -211,7 +211,7 @@ _ALL = (
     _frame(
         "stacks",
         "Stack dumps, a row a frame: py-spy, gdb, /proc/PID/stack, faulthandler, dumps inside logs.",
-        C("tool", "text", "pyspy, pyspy-top, gdb, kernel, faulthandler"),
+        C("tool", "text", "pyspy, pyspy-top, gdb, lldb, kernel, faulthandler, profile, trace"),
         C("pid", "int", "process"),
         C("process", "text", "its title or command line"),
         C("tid", "int", "thread id (gdb: LWP)"),
@@ -263,6 +263,20 @@ _ALL = (
         keep=False,
     ),
     _frame(
+        "syscall_totals",
+        "Summaries of strace -c, a row a system call.",
+        C("pid", "int", "process, where it is known"),
+        C("syscall", "text", "name", nullable=False),
+        C("calls", "int", "calls"),
+        C("errors", "int", "calls that failed"),
+        C("total_s", "float", "time in all of them: CPU time, with -w wall-clock time", "s"),
+        C("mean_us", "float", "time a call", "µs"),
+        C("min_us", "float", "shortest call", "µs"),
+        C("max_us", "float", "longest call", "µs"),
+        C("share_percent", "float", "share of the time", "%"),
+        snapshot=False,
+    ),
+    _frame(
         "sizes",
         "du, ls, stat of folders and files that ought to grow.",
         C("path", "text", "what", nullable=False),
@@ -293,7 +307,7 @@ _ALL = (
         C(
             "source",
             "text",
-            "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, sar, smaps (bytes)",
+            "cgroup, metrics, pressure, ray, vmstat, loadavg, gpu, diskstats, process, sar, iostat, docker, trace, smaps (bytes)",
             nullable=False,
         ),
         C("name", "text", "name as printed", nullable=False),
@@ -332,7 +346,7 @@ _ALL = (
     _frame(
         "host",
         "Host facts line by line: /etc/hosts, ip addr, lspci, uname, versions.",
-        C("source", "text", "hosts, ip, lspci, topo, uname, versions, limits, environ", nullable=False),
+        C("source", "text", "hosts, ip, lspci, topo, uname, versions, limits, environ, maps, infiniband, gpu", nullable=False),
         C("pid", "int", "process that the line is about (environ)"),
         C("key", "text", "what the line is about"),
         C("value", "text", "the line", nullable=False),

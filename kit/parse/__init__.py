@@ -32,6 +32,11 @@ MODULES = (
     "metrics",
     "sysstat",
     "atop",
+    "containers",
+    "environment",
+    "series",
+    "profiles",
+    "lldb",
     "log",
 )
 """Modules that list `FORMATS`. Order decides between equal scores only."""

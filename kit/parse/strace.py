@@ -157,6 +157,7 @@ def parse_strace(lines: Iterable[str], source: Source, report: Report) -> Rows:
                     first_pid = event.get("attached")
         elif kind == "summary":
             tables.append({"columns": event["columns"], "rows": event["rows"], "total": event["total"]})
+            yield from _totals(event, first_pid, report)
         elif kind in ("signal", "stopped"):
             counts["signals"][event["signal"]] += 1
         else:
@@ -164,6 +165,35 @@ def parse_strace(lines: Iterable[str], source: Source, report: Report) -> Rows:
     report.facts |= {name: dict(found) for name, found in counts.items()}
     if tables:
         report.facts["summary"] = tables
+
+
+TOTALS = {
+    "syscall": "syscall",
+    "calls": "calls",
+    "errors": "errors",
+    "seconds": "total_s",
+    "total-time": "total_s",
+    "usecs/call": "mean_us",
+    "avg-time": "mean_us",
+    "min-time": "min_us",
+    "max-time": "max_us",
+    "shortest": "min_us",
+    "longest": "max_us",
+    "% time": "share_percent",
+}
+"""Columns of `strace -c`, `-w` and `-U` by the column of frame `syscall_totals`."""
+
+
+def _totals(event: Event, pid: int | None, report: Report) -> Rows:
+    """Rows of a summary of `strace -c`: what each call took in all, no single calls."""
+    names = [TOTALS.get(name or "") for name in event["columns"]]
+    for cells, line in zip(event["rows"], event["lines"][2:], strict=False):
+        got = {name: cell for name, cell in zip(names, cells, strict=False) if name}
+        if got.get("syscall"):
+            report.records += 1
+            figures = {name: float(cell) for name, cell in got.items() if name != "syscall" and cell is not None}
+            counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors")}
+            yield "syscall_totals", {"pid": pid, "syscall": got["syscall"], **figures, **counts, "line": line}
 
 
 def _counted(lines: Iterable[str], report: Report) -> Iterator[str]:
@@ -253,4 +283,4 @@ def looks_like_strace(head: str) -> float:
     return only_failures(head, "strace")
 
 
-FORMATS = (Format("strace", r"strace", looks_like_strace, parse_strace, frames=("syscalls", "tool_errors")),)
+FORMATS = (Format("strace", r"strace", looks_like_strace, parse_strace, frames=("syscalls", "syscall_totals", "tool_errors")),)

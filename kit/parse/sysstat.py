@@ -1,4 +1,4 @@
-"""Recordings of sysstat: `sadf -j`, and the text of sar and pidstat, whose blocks are a header line and a line a sample."""
+"""Recordings of sysstat: `sadf -j`; the text of sar and pidstat, whose blocks are a header and a line a sample; iostat."""
 
 from __future__ import annotations
 
@@ -254,6 +254,48 @@ def _scaled(text: str, scale: int) -> float | int | None:
     return value if value is None or scale == 1 and "." in text else int(value * scale)
 
 
+_REPORTS = re.compile(
+    r"^(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{2,4}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: (?P<half>AM|PM))?$"
+)
+
+
+def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read iostat, with `-x` and `-t` or without: each figure a counter of source `iostat`. The first report counts since boot.
+
+    Examples
+    --------
+    >>> text = ["avg-cpu:  %user   %iowait", "           1.50     97.00", "", "Device   r/s   %util", "vda     12.00  99.80"]
+    >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_iostat(text, Source("iostat.txt"), Report())][1:]
+    [('%iowait', None, 97.0), ('r/s', 'disk="vda"', 12.0), ('%util', 'disk="vda"', 99.8)]
+    """
+    columns, device, time, moment = [], None, None, -1
+    for number_, line in enumerate(lines, 1):
+        report.lines += 1
+        words, stamp = line.split(), _REPORTS.match(line.strip())
+        if stamp:
+            year = int(stamp["year"]) + (2000 if len(stamp["year"]) == 2 else 0)
+            time = stamp_ns(source, year, int(stamp["month"]), int(stamp["day"]), f"{_hour(stamp)}", stamp["M"], stamp["S"])
+        elif words[:1] == ["avg-cpu:"] or words[:1] and words[0].rstrip(":") == "Device":
+            columns, device = words[1:], words[0] != "avg-cpu:"
+            moment += not device or moment < 0
+        elif columns and words and len(words) == len(columns) + bool(device):
+            label = f'disk="{words[0]}"' if device else None
+            for name, word in zip(columns, words[1:] if device else words, strict=True):
+                report.records += 1
+                row = {"source": "iostat", "name": name, "labels": label, "value": number(word)}
+                yield "counters", row | {"time": time, "moment": moment, "line": number_}
+        elif words and not _BANNER.match(line):
+            report.odd("not a line of iostat", line)
+
+
+def _is_iostat(head: str) -> float:
+    return (
+        0.97
+        if re.search(r"^avg-cpu:\s+%user", head, re.MULTILINE) or re.search(r"^Device:?\s+(?:tps|r/s|rrqm/s)", head, re.MULTILINE)
+        else 0.0
+    )
+
+
 def _is_sadf(head: str) -> float:
     return 0.98 if re.match(r'\s*\{\s*"sysstat"\s*:\s*\{', head) else 0.0
 
@@ -278,5 +320,6 @@ def _is_pidstat(head: str) -> float:
 FORMATS = (
     Format("sadf", r"sadf|sysstat", _is_sadf, parse_sadf, frames=("counters", "host_memory", "host")),
     Format("sar", r"\bsar\b|sa\d\d", _is_sar, parse_sar, frames=("counters", "host_memory")),
+    Format("iostat", r"iostat", _is_iostat, parse_iostat, frames=("counters",)),
     Format("pidstat", r"pidstat", _is_pidstat, parse_pidstat, frames=("processes", "counters")),
 )

@@ -103,16 +103,20 @@ def _any_of(name: str, rows: list[Row]) -> bool:
     return any(pattern.search(_frame(row)) for row in rows)
 
 
+SAMPLING = frozenset(("pyspy-top", "profile", "trace"))
+"""Tools that say where time went, not where a thread stands."""
+
+
 def all_stacks(evidence: Evidence) -> list[Stack]:
     """Stacks of the last moment, one a thread, from every tool but the sampling ones."""
     grouped: dict[tuple, list[Row]] = {}
     newest: dict[object, int] = {}
     for row in evidence.stacks:
-        if row.get("tool") == "pyspy-top":
+        if row.get("tool") in SAMPLING:
             continue
         newest[row.get("pid")] = max(newest.get(row.get("pid"), 0), row.get("moment") or 0)
     for row in evidence.stacks:
-        if row.get("tool") == "pyspy-top" or (row.get("moment") or 0) != newest[row.get("pid")]:
+        if row.get("tool") in SAMPLING or (row.get("moment") or 0) != newest[row.get("pid")]:
             continue
         grouped.setdefault((row["capture"], row.get("pid"), row.get("tid"), row.get("thread")), []).append(row)
     stacks = []

@@ -1,0 +1,173 @@
+"""Outputs of container, environment, monitoring and profiling tools, through the public way in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.schema import Row
+
+SECOND = 1771378393  # 2026-02-18 01:33:13 UTC
+
+
+def rows(tmp_path: Path, frame: str, text: str, name: str = "out.txt") -> list[Row]:
+    (tmp_path / name).write_text(text)
+    return kit.open_run(tmp_path, captured_at="2026-02-18 02:11:52").rows(frame)
+
+
+def cells(found: list[Row], *columns: str) -> list[tuple]:
+    return [tuple(row.get(column) for column in columns) for row in found]
+
+
+def test_docker_events_of_all_kinds_and_in_json(tmp_path: Path) -> None:
+    text = "2026-02-18T02:33:04.703631903+01:00 network connect e2e1 (container=0fdb...ff37, name=bridge, type=bridge)\n"
+    text += "2026-02-18T02:33:09.830268747+01:00 container kill 0fdb...ff37 (image=vllm, name=llama, signal=15)\n"
+    text += "2026-02-18T02:33:13.000000000+01:00 container die 0fdb...ff37 (exitCode=143, image=vllm, name=llama)\n"
+    found = rows(tmp_path, "events", text)
+    assert cells(found, "source", "reason", "object") == [
+        ("docker", "connect", "bridge"),
+        ("docker", "kill", "llama"),
+        ("docker", "die", "llama"),
+    ]
+    assert found[2]["time"] == SECOND * 10**9
+    event = {
+        "Type": "container",
+        "Action": "oom",
+        "Actor": {"ID": "0f", "Attributes": {"name": "llama"}},
+        "timeNano": SECOND * 10**9,
+    }
+    assert cells(rows(tmp_path, "events", json.dumps(event) + "\n"), "reason", "object", "time") == [
+        ("oom", "llama", SECOND * 10**9)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CONTAINER ID   NAME    CPU %   MEM USAGE / LIMIT   MEM %\nb95a83497c91   llama   99.10%  60GiB / 64GiB   93.75%\n",
+        '{"BlockIO":"0B / 0B","CPUPerc":"99.10%","Container":"b95a83497c91","MemUsage":"60GiB / 64GiB","Name":"llama"}\n',
+    ],
+)
+def test_docker_stats(tmp_path: Path, text: str) -> None:
+    assert cells(rows(tmp_path, "counters", text), "name", "labels", "value") == [
+        ("cpu_percent", 'container="llama"', 99.1),
+        ("mem_used_bytes", 'container="llama"', 60.0 * 2**30),
+        ("mem_limit_bytes", 'container="llama"', 64.0 * 2**30),
+    ]
+
+
+def test_collect_env_in_both_widths(tmp_path: Path) -> None:
+    text = "Collecting environment information...\nPyTorch version: 2.7.1+cu126\nIs CUDA available: True\n"
+    text += "GPU models and configuration: \n"
+    text += "GPU 0: NVIDIA H200\nGPU 1: NVIDIA H200\n\nVersions of relevant libraries:\n[pip3] torch==2.7.1\n"
+    text += "[conda] numpy   2.1.3   pypi_0  pypi\n"
+    text += "==============================\n     vLLM Info\n==============================\n"
+    text += "vLLM Version                 : 0.10.1\nNCCL_DEBUG=INFO\n"
+    found = {row["key"]: row["value"] for row in rows(tmp_path, "host", text)}
+    assert found["PyTorch version"] == "2.7.1+cu126"
+    assert (found["GPU 1"], found["torch"], found["numpy"]) == ("NVIDIA H200", "2.7.1", "2.1.3")
+    assert (found["vLLM Version"], found["NCCL_DEBUG"]) == ("0.10.1", "INFO")
+
+
+def test_ports_of_infiniband(tmp_path: Path) -> None:
+    text = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n"
+    text += "\t\tRate: 400\n\t\tLink layer: InfiniBand\n"
+    assert cells(rows(tmp_path, "host", text), "source", "key", "value") == [
+        ("infiniband", "mlx5_0 port 1", "Active, LinkUp, 400, InfiniBand")
+    ]
+    text = "Infiniband device 'mlx5_1' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 3: Disabled\n"
+    text += "\trate:\t\t 40 Gb/sec (4X QDR)\n"
+    assert cells(rows(tmp_path, "host", text), "key", "value") == [("mlx5_1 port 1", "DOWN, Disabled, 40 Gb/sec (4X QDR)")]
+
+
+def test_prometheus_series_fill_the_frames_that_exist(tmp_path: Path) -> None:
+    def series(name: str, values: list, **labels: str) -> dict:
+        return {"metric": {"__name__": name, **labels}, "values": values}
+
+    points = [[SECOND, "97"], [SECOND + 15, "100"]]
+    result = [series("DCGM_FI_DEV_GPU_UTIL", points, gpu="3"), series("DCGM_FI_DEV_POWER_USAGE", [[SECOND, "121.5"]], gpu="3")]
+    result += [
+        series("node_memory_MemAvailable_bytes", [[SECOND, "1024"]]),
+        series("vllm:num_requests_running", [[SECOND, "NaN"], [SECOND, "4"]]),
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+    assert cells(rows(tmp_path, "gpus", text), "gpu", "moment", "util_percent", "power_w", "time") == [
+        (3, 0, 97.0, 121.5, SECOND * 10**9),
+        (3, 1, 100.0, None, (SECOND + 15) * 10**9),
+    ]
+    assert cells(rows(tmp_path, "host_memory", text), "name", "value_bytes") == [("available", 1024)]
+    assert cells(rows(tmp_path, "counters", text), "source", "name", "value") == [("metrics", "vllm:num_requests_running", 4.0)]
+
+
+def test_grafana_exports_times_as_text_or_milliseconds(tmp_path: Path) -> None:
+    for stamp in ("2026-02-18 01:33:13", str(SECOND * 1000)):
+        text = f'"Time","DCGM_FI_DEV_FB_USED{{gpu=""1"", instance=""a""}}","node_load1"\n{stamp},81000,5.5\n'
+        assert cells(rows(tmp_path, "gpus", text, "panel.csv"), "gpu", "mem_used_mib", "time") == [(1, 81000.0, SECOND * 10**9)]
+        assert cells(rows(tmp_path, "counters", text, "panel.csv"), "source", "name", "value") == [("loadavg", "load1", 5.5)]
+
+
+def test_otlp_keeps_attributes_as_labels(tmp_path: Path) -> None:
+    attribute = {"key": "model", "value": {"stringValue": "m"}}
+    point = {"timeUnixNano": str(SECOND * 10**9), "asInt": "7", "attributes": [attribute]}
+    metric = {"name": "vllm.requests", "sum": {"dataPoints": [point]}}
+    text = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}) + "\n"
+    assert cells(rows(tmp_path, "counters", text, "otlp.jsonl"), "name", "labels", "value") == [
+        ("vllm.requests", 'model="m"', 7.0)
+    ]
+
+
+def test_profiles_carry_shares_and_say_nothing_of_now(tmp_path: Path) -> None:
+    text = "main (a.py:3);wait (threading.py:355) 97\nmain (a.py:3);load (b.py:9) 3\n"
+    found = rows(tmp_path, "stacks", text, "stacks.collapsed")
+    assert cells(found, "tool", "depth", "function", "file_line", "share_percent")[0] == ("profile", 0, "wait", 355, 97.0)
+    from kit.analyse.verdict.evidence import gather
+    from kit.analyse.verdict.stacks import all_stacks
+
+    assert all_stacks(gather(kit.open_run(tmp_path))) == []
+
+
+def test_what_a_trace_began_and_did_not_end(tmp_path: Path) -> None:
+    events = [{"ph": "B", "name": "outer", "ts": 1, "pid": 7, "tid": 9}, {"ph": "B", "name": "done", "ts": 2, "pid": 7, "tid": 9}]
+    events += [{"ph": "E", "ts": 3, "pid": 7, "tid": 9}, {"ph": "B", "name": "inner", "ts": 4, "pid": 7, "tid": 9}]
+    events += [{"ph": "X", "name": "gemm", "dur": 250_000, "ts": 4, "pid": 7, "tid": 9}] * 2
+    text = json.dumps({"traceEvents": events})
+    assert cells(rows(tmp_path, "stacks", text), "depth", "function", "tid") == [(0, "inner", 9), (1, "outer", 9)]
+    assert cells(rows(tmp_path, "counters", text), "name", "value") == [("gemm seconds", 0.5), ("gemm count", 2.0)]
+
+
+def test_iostat_with_stamps(tmp_path: Path) -> None:
+    block = "{0}\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          1.00 0.00 0.50 {1} 0.00 1.50\n\n"
+    block += "Device            r/s     rkB/s  %util\nnvme0n1         12.00    512.00  {1}\n\n"
+    text = "Linux 6.8.0 (h) \t02/18/2026 \t_x86_64_\t(2 CPU)\n\n"
+    text += block.format("02/18/2026 01:33:13 AM", "97.00") + block.format("02/18/2026 01:33:18 AM", "99.50")
+    found = [row for row in rows(tmp_path, "counters", text) if row["name"] == "%util"]
+    assert cells(found, "labels", "value", "moment", "time") == [
+        ('disk="nvme0n1"', 97.0, 0, SECOND * 10**9),
+        ('disk="nvme0n1"', 99.5, 1, (SECOND + 5) * 10**9),
+    ]
+
+
+def test_summary_of_strace(tmp_path: Path) -> None:
+    text = "% time     seconds  usecs/call     calls    errors syscall\n"
+    text += "------ ----------- ----------- --------- --------- ----------------\n"
+    text += " 99.10    4.500000       45000       100           futex\n"
+    text += "  0.90    0.040000          20      2000       922 openat\n"
+    text += "------ ----------- ----------- --------- --------- ----------------\n"
+    text += "100.00    4.540000        2161      2100       922 total\n"
+    assert cells(rows(tmp_path, "syscall_totals", text, "strace.txt"), "syscall", "calls", "errors", "total_s") == [
+        ("futex", 100, 0, 4.5),
+        ("openat", 2000, 922, 0.04),
+    ]
+
+
+def test_lldb(tmp_path: Path) -> None:
+    text = "Process 4412 stopped\n* thread #1, name = 'python3', stop reason = signal SIGSTOP\n"
+    text += "  * frame #0: 0x00007fff2 libc.so.6`__futex_abstimed_wait + 12\n"
+    text += "    frame #1: 0x00005555 python3`PyEval_Eval(f=0x1) at ceval.c:123:5\n"
+    assert cells(rows(tmp_path, "stacks", text), "pid", "thread", "function", "file", "file_line") == [
+        (4412, "python3", "__futex_abstimed_wait", "libc.so.6", None),
+        (4412, "python3", "PyEval_Eval(f=0x1)", "ceval.c", 123),
+    ]
