@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _WHERE = {
-    "open_run": "kit.run",
+    "open_run": "kit.open",
     "Run": "kit.run",
     "verdict": "kit.analyse.verdict.verdict",
     "Verdict": "kit.analyse.verdict.verdict",
     "sample": "kit.samples",
     "sample_path": "kit.samples",
     "facts": "kit.analyse.verdict.tables",
+    "phases": "kit.analyse.verdict.phases",
     "compare": "kit.analyse.launches.compare",
     "Comparison": "kit.analyse.launches.compare",
     "attempts": "kit.analyse.launches.attempts",
@@ -43,14 +44,16 @@ if TYPE_CHECKING:
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
     from kit.analyse.launches.compare import Comparison, compare
+    from kit.analyse.verdict.phases import phases
     from kit.analyse.verdict.tables import facts
     from kit.analyse.verdict.verdict import Verdict, verdict
     from kit.capture.collect import collect
     from kit.errors import KitError
     from kit.live.triage import triage
     from kit.live.watch import watch
+    from kit.open import open_run
     from kit.render.report import report
-    from kit.run import Run, open_run
+    from kit.run import Run
     from kit.samples import sample, sample_path
 
 __all__ = [
@@ -68,6 +71,7 @@ __all__ = [
     "facts",
     "learn",
     "open_run",
+    "phases",
     "report",
     "sample",
     "sample_path",

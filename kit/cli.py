@@ -230,7 +230,7 @@ def _add_export(verbs) -> None:
 
 def _export(args: argparse.Namespace) -> int:
     from kit.frames import TABLES
-    from kit.run import open_run
+    from kit.open import open_run
 
     ending = Path(args.output).suffix.lower()
     if ending not in (".csv", ".jsonl", ".parquet"):

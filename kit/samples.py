@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kit.errors import UsageError
-from kit.run import Run, open_run
+from kit.open import open_run
+from kit.run import Run
 
 PACKAGE = Path(__file__).resolve().parent
 DATA = next((folder for folder in (PACKAGE / "data", PACKAGE.parent / "data") if folder.is_dir()), PACKAGE / "data")

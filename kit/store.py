@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from kit.frames import FRAMES
+from kit.schema import PANDAS_DTYPE, Frame, Row
 
 if TYPE_CHECKING:
     import pandas
 
-    from kit.schema import Frame, Row
+T = TypeVar("T")
 
 MIB = 1 << 20
 CHUNK_ROWS = 50_000
 """Rows that are built and written at once: about 50 MB of rows, which bounds memory however large the capture is."""
 CACHE_FROM_BYTES = 4 * MIB
-"""Captures below this size in all are parsed anew each time: it takes less than a second."""
+"""Rows of a capture from this size on are kept as Parquet, those of a smaller one in memory."""
 
 
 def checksum(path: Path) -> str:
@@ -81,65 +86,79 @@ def cache_folder(run_path: Path, recorded: bool) -> Path:
     return base / "stallkit" / hashlib.sha256(str(run_path.resolve()).encode()).hexdigest()[:24]
 
 
-def cache_key(paths: Iterable[Path], settings: str = "") -> str:
-    """Key of a frame made of these files under these settings (capture time, clock offset)."""
-    digest = hashlib.sha256(f"{parser_version()} {settings}".encode())
-    for path in paths:
-        digest.update(fingerprint(path).encode())
-    return digest.hexdigest()[:32]
+def cache_key(path: Path, settings: str = "") -> str:
+    """Key of the rows made of a file under some settings (capture time, clock offset); empty where it cannot be read."""
+    try:
+        found = fingerprint(path)
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{parser_version()} {settings} {found}".encode()).hexdigest()[:32]
 
 
-def chunks(rows: Iterable[Row], size: int = CHUNK_ROWS) -> Iterator[list[Row]]:
-    """Cut a stream of rows into lists of at most `size`.
+def chunks(rows: Iterable[T], size: int | None = None) -> Iterator[list[T]]:
+    """Cut a stream of rows into lists of at most `size` (`CHUNK_ROWS`).
 
     Examples
     --------
     >>> [len(chunk) for chunk in chunks(({} for _ in range(5)), 2)]
     [2, 2, 1]
     """
-    chunk: list[Row] = []
+    chunk: list[T] = []
     for row in rows:
         chunk.append(row)
-        if len(chunk) == size:
+        if len(chunk) == (size or CHUNK_ROWS):
             yield chunk
             chunk = []
     if chunk:
         yield chunk
 
 
-def load(folder: Path, frame: Frame, key: str, columns: list[str] | None = None) -> pandas.DataFrame | None:
-    """Return a cached frame, or None where there is none for this key."""
-    path = folder / f"{frame.name}-{key}.parquet"
-    if not path.exists():
-        return None
+def place(folder: Path, name: str, key: str) -> Path:
+    """Folder of the frames of one capture."""
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:12]}-{key}"
+
+
+def load(place: Path, frame: Frame, columns: list[str]) -> pandas.DataFrame | None:
+    """Some columns of a frame of one capture, None where it gave no rows of it."""
     import pandas as pd
 
-    return pd.read_parquet(path, columns=columns).astype(
-        {column.name: _dtype(column.type) for column in frame.columns if columns is None or column.name in columns}
-    )
+    path = place / f"{frame.name}.parquet"
+    if not path.exists():
+        return None
+    return pd.read_parquet(path, columns=columns).astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
 
 
-def save(folder: Path, frame: Frame, key: str, rows: Iterable[Row]) -> None:
-    """Write a frame to the cache, a chunk at a time; older keys of the same frame go. A full disk leaves no cache."""
+def count(place: Path, frame: str) -> int:
+    """Rows of a frame of one capture."""
+    import pyarrow.parquet as pq
+
+    path = place / f"{frame}.parquet"
+    return pq.read_metadata(path).num_rows if path.exists() else 0
+
+
+def save(place: Path, rows: Iterable[tuple[str, Row]]) -> None:
+    """Write all frames of a capture, a chunk at a time; those of its older versions go. OSError where that cannot be."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir(parents=True, exist_ok=True)
-    schema = pa.Schema.from_pandas(frame.empty(), preserve_index=False)
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{frame.name}-", suffix=".parquet")
-    os.close(descriptor)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:12]}-"))
     try:
-        with pq.ParquetWriter(temporary, schema) as writer:
+        with ExitStack() as files:
+            writers: dict[str, pq.ParquetWriter] = {}
             for chunk in chunks(rows):
-                writer.write_table(pa.Table.from_pandas(frame.build(chunk), schema=schema, preserve_index=False))
-        for old in folder.glob(f"{frame.name}-*.parquet"):
-            old.unlink(missing_ok=True)
-        os.replace(temporary, folder / f"{frame.name}-{key}.parquet")
+                by_frame: dict[str, list[Row]] = {}
+                for name, row in chunk:
+                    by_frame.setdefault(name, []).append(row)
+                for name, some in by_frame.items():
+                    if name not in writers:
+                        schema = pa.Schema.from_pandas(FRAMES[name].empty(), preserve_index=False)
+                        writers[name] = files.enter_context(pq.ParquetWriter(scratch / f"{name}.parquet", schema))
+                    built = FRAMES[name].build(some)
+                    writers[name].write_table(pa.Table.from_pandas(built, schema=writers[name].schema, preserve_index=False))
+        for old in place.parent.glob(f"{place.name[:12]}-*"):
+            shutil.rmtree(old, ignore_errors=True)
+        scratch.chmod(0o755)
+        scratch.rename(place)
     finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def _dtype(kind: str) -> str:
-    from kit.schema import PANDAS_DTYPE
-
-    return PANDAS_DTYPE[kind]
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -141,7 +141,7 @@ def test_cache_gives_the_same_frame_and_follows_the_file(tmp_path: Path, monkeyp
     monkeypatch.setattr(store, "CACHE_FROM_BYTES", 0)
     monkeypatch.setattr(store, "CHUNK_ROWS", 7)
     first = kit.open_run(folder).frame("log")
-    assert list((folder / "frames").glob("log-*.parquet"))
+    assert list((folder / "frames").glob("*/log.parquet"))
     again = kit.open_run(folder).frame("log")
     import pandas as pd
 
@@ -150,7 +150,7 @@ def test_cache_gives_the_same_frame_and_follows_the_file(tmp_path: Path, monkeyp
     with open(folder / "raw" / "server.log", "a") as file:
         file.write(LINE)
     assert len(kit.open_run(folder).frame("log")) == 51
-    assert len(list((folder / "frames").glob("log-*.parquet"))) == 1
+    assert len(list((folder / "frames").glob("*/log.parquet"))) == 1
 
 
 def test_time_of_the_newest_file_serves_and_is_said(tmp_path: Path) -> None:

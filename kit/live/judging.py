@@ -17,7 +17,7 @@ from kit.capture.manifest import utc_text
 from kit.capture.processes import listener_of, tree_of
 from kit.capture.recording import Recording
 from kit.clock import NS
-from kit.run import open_run
+from kit.open import open_run
 
 WINDOW_S = 25.0
 """Rates are taken over the last seconds: what moved a minute ago may stand by now."""
@@ -103,7 +103,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     run = open_run(recording.folder, _now_there(recording))
     for capture in run.captures:
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
-            capture.whole, capture.captured_ns = True, run.captured_ns
+            capture.whole, capture.growing, capture.captured_ns = True, True, run.captured_ns
     activity = LogActivity(run.captured_ns)
     evidence = gather(run, also={"log": activity.add})
     verdict = weigh(evidence, most_steps)

@@ -20,7 +20,7 @@ from kit.capture.recording import Options, Recording
 from kit.errors import EvidenceError, UsageError
 from kit.live.judging import FLAT_S, PAUSE_S, SURE, QuietTimer, judge_so_far, listens_itself
 from kit.live.triage_tests import CONSENT, TriageTests
-from kit.run import open_run
+from kit.open import open_run
 
 ALLOWED = frozenset(program for programs in CONSENT.values() for program in programs) | {"request"}
 FIRST_S = 2.3

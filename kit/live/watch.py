@@ -24,7 +24,8 @@ from kit.capture.manifest import make_folder
 from kit.capture.recording import Options, Recording
 from kit.live.judging import QuietTimer, judge_so_far, listens_itself
 from kit.live.triage_tests import TriageTests
-from kit.run import Run, open_run
+from kit.open import open_run
+from kit.run import Run
 
 FIRST_S = 2.3
 """The first board has two samples."""

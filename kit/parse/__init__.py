@@ -1,14 +1,13 @@
-"""Parsers, one module a family of formats. `recognise` tells a file's kind by content and name, `parse_file` reads it."""
+"""Parsers, one module a family of formats. `recognise` tells a file's kind by content and name, `read` reads it."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.text import HEAD_BYTES, LineReader, encoding_of, head_of
+from kit.parse.text import LineReader, head_of
 
 MODULES = (
     "sampler",
@@ -113,44 +112,40 @@ def recognise_server(head: str, folders: tuple[Path, ...]) -> str | None:
     return "log" if own.detect(head.splitlines()) else None
 
 
-def parse_file(path: Path, kind: str, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows]:
-    """Read one file with the parser of a kind; logs with the grammars of further folders too.
+def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows]:
+    """Read lines with the parser of a kind; logs with the grammars of further folders too.
 
     Returns
     -------
     tuple of (Report, iterator of (frame name, row))
         The report is complete once the rows are used up.
     """
-    report = Report()
-    return report, _rows(path, formats()[kind], source, report, folders)
+    report, entry = Report(), formats()[kind]
+
+    def rows() -> Rows:
+        further = (folders,) if kind == "log" else ()  # other formats have no grammars
+        for frame, row in entry.parse(lines, source, report, *further):
+            row["capture"] = source.name
+            yield frame, row
+        lines.tell(report)
+
+    return report, rows()
 
 
-def _rows(path: Path, entry: Format, source: Source, report: Report, folders: tuple[Path, ...]) -> Iterator[tuple[str, dict]]:
-    reader = LineReader(path)
-    further = (folders,) if entry.kind == "log" else ()  # other formats have no grammars
-    for frame, row in entry.parse(reader, source, report, *further):
-        row["capture"] = source.name
-        yield frame, row
-    reader.tell(report)
-
-
-def skim_file(path: Path, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
+def skim(lines: LineReader, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
     """Read a large log without a row for each of its lines, see `kit.parse.log_fast`.
 
     Returns
     -------
     tuple of (Report, iterator of (frame name, row)) or None
-        None where the file is small, or in another encoding than UTF-8: `parse_file` reads it then.
+        None where the log is small, or in another encoding than UTF-8: `read` reads it then.
     """
-    from kit.parse import log_fast as skim
+    from kit.parse import log_fast
 
-    if path.stat().st_size < skim.FROM_BYTES:
+    if lines.size < log_fast.FROM_BYTES or not lines.encoding.startswith("utf-8"):
         return None
-    with open(path, "rb") as file:
-        if not encoding_of(file.read(HEAD_BYTES)).startswith("utf-8"):
-            return None
     report = Report()
-    return report, ((frame, row | {"capture": source.name}) for frame, row in skim.skim(path, source, report, folders))
+    return report, ((frame, row | {"capture": source.name}) for frame, row in log_fast.skim(lines, source, report, folders))
 
 
-__all__ = ["Format", "Report", "Source", "formats", "head_of", "parse_file", "recognise", "recognise_server", "skim_file"]
+__all__ = ["Format", "LineReader", "Report", "Source", "formats", "head_of", "read", "recognise", "recognise_server", "skim"]

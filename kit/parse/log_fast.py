@@ -16,7 +16,7 @@ Examples
 >>> lines = [f"n1:70{i % 8}:812 [{i % 8}] NCCL INFO Ring {i % 16:02d} : {i} -> {i + 1}" for i in range(9000)]
 >>> _ = path.write_text("\n".join(lines) + "\n")
 >>> report, kept, counted = Report(), 0, 0
->>> for frame, row in skim(path, Source("nccl.log"), report):
+>>> for frame, row in skim(LineReader(path), Source("nccl.log"), report):
 ...     kept += frame == "log" and not row.get("skimmed")
 ...     counted += row["records"] if frame == SKIPPED else 0
 >>> report.records, report.facts["newlines"], kept < 3000
@@ -387,12 +387,12 @@ def _idle(milestone: grammar.Milestone) -> bool:
     )
 
 
-def skim(path: Path, source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
+def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
     """Read a large log in UTF-8; lines that repeat others with other numbers are counted.
 
     Parameters
     ----------
-    path : Path
+    reader : LineReader
         The log.
     source, report, folders
         As in `kit.parse.log.parse`; `report.facts` gets ``newlines`` and ``ends_open`` too.
@@ -403,8 +403,7 @@ def skim(path: Path, source: Source, report: Report, folders: tuple[Path, ...] =
         ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last
         one with `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
     """
-    reader = LineReader(path)
-    blocks = reader.blocks(BLOCK_BYTES, path.stat().st_size - TAIL_BYTES)
+    blocks = reader.blocks(BLOCK_BYTES, reader.size - TAIL_BYTES)
     head, lines = [], 0
     for block, tail in blocks:
         head.append((block, tail))

@@ -68,6 +68,17 @@ class LineReader:
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
 
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self.path.stat().st_size
+
+    @property
+    def encoding(self) -> str:
+        """Encoding, as the first bytes tell it."""
+        with open(self.path, "rb") as file:
+            return encoding_of(file.read(HEAD_BYTES))
+
     def __iter__(self) -> Iterator[str]:
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False

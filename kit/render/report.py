@@ -72,8 +72,8 @@ def report(
     """
     import nbformat
 
+    from kit.open import open_run
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
-    from kit.run import open_run
 
     if knowledge is not None:
         with knowledge_paths.also(knowledge):  # the notebook's kernel finds them in its environment

@@ -22,7 +22,7 @@ from kit.capture.hosts.targets import open_host
 from kit.capture.recording import Options
 from kit.errors import EvidenceError
 from kit.live.triage import triage
-from kit.run import open_run
+from kit.open import open_run
 from tests.sshd import Proxy, Sshd, wait_for
 from tools.anonymise import anonymise_run
 

@@ -24,7 +24,7 @@ from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.processes import tree_of
 from kit.capture.tools import commands as tools
 from kit.errors import EvidenceError, UsageError
-from kit.run import open_run
+from kit.open import open_run
 from tools.anonymise import anonymise_run
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")

@@ -18,7 +18,7 @@ import pytest
 from kit.capture.manifest import Manifest
 from kit.live.guard import GuardOptions, _may_end
 from kit.live.launch import LogKeeper
-from kit.run import open_run
+from kit.open import open_run
 from tests.live.launches import MOVES, SECRET, SERVES, stalling
 from tests.live.test_triage import free_port
 

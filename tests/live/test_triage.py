@@ -22,7 +22,7 @@ from kit.cli import main
 from kit.document.text import render
 from kit.errors import EvidenceError, UsageError
 from kit.live.triage import triage
-from kit.run import open_run
+from kit.open import open_run
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
 

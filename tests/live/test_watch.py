@@ -19,7 +19,7 @@ from kit.analyse.verdict.live_status import Status
 from kit.errors import EvidenceError, UsageError
 from kit.live.screen import Screen, one_line, render_text
 from kit.live.watch import Watch, watch_frame
-from kit.run import open_run
+from kit.open import open_run
 from kit.show.watch import StatusView
 from tests.live.launches import stalling
 from tests.live.test_guard import until

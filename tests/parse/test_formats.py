@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.frames import FRAMES
-from kit.parse import formats, head_of, parse_file, recognise
+from kit.parse import LineReader, formats, head_of, read, recognise
 from kit.parse.base import Source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +22,7 @@ def test_parsers_give_the_frames_they_declare_and_no_others(folder: Path) -> Non
             continue
         kind, _ = recognise(path.name, head_of(path))
         if kind is not None:
-            _, rows = parse_file(path, kind, Source(path.name))
+            _, rows = read(LineReader(path), kind, Source(path.name))
             wrong |= {(kind, frame) for frame, _ in rows if frame not in formats()[kind].frames}
     assert not wrong
 

@@ -92,7 +92,7 @@ def both(path: Path, text: str) -> tuple[list[dict], dict, list[dict], Report]:
     """Rows that skimming kept, the totals of what it counted, all rows of careful reading, and the report of skimming."""
     path.write_bytes(text.encode())
     report, kept, totals = Report(), [], {}
-    for frame, row in skim.skim(path, Source("a.log"), report):
+    for frame, row in skim.skim(LineReader(path), Source("a.log"), report):
         if frame == "log":
             kept.append(row)
         elif "kinds" in row:
@@ -159,7 +159,7 @@ def test_endless_lines_nul_bytes_and_other_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"\xef\xbb\xbffirst\n" + b"x" * 700_000 + b"\n\0a\0\nb\xff\xfe\r\n" + "größer\n".encode() + b"last, open")
     report = Report()
-    kept = [row["raw"] for frame, row in skim.skim(path, Source("a.log"), report) if frame == "log"]
+    kept = [row["raw"] for frame, row in skim.skim(LineReader(path), Source("a.log"), report) if frame == "log"]
     reader = LineReader(path)
     careful = [row["raw"] for frame, row in parse(reader, Source("a.log"), Report()) if frame == "log"]
     accounts = Report()

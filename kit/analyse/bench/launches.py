@@ -8,8 +8,9 @@ from pathlib import Path
 
 from kit.analyse.bench.results import Benchmarks
 from kit.analyse.verdict.phases import ORDER, phase_table
+from kit.open import open_run
 from kit.parse.bench.base import LOWER, Result
-from kit.run import Run, open_run
+from kit.run import Run
 
 TOTAL = "time_to_ready_s"
 READY = "ready"

@@ -18,8 +18,9 @@ from kit.analyse.verdict.settings import COMMAND, PRINTED, Settings, settings_of
 from kit.analyse.verdict.signatures import Context, context
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.errors import EvidenceError
+from kit.open import open_run
 from kit.redact import scrub_text
-from kit.run import Run, open_run
+from kit.run import Run
 from kit.store import checksum
 
 SOLVED_FILE = "solved.json"

@@ -13,7 +13,8 @@ from kit.analyse.verdict.processes import Processes, find_ranks
 from kit.analyse.verdict.settings import COMMAND, Settings, settings_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.clock import NS
-from kit.run import Run, open_run
+from kit.open import open_run
+from kit.run import Run
 from kit.schema import Row
 
 MILESTONE_KINDS = frozenset(("progress", "symptom", "error", "other"))

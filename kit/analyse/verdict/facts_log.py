@@ -13,7 +13,7 @@ from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
 from kit.parse.grammar import codes
-from kit.run import Capture
+from kit.reading import Capture
 
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""

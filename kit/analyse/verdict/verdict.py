@@ -17,7 +17,8 @@ from kit.analyse.verdict.signatures import remedies
 from kit.clock import show_time
 from kit.document import Document, Shown
 from kit.errors import EvidenceError
-from kit.run import Run, open_run
+from kit.open import open_run
+from kit.run import Run
 
 GUESS_SHARE = 0.05
 """Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""

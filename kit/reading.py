@@ -1,0 +1,242 @@
+"""Reading captures, and keeping what was read: small ones in memory, the frames of large ones in the Parquet cache.
+
+A capture is known by what it is (`kit.store.fingerprint`) and by how it is read, so that one that changed is read again, and
+that it changed is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+from kit import knowledge_paths, parse, store
+from kit.frames import FRAMES
+from kit.multi_host import Place
+from kit.parse.base import Source
+from kit.schema import Row
+
+
+@dataclass
+class Capture:
+    """One raw file: what, from where, when, and whether it is whole.
+
+    Attributes
+    ----------
+    file : str
+        Path relative to the run.
+    path : pathlib.Path
+        Where it lies.
+    kind : str or None
+        Kind of parser, None where nothing recognises it.
+    promised : str or None
+        Kind that the file's name promised where its content is of another.
+    captured_ns : int or None
+        When it was taken, UTC nanoseconds.
+    moment, pid, node : int or None
+        Number of the sample, process and node it is about.
+    whole : bool
+        False where the capture was cut.
+    host : str or None
+        Host it was taken from, in a run with several.
+    deleted : bool
+        True for a log that has no path any more: the process writes to it, and nobody can read it there.
+    source, note, sha256 : str or None
+        Path or command it came from; remark; checksum taken at capture.
+    growing : bool
+        It is being recorded right now: that it changes is no news.
+    """
+
+    file: str
+    path: Path
+    kind: str | None
+    promised: str | None = None
+    captured_ns: int | None = None
+    moment: int | None = None
+    pid: int | None = None
+    node: int | None = None
+    whole: bool = True
+    deleted: bool = False
+    source: str | None = None
+    note: str | None = None
+    sha256: str | None = None
+    host: str | None = None
+    growing: bool = False
+
+    def lines(self) -> parse.LineReader:
+        """Its lines: the one place where the text of a capture is opened to be parsed."""
+        return parse.LineReader(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size; 0 where the file is gone."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Frames that it may give rows of."""
+        return parse.formats()[self.kind].frames if self.kind is not None else ()
+
+
+@dataclass
+class Kept:
+    """Rows of a capture, and what the capture was when they were read."""
+
+    key: str
+    rows: list[tuple[str, Row]] | None
+    """None: they lie in the Parquet cache."""
+
+
+class Reading:
+    """The captures of a run on their way to rows.
+
+    Attributes
+    ----------
+    reports : dict of str to kit.parse.Report
+        What the parser of each capture read and did not understand.
+    reads : collections.Counter
+        How often each capture was read to its end.
+    first : dict of str to int or None
+        First stamp of each log that was read.
+    changed : dict of str to None
+        Captures that changed since they were first read.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[Capture], Source],
+        path: Path,
+        recorded: bool,
+        places: dict[str, Place],
+        knowledge: tuple[Path, ...],
+    ):
+        self.source, self.path, self.recorded, self.places, self.knowledge = source, path, recorded, places, knowledge
+        self.reports: dict[str, parse.Report] = {}
+        self.reads: Counter[str] = Counter()
+        self.first: dict[str, int | None] = {}
+        self.changed: dict[str, None] = {}
+        self._kept: dict[str, Kept] = {}
+        self._seen: dict[str, str] = {}
+
+    def key(self, capture: Capture) -> str:
+        """What a capture is now, and how it is read. That it is not what it was when it was read is remembered."""
+        settings = f"{self.source(capture)} {capture.kind} {capture.captured_ns} {self.places.get(capture.host or '')}"
+        if capture.kind == "log":
+            settings += knowledge_paths.version(self.knowledge)
+        key = store.cache_key(capture.path, settings)
+        if self._seen.get(capture.file, key) != key and not capture.growing:
+            self.changed[capture.file] = None
+        return key
+
+    def _read(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
+        """Parse a capture. Only `rows` and `keep` call this: they ask first whether it was read before."""
+        source, place = self.source(capture), self.places.get(capture.host or "")
+        if threads_from_ns is not None:
+            source.threads_from_ns = threads_from_ns + (place.ahead_ns if place else 0)
+        self._seen[capture.file] = self.key(capture)
+        report, stamped = parse.Report(), capture.kind != "log"
+        try:
+            lines = capture.lines()
+            skimmed = parse.skim(lines, source, self.knowledge) if skim and capture.kind == "log" else None
+            report, rows = skimmed or parse.read(lines, capture.kind, source, self.knowledge)
+            self.reports[capture.file] = report
+            for frame, row in rows:
+                if capture.moment is not None:
+                    row.setdefault("moment", capture.moment)
+                declared = FRAMES.get(frame)
+                if declared is not None:
+                    if self.recorded and declared.snapshot and row.get("time") is None:
+                        row["time"] = capture.captured_ns
+                    if "moment" in row and not declared.snapshot:
+                        del row["moment"]
+                if place is not None:
+                    place.put(frame if declared is not None else "log", row)
+                if not stamped and row.get("time_source") == "own" and row.get("time") is not None:
+                    self.first[capture.file], stamped = row["time"], True
+                yield frame, row
+        except OSError as error:
+            self.reports[capture.file] = report
+            report.odd(f"could not be read to its end: {error.strerror}", "")
+        if not stamped:
+            self.first[capture.file] = None
+        if report.facts.get("cut") and report.facts.get("ends_open"):
+            capture.whole = False
+        self.reads[capture.file] += 1
+        self.key(capture)
+
+    def room(self, capture: Capture) -> int:
+        """Rows of a capture that there is room for in memory."""
+        if capture.size_bytes >= store.CACHE_FROM_BYTES:
+            return 0
+        return store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None)
+
+    def _held(self, capture: Capture) -> Kept | None:
+        """What is kept of a capture as it is now."""
+        kept = self._kept.get(capture.file)
+        return kept if kept is not None and kept.key == self.key(capture) else None
+
+    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
+        """Rows of a capture: those in memory, else as they are read; the rows of a small one are kept."""
+        kept = self._held(capture)
+        if kept is not None and kept.rows is not None:
+            yield from kept.rows
+            return
+        partly = threads_from_ns is not None and "threads" in capture.frames
+        room = 0 if partly else self.room(capture)
+        held: list[tuple[str, Row]] | None = [] if room else None
+        for pair in self._read(capture, skim, threads_from_ns):
+            if held is not None:
+                held.append(pair)
+                held = held if len(held) <= room else None
+            yield pair
+        if held is not None:
+            self._kept[capture.file] = Kept(self._seen[capture.file], held)
+
+    def keep(self, capture: Capture) -> Kept | None:
+        """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
+        kept = self._held(capture)
+        if kept is not None:
+            return kept
+        place = self.place_of(capture, self.key(capture))
+        if place.is_dir():
+            self.reports.setdefault(capture.file, _load_report(place))
+            kept = Kept(self.key(capture), None)
+        else:
+            rows, room = self._read(capture), self.room(capture)
+            held = list(islice(rows, room + 1)) if room else []
+            if room and len(held) <= room:
+                kept = Kept(self._seen[capture.file], held)
+            else:
+                try:
+                    place = self.place_of(capture, self._seen[capture.file])
+                    store.save(place, chain(held, rows))
+                    (place / "report.json").write_text(json.dumps(vars(self.reports[capture.file]), default=str))
+                    kept = Kept(self._seen[capture.file], None)
+                except OSError:  # no room or no right to write: the cache is a convenience, the frame is not
+                    return None
+        self._kept[capture.file] = kept
+        return kept
+
+    def first_stamp(self, captures: Iterable[Capture]) -> int | None:
+        """First stamp of the logs among some captures; one that was read already is not opened again."""
+        logs = [capture for capture in captures if capture.kind == "log"]
+        for capture in logs:
+            if capture.file not in self.first:
+                for _ in self.rows(capture, skim=True):
+                    if capture.file in self.first and not self.room(capture):
+                        break  # the rest of a log that is not kept is read when it is needed
+        stamps = [self.first.get(capture.file) for capture in logs]
+        return min((stamp for stamp in stamps if stamp is not None), default=None)
+
+    def place_of(self, capture: Capture, key: str) -> Path:
+        return store.place(store.cache_folder(self.path, self.recorded), capture.file, key)
+
+
+def _load_report(place: Path) -> parse.Report:
+    try:
+        return parse.Report(**json.loads((place / "report.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return parse.Report()
