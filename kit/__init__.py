@@ -19,7 +19,7 @@ _WHERE = {
     "sample": "kit.samples",
     "sample_path": "kit.samples",
     "facts": "kit.analyse.verdict.tables",
-    "phases": "kit.analyse.verdict.phases",
+    "phase_table": "kit.analyse.verdict.phases",
     "compare": "kit.analyse.launches.compare",
     "Comparison": "kit.analyse.launches.compare",
     "attempts": "kit.analyse.launches.attempts",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
     from kit.analyse.launches.compare import Comparison, compare
-    from kit.analyse.verdict.phases import phases
+    from kit.analyse.verdict.phases import phase_table
     from kit.analyse.verdict.tables import facts
     from kit.analyse.verdict.verdict import Verdict, verdict
     from kit.capture.collect import collect
@@ -71,7 +71,7 @@ __all__ = [
     "facts",
     "learn",
     "open_run",
-    "phases",
+    "phase_table",
     "report",
     "sample",
     "sample_path",

@@ -171,17 +171,12 @@ class Reading:
         """Rows of a capture that there is room for in memory."""
         if capture.size_bytes >= store.CACHE_FROM_BYTES:
             return 0
-        return store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None)
-
-    def _held(self, capture: Capture) -> Kept | None:
-        """What is kept of a capture as it is now."""
-        kept = self._kept.get(capture.file)
-        return kept if kept is not None and kept.key == self.key(capture) else None
+        return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
 
     def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
         """Rows of a capture: those in memory, else as they are read; the rows of a small one are kept."""
-        kept = self._held(capture)
-        if kept is not None and kept.rows is not None:
+        kept = self._kept.get(capture.file)
+        if kept is not None and kept.rows is not None and kept.key == self.key(capture):
             yield from kept.rows
             return
         partly = threads_from_ns is not None and "threads" in capture.frames
@@ -197,28 +192,25 @@ class Reading:
 
     def keep(self, capture: Capture) -> Kept | None:
         """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
-        kept = self._held(capture)
-        if kept is not None:
+        key = self.key(capture)
+        kept = self._kept.get(capture.file)
+        if kept is not None and kept.key == key:
             return kept
-        place = self.place_of(capture, self.key(capture))
+        place, room, held = self.place_of(capture, key), self.room(capture), None
         if place.is_dir():
             self.reports.setdefault(capture.file, _load_report(place))
-            kept = Kept(self.key(capture), None)
         else:
-            rows, room = self._read(capture), self.room(capture)
+            rows = self._read(capture)
             held = list(islice(rows, room + 1)) if room else []
-            if room and len(held) <= room:
-                kept = Kept(self._seen[capture.file], held)
-            else:
+            if not room or len(held) > room:
                 try:
-                    place = self.place_of(capture, self._seen[capture.file])
                     store.save(place, chain(held, rows))
                     (place / "report.json").write_text(json.dumps(vars(self.reports[capture.file]), default=str))
-                    kept = Kept(self._seen[capture.file], None)
                 except OSError:  # no room or no right to write: the cache is a convenience, the frame is not
                     return None
-        self._kept[capture.file] = kept
-        return kept
+                held = None
+        self._kept[capture.file] = Kept(key, held)
+        return self._kept[capture.file]
 
     def first_stamp(self, captures: Iterable[Capture]) -> int | None:
         """First stamp of the logs among some captures; one that was read already is not opened again."""

@@ -111,6 +111,8 @@ class Run:
             if consumers.keys().isdisjoint(capture.frames):
                 continue
             for frame, row in self._reading.rows(capture, "log_skipped" in consumers, threads_from_ns):
+                if frame == "threads" and threads_from_ns is not None and _is_old_sample(row, threads_from_ns):
+                    continue  # rows that were kept hold all
                 consume = consumers.get(frame)
                 if consume is not None:
                     consume(row)
@@ -275,10 +277,10 @@ class Run:
         return pd.DataFrame(rows, columns=columns).astype({name: "Int64" for name in ("moment", "lines", "records")})
 
     def phases(self) -> pandas.DataFrame:
-        """Phases of each rank with begin, end and duration (`kit.phases`)."""
+        """Phases of each rank with begin, end and duration (`kit.phase_table`)."""
         import kit  # the façade knows the analyses, this module does not
 
-        return kit.phases(self)
+        return kit.phase_table(self)
 
     @property
     def judged_from_ns(self) -> int | None:
@@ -337,6 +339,10 @@ class Run:
             f"<p><b>{escape(self.name)}</b>, as of {show_time(self.captured_ns, self.offset_s)} ({self.captured_by})</p>"
             f"<table><tr><th>file</th><th>kind</th><th>bytes</th><th>note</th></tr>{rows}</table>"
         )
+
+
+def _is_old_sample(row: Row, from_ns: int) -> bool:
+    return row.get("tool") == "sampler" and row["time"] is not None and row["time"] < from_ns
 
 
 def _known(name: str) -> Frame:

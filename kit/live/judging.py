@@ -105,9 +105,8 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
             capture.whole, capture.growing, capture.captured_ns = True, True, run.captured_ns
     activity = LogActivity(run.captured_ns)
-    evidence = gather(run, also={"log": activity.add})
-    verdict = weigh(evidence, most_steps)
-    board = status_of(scene_of(evidence), verdict, activity)
+    verdict = weigh(scene_of(gather(run, also={"log": activity.add})), most_steps)
+    board = status_of(verdict, activity)
     moves = bool(signs_of(verdict).keys() & moving_codes())
     return Snapshot(verdict, board, activity.signs, moves, time.monotonic() - began)
 

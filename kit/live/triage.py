@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from kit.analyse.verdict.belief_log import entry, signs_of
-from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.hypotheses import captures
+from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.find import Launch, find_launch, look_up
 from kit.capture.hosts.host import Host
@@ -187,7 +187,7 @@ class _Triage:
             self.recording.end(last_look=False)
         finally:
             self.recording.leave_nothing_behind()
-        last = weigh(gather(open_run(self.folder)))
+        last = weigh(scene_of_run(open_run(self.folder)))
         self._enter(WATCH, last, always=not self.ledger)
         return last, self.ledger
 

@@ -49,8 +49,7 @@ def watch_frame(run: Run | str | Path) -> Status:
     """
     run = run if isinstance(run, Run) else open_run(run)
     activity = LogActivity(run.captured_ns)
-    evidence = gather(run, also={"log": activity.add})
-    return status_of(scene_of(evidence), weigh(evidence), activity)
+    return status_of(weigh(scene_of(gather(run, also={"log": activity.add}))), activity)
 
 
 class Watch:

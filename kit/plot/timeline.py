@@ -113,13 +113,11 @@ def _frames_of(
     """Return frames, name, rank of each pid and end of the evidence, of a run or of frames as they are given."""
     if isinstance(run, Mapping):
         return run, "", {}, None
-    from kit.analyse.verdict.evidence import gather
-    from kit.analyse.verdict.phases import phase_table
-    from kit.analyse.verdict.processes import find_ranks
+    from kit.analyse.verdict.scene import scene_of_run
 
     frames = {name: run.frame(name) for name in ("log", "processes", "threads", "syscalls")}
-    frames["phases"] = phase_table(run)
-    ranks = {pid: rank for rank, pid in find_ranks(gather(run)).rank_pid.items()}
+    frames["phases"] = run.phases()
+    ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}
     known = run.captured_ns is not None and run.captured_by != "file time"  # a copied file's time says nothing of the launch
     captured = pd.to_datetime(run.captured_ns, unit="ns", utc=True) if known else None
     return frames, run.name, ranks, captured

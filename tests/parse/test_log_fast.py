@@ -12,6 +12,7 @@ import pytest
 
 import kit
 from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
 from kit.parse import log_fast as skim
 from kit.parse.base import Report, Source
@@ -73,7 +74,7 @@ def found(folder: Path, captured_at: str | None, from_bytes: int, patch: pytest.
     }
     accounts = {name: (report.lines, report.records, report.reasons, report.facts) for name, report in run.reports.items()}
     digest["counts"] = {code: count for code, count in log.counts.items() if count}
-    return digest | {"reports": accounts}, weigh(evidence).to_dict()
+    return digest | {"reports": accounts}, weigh(scene_of(evidence)).to_dict()
 
 
 @pytest.mark.parametrize("inflated", (False, True), ids=("alone", "among-nccl"))
@@ -171,6 +172,6 @@ def test_endless_lines_nul_bytes_and_other_bytes(tmp_path: Path) -> None:
 def test_utf16_and_small_logs_are_read_with_care(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.log"
     path.write_bytes("one line\n".encode("utf-16") * 100)
-    assert kit.parse.skim_file(path, Source("a.log")) is None
+    assert kit.parse.skim(LineReader(path), Source("a.log")) is None
     monkeypatch.setattr(skim, "FROM_BYTES", 1)
-    assert kit.parse.skim_file(path, Source("a.log")) is None
+    assert kit.parse.skim(LineReader(path), Source("a.log")) is None

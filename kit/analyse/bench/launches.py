@@ -54,11 +54,11 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _result(run: Run, name: str) -> Result:
-    from kit.analyse.verdict.evidence import gather
+    from kit.analyse.verdict.scene import scene_of_run
     from kit.analyse.verdict.settings import settings_of
 
     result = Result(name, "launch")
-    settings = settings_of(gather(run))
+    settings = settings_of(scene_of_run(run).evidence)
     durations, ready = _durations(run)
     result.run(
         name,

@@ -10,10 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.options import unlikely
-from kit.analyse.verdict.rules import all_signs
-from kit.analyse.verdict.scene import Scene, Sign, scene_of
+from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.settings import COMMAND, PRINTED, Settings, settings_of
 from kit.analyse.verdict.signatures import Context, context
 from kit.analyse.verdict.verdict import Verdict, weigh
@@ -85,10 +83,9 @@ def open_case(
     run = run if isinstance(run, Run) else open_run(run, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):
         raise EvidenceError(f"no evidence in {run.path}", "none of its files was recognised", "name a folder with a server's log")
-    evidence = gather(run)
-    found, scene = weigh(evidence), scene_of(evidence)
-    signs = all_signs(scene)
-    return Case(run, found, scene, signs, settings_of(evidence), context(scene, found.klass, signs))
+    found = weigh(scene_of_run(run))
+    scene, signs = found.scene, found.signs
+    return Case(run, found, scene, signs, settings_of(scene.evidence), context(scene, found.klass, signs))
 
 
 def generalised(text: str) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from kit.analyse.verdict.evidence import Evidence, gather
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.phases import ORDER, Progression, Step, progression
-from kit.analyse.verdict.processes import Processes, find_ranks
+from kit.analyse.verdict.phases import ORDER, Progression, Step
+from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.scene import scene_of, scene_of_run
 from kit.analyse.verdict.settings import COMMAND, Settings, settings_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.clock import NS
@@ -129,11 +130,20 @@ def side_of(
         Where it cannot be read.
     """
     run = given if isinstance(given, Run) else open_run(given, captured_at)
-    evidence = gather(run, also)
-    processes = find_ranks(evidence)
+    scene = scene_of(gather(run, also)) if also else scene_of_run(run)
+    evidence = scene.evidence
     end = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
-    found = progression(evidence, processes)
-    return Side(label, run, evidence, processes, found, weigh(evidence), settings_of(evidence), run.launch_zero_ns, end)
+    return Side(
+        label=label,
+        run=run,
+        evidence=evidence,
+        processes=scene.processes,
+        found=scene.progression,
+        verdict=weigh(scene),
+        settings=settings_of(evidence),
+        origin_ns=run.launch_zero_ns,
+        end_ns=end,
+    )
 
 
 def same_launch(a: Side, b: Side) -> bool:

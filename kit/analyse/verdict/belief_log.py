@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kit.analyse.verdict.evidence import Evidence, SyscallDigest, gather
+from kit.analyse.verdict.evidence import Evidence, SyscallDigest
 from kit.analyse.verdict.hypotheses import captures, classes
+from kit.analyse.verdict.scene import scene_of, scene_of_run
 from kit.analyse.verdict.verdict import FIRST_GUESSES, GUESS_SHARE, Verdict, weigh
 from kit.document import Document, Item, Section, items, percent
 
@@ -131,7 +132,7 @@ def ledger_of(run: Run) -> list[dict]:
     ('the log', 'device_hang')
     """
     recorded = run.manifest.get("ledger")
-    return list(recorded) if isinstance(recorded, list) and recorded else derived(gather(run))
+    return list(recorded) if isinstance(recorded, list) and recorded else derived(scene_of_run(run).evidence)
 
 
 def derived(evidence: Evidence) -> list[dict]:
@@ -140,12 +141,12 @@ def derived(evidence: Evidence) -> list[dict]:
     owned = {"probes"} | {name for source in sources for name in source["have"]}
     given = {name: [] if name in owned else rows for name, rows in evidence.rows.items()}
     partial = replace(evidence, rows=given, syscalls=SyscallDigest())
-    verdict = weigh(partial)
+    verdict = weigh(scene_of(partial))
     found = [entry(None, verdict, AT_HAND, 0.0)]
     for source in sources:
         if not _add(source, evidence, partial):
             continue
-        before, verdict = verdict, weigh(partial)
+        before, verdict = verdict, weigh(scene_of(partial))
         found.append(entry(before, verdict, {**source, "what": source["name"]}, 0.0))
     return found
 

@@ -144,15 +144,12 @@ class Status:
         return asdict(self)
 
 
-def status_of(scene: Scene, verdict: Verdict, activity: LogActivity) -> Status:
+def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     """Make the board of judged evidence.
 
     Parameters
     ----------
-    scene : Scene
-        `kit.analyse.verdict.scene.scene_of(evidence)`.
     verdict : Verdict
-        Of the same evidence.
     activity : LogActivity
         Was handed the same log.
 
@@ -168,12 +165,11 @@ def status_of(scene: Scene, verdict: Verdict, activity: LogActivity) -> Status:
     >>> from kit.analyse.verdict.verdict import weigh
     >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
     >>> activity = LogActivity(run.captured_ns)
-    >>> evidence = gather(run, also={"log": activity.add})
-    >>> board = status_of(scene_of(evidence), weigh(evidence), activity)
+    >>> board = status_of(weigh(scene_of(gather(run, also={"log": activity.add}))), activity)
     >>> board.klass, [(row["rank"], row["role"], row["odd"]) for row in board.rows if row["rank"] is not None]
     ('rank_straggler', [(0, 'worker', True), (1, 'worker', False)])
     """
-    evidence, facts = scene.evidence, scene.facts
+    scene, evidence, facts = verdict.scene, verdict.scene.evidence, verdict.facts
     reads = deltas(evidence.io, "pid", bytes_read)
     rows = _rows(scene, verdict, activity, reads)
     growth = [row["rss_bytes_per_s"] for row in rows if row["rss_bytes_per_s"] is not None]

@@ -279,11 +279,10 @@ def phase_table(run: Run) -> pandas.DataFrame:
     """
     import pandas as pd
 
-    from kit.analyse.verdict.evidence import gather
-    from kit.analyse.verdict.processes import find_ranks
+    from kit.analyse.verdict.scene import scene_of_run
 
-    evidence = gather(run)
-    found = progression(evidence, find_ranks(evidence))
+    scene = scene_of_run(run)
+    evidence, found = scene.evidence, scene.progression
     zero = run.launch_zero_ns
     # The time of a file may be that of its copy, months later: then the last phase ends with the log.
     now = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time

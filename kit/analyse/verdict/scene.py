@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.evidence import Evidence, gather
 from kit.analyse.verdict.facts import Facts, derive
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
 from kit.analyse.verdict.thresholds import thresholds
+from kit.run import Run
 
 
 @dataclass
@@ -84,3 +85,12 @@ def scene_of(evidence: Evidence) -> Scene:
     steps = progression(evidence, processes)
     facts = derive(evidence, processes, steps)
     return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))
+
+
+def scene_of_run(run: Run) -> Scene:
+    """What the rules look at in a run: gathered and derived once, and kept with the run until a capture changes."""
+    return run.derived(_gathered)
+
+
+def _gathered(run: Run) -> Scene:
+    return scene_of(gather(run))

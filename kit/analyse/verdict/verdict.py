@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kit.analyse.verdict.signs  # noqa: F401  registers the rules
-from kit.analyse.verdict.evidence import Evidence, gather
+from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling, state_of
 from kit.analyse.verdict.rules import all_signs
-from kit.analyse.verdict.scene import Sign, scene_of
+from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
 from kit.clock import show_time
 from kit.document import Document, Shown
@@ -62,6 +62,10 @@ class Verdict(Shown):
         What is wrong beside it: `code`, `severity`, `claim`, `evidence`, `next`.
     path : str
         Where the run is.
+    scene : Scene
+        What it was judged from: `scene.evidence` (the gathered rows), ranks, phases of each rank.
+    signs : dict of str to Sign
+        Signs that hold, by code.
     """
 
     name: str
@@ -80,6 +84,8 @@ class Verdict(Shown):
     missing: list[str] = field(default_factory=list)
     findings: list[dict] = field(default_factory=list)
     path: str = ""
+    scene: Scene = field(kw_only=True, compare=False)
+    signs: dict[str, Sign] = field(kw_only=True, compare=False)
 
     @property
     def remedy(self) -> dict | None:
@@ -167,24 +173,12 @@ def verdict(
             "; ".join(run.unread()[:5]) or "none of its files was recognised",
             "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
         )
-    return weigh(gather(run))
+    return weigh(scene_of_run(run))
 
 
-def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
-    """Judge gathered evidence.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    most_steps : int
-        Length of the list of next steps.
-
-    Returns
-    -------
-    Verdict
-    """
-    run = evidence.run
-    scene = scene_of(evidence)
+def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
+    """Judge gathered evidence; the list of next steps has at most `most_steps`."""
+    evidence, run = scene.evidence, scene.evidence.run
     processes, steps, facts = scene.processes, scene.progression, scene.facts
     signs = all_signs(scene)
     hypotheses = judge(signs)
@@ -193,22 +187,24 @@ def weigh(evidence: Evidence, most_steps: int = 4) -> Verdict:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
             hypothesis.settled_by = settling(hypothesis, scene, signs)
     return Verdict(
-        run.name,
-        state_of(best.name, bool(facts.value("exited"))),
-        steps.phase,
-        best.name,
-        _ranks(best, facts, processes.world_size),
-        best.share,
-        facts,
-        _evidence(best, signs),
-        hypotheses,
-        next_steps(hypotheses, scene, signs, most_steps),
-        remedies(scene, best.name, signs),
-        show_time(run.captured_ns, run.offset_s),
-        run.captured_by,
-        _missing(run, evidence),
-        findings(scene),
-        str(run.path),
+        name=run.name,
+        state=state_of(best.name, bool(facts.value("exited"))),
+        phase=steps.phase,
+        klass=best.name,
+        ranks=_ranks(best, facts, processes.world_size),
+        confidence=best.share,
+        facts=facts,
+        evidence=_evidence(best, signs),
+        hypotheses=hypotheses,
+        next=next_steps(hypotheses, scene, signs, most_steps),
+        remedies=remedies(scene, best.name, signs),
+        captured_at=show_time(run.captured_ns, run.offset_s),
+        captured_by=run.captured_by,
+        missing=_missing(run, evidence),
+        findings=findings(scene),
+        path=str(run.path),
+        scene=scene,
+        signs=signs,
     )
 
 
