@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -42,9 +43,15 @@ def test_lab_prints_an_address_that_answers(root: Path, tmp_path: Path) -> None:
 
 
 def wait_for_address(make: subprocess.Popen, output: Path, port: int) -> re.Match[str]:
-    """The line with address and token, once it stands in the output."""
+    """The line with address and token, once it stands in the output and the port is open (which comes later)."""
     pattern = re.compile(rf"(?P<root>http://127\.0\.0\.1:{port})/lab\?token=(?P<token>[0-9a-f]+)")
     wait_for(lambda: pattern.search(output.read_text()) or make.poll() is not None, START_S)
     address = pattern.search(output.read_text())
     assert address, output.read_text()
+    assert wait_for(lambda: is_open(port), START_S)
     return address
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
