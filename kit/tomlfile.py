@@ -37,9 +37,14 @@ class Table:
         value = self.values.get(key, default)
         if value is None and needed or value is not None and (not isinstance(value, str) or needed and not value.strip()):
             raise self.error(key, "it is missing or no text")
-        if value is not None and allowed and value not in allowed:
-            raise self.error(key, f"unknown word {value!r}{_nearest(value, allowed)}")
+        if value is not None and allowed:
+            self.word(key, value, allowed)
         return value
+
+    def word(self, key: str, value: str, allowed: Collection[str]) -> None:
+        """Raise where a word of a key is none of those allowed."""
+        if value not in allowed:
+            raise self.error(key, f"unknown word {value!r}{_nearest(value, allowed)}")
 
     def strings(self, key: str) -> tuple[str, ...]:
         """One text or a list of texts."""

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from kit.analyse.verdict.belief_log import signs_of
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.live_status import LogActivity, Status, status_of
 from kit.analyse.verdict.rules import moving_codes
@@ -107,7 +106,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     activity = LogActivity(run.captured_ns)
     verdict = weigh(scene_of(gather(run, also={"log": activity.add})), most_steps)
     board = status_of(verdict, activity)
-    moves = bool(signs_of(verdict).keys() & moving_codes())
+    moves = bool(verdict.signs.keys() & moving_codes())
     return Snapshot(verdict, board, activity.signs, moves, time.monotonic() - began)
 
 

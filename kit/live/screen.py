@@ -23,7 +23,8 @@ def render_text(status: Status, width: int = 100, height: int = 40, colours: boo
 
     Examples
     --------
-    >>> print(render_text(Status("run", "12:00:00", "stalled", "rank_straggler", "weights", 0.96, [0]), 80, 4))
+    >>> status = Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0])
+    >>> print(render_text(status, 80, 4))
     stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %
     run · 12:00:00
     phase weights
@@ -37,7 +38,7 @@ def one_line(status: Status) -> str:
 
     Examples
     --------
-    >>> one_line(Status("run", "12:00:00", "stalled", "rank_straggler", "weights", 0.96, [0], silence_s=61))
+    >>> one_line(Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0], silence_s=61))
     '12:00:00  stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %, no progress in the log for 61 s'
     """
     words = [title(status), *status.bars]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from kit.analyse.verdict.belief_log import entry, signs_of
+from kit.analyse.verdict.belief_log import entry
 from kit.analyse.verdict.hypotheses import captures
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, weigh
@@ -287,4 +287,4 @@ class _Triage:
         if self._next_test() is not None or waiting:
             return False
         over = self.recording.launch.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
-        return over or self.quiet_timer.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in signs_of(self.verdict)
+        return over or self.quiet_timer.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in self.verdict.signs

@@ -54,7 +54,7 @@ def process_table(status: Status, room: int | None = None, most: int | None = No
     --------
     >>> row = dict(rank=0, host=None, pid=7, role="worker", state="S", cpu_percent=0.1, rss_bytes=2**30, rss_bytes_per_s=0.0,
     ...            read_bytes_per_s=0.0, threads=50, waits_in="futex", progress_s=61.0, record_s=61.0, odd=True)
-    >>> process_table(Status("run", "12:00", "stalled", "rank_straggler", "weights", 0.9, [0], rows=[row]))
+    >>> process_table(Status("run", "12:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.9, [0], rows=[row]))
     rank | pid | role | state | CPU | RSS | reads | threads | last progress | waits in
     ▶ 0 | 7 | worker | S | 0.1 % | 1.0 GiB | 0 B/s | 50 | 61 s ago | futex
     """
@@ -90,7 +90,7 @@ def title(status: Status) -> str:
 
     Examples
     --------
-    >>> title(Status("run", "12:00:00", "stalled", "rank_straggler", "weights", 0.96, [0]))
+    >>> title(Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0]))
     'stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %'
     """
     return answer(status, state="too early to say" if status.early else "", silence_s=None)
@@ -101,7 +101,7 @@ def progress(status: Status) -> list[str]:
 
     Examples
     --------
-    >>> progress(Status("run", "12:00:00", "stalled", "device_hang", "weights", 0.9, [], phase_s=70, log_silence_s=61))
+    >>> progress(Status("run", "12:00:00", "stalled", "device_hang", "a hang", "weights", 0.9, [], phase_s=70, log_silence_s=61))
     ['phase weights for 70 s', 'log silent for 61 s']
     """
     said = [
@@ -120,7 +120,7 @@ def rates(status: Status) -> list[str]:
 
     Examples
     --------
-    >>> rates(Status("run", "12:00:00", "progressing", "slow_weights", "weights", 0.9, [], read_bytes_per_s=2.0**30))
+    >>> rates(Status("run", "12:00:00", "progressing", "slow_weights", "it loads", "weights", 0.9, [], read_bytes_per_s=2.0**30))
     ['reads 1.0 GiB/s']
     """
     said = []

@@ -84,7 +84,7 @@ def test_facts_that_show_another_class_are_kept_without_it(solved: Path, tmp_pat
 
 def test_a_class_that_does_not_exist_is_refused(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["learn", str(solved), "--class", "devicehang", "--remedy", "x", "--knowledge", str(tmp_path / "k")]) == 2
-    assert "the closest is 'device_hang'" in capsys.readouterr().err
+    assert "did you mean 'device_hang'?" in capsys.readouterr().err
     assert not (tmp_path / "k").exists()
     with pytest.raises(UsageError):
         kit.learn(solved, "undetermined", "x", knowledge=tmp_path / "k")

@@ -46,6 +46,7 @@ ROW = {
 
 def board(**more) -> Status:
     given = {"name": "run", "at": "12:00:00", "state": "stalled", "klass": "rank_straggler", "phase": "weights"}
+    given["plain"] = "one rank is behind"
     return Status(**{**given, "confidence": 0.9, "ranks": [0], "rows": [ROW], "evidence": [HOSTILE], **more})
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.analyse.verdict.options import unlikely
-from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
+from kit.analyse.verdict.scene import Scene, scene_of_run
 from kit.analyse.verdict.settings import COMMAND, PRINTED, Settings, settings_of
 from kit.analyse.verdict.signatures import Context, context
 from kit.analyse.verdict.verdict import Verdict, weigh
@@ -37,10 +37,13 @@ class Case:
 
     run: Run
     verdict: Verdict
-    scene: Scene
-    signs: dict[str, Sign]
     settings: Settings
     known: Context
+
+    @property
+    def scene(self) -> Scene:
+        """What it was judged from."""
+        return self.verdict.scene
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -83,9 +86,8 @@ def open_case(
     run = run if isinstance(run, Run) else open_run(run, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):
         raise EvidenceError(f"no evidence in {run.path}", "none of its files was recognised", "name a folder with a server's log")
-    found = weigh(scene_of_run(run))
-    scene, signs = found.scene, found.signs
-    return Case(run, found, scene, signs, settings_of(scene.evidence), context(scene, found.klass, signs))
+    verdict = weigh(scene_of_run(run))
+    return Case(run, verdict, settings_of(verdict.scene.evidence), context(verdict.scene, verdict.klass, verdict.signs))
 
 
 def generalised(text: str) -> str:

@@ -8,10 +8,11 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from kit.analyse.knowledge.judged_run import Case, note_solved, open_case
-from kit.analyse.verdict.hypotheses import classes
+from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.signatures import Signature, read
 from kit.analyse.verdict.stacks import all_stacks
 from kit.errors import EvidenceError, KitError, UsageError
@@ -23,8 +24,6 @@ MOST_SIGNS, MOST_ARGUMENTS = 2, 2
 """Signs and arguments that a learnt signature asks for: with more of them it would fit this one run alone."""
 CARRIES = 1.0
 """Least weight, in `classes.toml`, of a sign that carries a class."""
-_BY_GPU = frozenset(("device_hang", "transport_hang", "collective_desync", "masked_crash", "gpu_fault", "slow_compile"))
-"""Classes that tend to depend on the generation of the GPU."""
 _TELLING = re.compile(
     r"backend|all_reduce|graph|eager|quant|compil|speculative|fit$|warmup|load_format|dtype|attention|moe|executor"
 )
@@ -119,12 +118,14 @@ def learn(
     ...     kit.learn(run, "rank_straggler", "kill -CONT the rank", knowledge=f"{folder}/knowledge").matched["signs"]
     'rank_stopped'
     """
-    _valid(klass, remedy)
+    if not remedy.strip():
+        raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")
     path = _place(knowledge, out)
     before = read(path) if path.exists() else []
     case = open_case(run, captured_at, path.parent if out is None and path.parent.is_dir() else None)
+    meaning = _class(klass, case.run).meaning
     name = _name(name, case, klass, {entry.name for entry in before})
-    text = _toml(case, klass, name, what or _meaning(klass), remedy, source, conditions(case, klass))
+    text = _toml(case, klass, name, what or meaning, remedy, source, conditions(case, klass))
     learnt = _prove(text, case)
     _append(path, text)
     entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": case.run.name}
@@ -132,23 +133,17 @@ def learn(
     return Learnt(name, path, text, learnt.matched(case.known) or {}, noted)
 
 
-def _valid(klass: str, remedy: str) -> None:
-    names = [entry["name"] for entry in classes() if entry["name"] != "undetermined"]
-    if klass not in names:
-        from difflib import get_close_matches
-
-        near = get_close_matches(klass, names, 1, 0.4)
-        raise UsageError(
-            f"there is no class {klass!r} to learn",
-            f"the closest is {near[0]!r}" if near else "no name is close",
-            f"choose one of: {', '.join(names)}",
-        )
-    if not remedy.strip():
-        raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")
-
-
-def _meaning(klass: str) -> str:
-    return next(entry["meaning"] for entry in classes() if entry["name"] == klass)
+def _class(name: str, run: Run) -> StallClass:
+    """A class that can be learnt, of the packaged ones or of the run's folders."""
+    known = classes(run.knowledge)
+    if name in known and name != UNDETERMINED:
+        return known[name]
+    near = get_close_matches(name, known, 1, 0.4)
+    raise UsageError(
+        f"unknown class {name!r}",
+        f"did you mean {near[0]!r}?" if near else "no name is close",
+        f"choose one of: {', '.join(other for other in known if other != UNDETERMINED)}",
+    )
 
 
 def _place(knowledge: str | Path | None, out: str | Path | None) -> Path:
@@ -210,8 +205,9 @@ def conditions(case: Case, klass: str) -> dict[str, str | list[str]]:
             "add evidence (stacks of all ranks, two samples of /proc), or write the signature by hand: CONTRIBUTING.md",
         )
     found |= telling
-    if klass in _BY_GPU and len(known["gpu_generation"]) == 1:
-        found["gpu_generation"] = _whole(known["gpu_generation"][0])
+    for key in classes(case.run.knowledge)[klass].remedy_needs:
+        if len(known[key]) == 1:
+            found[key] = _whole(known[key][0])
     chosen = [name for name in case.arguments if _TELLING.search(name)][:MOST_ARGUMENTS]
     return found | {f"arg.{name}": _whole(case.arguments[name]) for name in chosen}
 

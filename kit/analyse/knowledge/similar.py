@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.analyse.knowledge.judged_run import Case, open_case, solved
-from kit.analyse.verdict.hypotheses import classes
+from kit.analyse.verdict.classes import classes
 from kit.errors import KitError
 from kit.run import Run
 from kit.samples import DATA, sample_names
@@ -230,7 +230,7 @@ def features(case: Case) -> dict[Feature, float]:
     found: dict[Feature, float] = {}
     for kind, key in (("phase", "phase"), ("server", "server"), ("gpu generation", "gpu_generation")):
         found |= {(kind, text): WEIGHTS[kind] for text in known[key]}
-    found |= {("sign", code): _weights().get(code, LEAST) for code in case.signs if not code.startswith("phase_")}
+    found |= {("sign", code): _weights().get(code, LEAST) for code in case.verdict.signs if not code.startswith("phase_")}
     found |= {("option", f"{name} = {value}"): WEIGHTS["option"] for name, value in case.arguments.items()}
     for kind, text in (("version", case.series), ("error", case.error)):
         found |= {(kind, text): WEIGHTS[kind]} if text else {}
@@ -251,8 +251,8 @@ def _range(name: str, value: float, bounds: tuple[int, ...]) -> str:
 @cache
 def _weights() -> dict[str, float]:
     found: dict[str, float] = {}
-    for entry in classes():
-        for code, weight, _ in entry["signs"]:
+    for known in classes().values():
+        for code, (weight, _) in known.signs.items():
             found[code] = min(MOST, max(LEAST, abs(weight), found.get(code, 0.0)))
     return found
 

@@ -20,7 +20,7 @@ from kit.schema import Row
 
 MILESTONE_KINDS = frozenset(("progress", "symptom", "error", "other"))
 """Kinds of records that count as milestones of a launch; requests and heartbeats are none."""
-GOOD, BAD, CRASHED = "ready", ("stalled", "failed"), "worker_crashed"
+GOOD, BAD = "ready", ("stalled", "failed")
 """States of launches that worked, and of those that did not; one that is progressing or undecided is neither yet."""
 
 
@@ -58,7 +58,7 @@ class Side:
     @property
     def ended(self) -> bool:
         """Whether it crashed after it was ready: servers that are stopped by hand leave such logs."""
-        return self.verdict.klass == CRASHED and any(step.phase in ("ready", "serving") for step in self.steps)
+        return self.verdict.hypothesis.klass.crash and any(step.phase in ("ready", "serving") for step in self.steps)
 
     @property
     def behind(self) -> int | None:

@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import Evidence, SyscallDigest
-from kit.analyse.verdict.hypotheses import captures, classes
+from kit.analyse.verdict.hypotheses import captures
 from kit.analyse.verdict.scene import scene_of, scene_of_run
-from kit.analyse.verdict.verdict import FIRST_GUESSES, GUESS_SHARE, Verdict, weigh
+from kit.analyse.verdict.verdict import GUESS_SHARE, Verdict, weigh
 from kit.document import Document, Item, Section, items, percent
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.hypotheses import Hypothesis
-    from kit.analyse.verdict.scene import Sign
     from kit.run import Run
 
 LEADERS = 3
@@ -26,15 +25,9 @@ REFUTED_BY = 4.0
 """A guess is refuted where its share of belief falls below 5 % and below a quarter of what it was."""
 TEMPTING = 0.03
 """The first guess of people is listed for as long as it has this share."""
-GUESSES = {"log_lost_server_ready": "the guess “it is ready, only the log was lost”", "ready": "the guess “it is ready”"}
 AT_HAND = {"what": "the log", "why": "it is there", "command": "tail -n 50 LOG", "cost_s": 0.0}
 SAMPLED = ("processes", "io")
 """Frames that the second sample completes."""
-
-
-def signs_of(verdict: Verdict) -> dict[str, Sign]:
-    """Signs that hold and speak for or against any class, by code."""
-    return {sign.code: sign for found in verdict.hypotheses for sign, _, _ in [*found.supporting, *found.opposing]}
 
 
 def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dict:
@@ -54,12 +47,12 @@ def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dic
     dict
         `t_s test why command cost outcome leading state for against changed because`, plain types.
     """
-    had, has = signs_of(before) if before else {}, signs_of(after)
+    had, has = before.signs if before else {}, after.signs
     new = [sign.claim for code, sign in has.items() if code not in had and not code.startswith("phase_")]
     ceased = [f"no longer: {sign.claim}" for code, sign in had.items() if code not in has and not code.startswith("phase_")]
-    best = next(found for found in after.hypotheses if found.name == after.klass)
+    best = after.hypothesis
     leading = after.hypotheses[:LEADERS]
-    leading += [found for found in after.hypotheses if found.name == FIRST_GUESSES[0] and _tempting(found, leading)]
+    leading += [guess for guess in after.hypotheses if _tempting(guess, leading)]
     changed = before is not None and before.klass != after.klass
     return {
         "t_s": round(t_s, 1),
@@ -79,20 +72,19 @@ def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dic
 
 def _tempting(guess: Hypothesis, leading: list[Hypothesis]) -> bool:
     """Whether the first guess of people stands: something speaks for it and nothing refutes it yet."""
-    return guess not in leading and bool(guess.supporting) and guess.share >= TEMPTING
+    return bool(guess.klass.first_guess and guess.supporting) and guess not in leading and guess.share >= TEMPTING
 
 
 def because(before: Verdict, after: Verdict) -> str:
     """Why the belief changed: the sign that moved the new leader away from the old one, or that refuted a first guess."""
     said: list[str] = []
     refuted: dict[str, list[str]] = {}
-    weights = {found["name"]: {code: (weight, reason) for code, weight, reason in found["signs"]} for found in classes()}
-    had, has = signs_of(before), signs_of(after)
+    had, has = before.signs, after.signs
     moved = {code: 1 for code in has.keys() - had.keys()} | {code: -1 for code in had.keys() - has.keys()}
     if before.klass != after.klass:
         pulls = []
         for code, direction in moved.items():
-            (to, reason), (of, other) = (weights[name].get(code, (0.0, "")) for name in (after.klass, before.klass))
+            (to, reason), (of, other) = (found.hypothesis.klass.signs.get(code, (0.0, "")) for found in (after, before))
             claim = (has.get(code) or had[code]).claim
             pulls.append((direction * (to - of), claim if direction > 0 else f"no longer: {claim}", reason or other))
         best = max(pulls, default=(0.0, "", ""))
@@ -103,15 +95,14 @@ def because(before: Verdict, after: Verdict) -> str:
     shares = {found.name: found.share for found in after.hypotheses}
     for old in before.hypotheses:
         now = shares.get(old.name, 0.0)
-        if old.name == before.klass or old.share < GUESS_SHARE and old.name not in FIRST_GUESSES:
+        if old.name == before.klass or old.share < GUESS_SHARE and not old.klass.first_guess:
             continue
         if now < GUESS_SHARE and now * REFUTED_BY < old.share:
-            against = min(
-                ((weights[old.name][code][0], has[code].claim) for code in moved if code in has and code in weights[old.name]),
-                default=(0.0, ""),
-            )
+            against = min(((old.klass.weight(code), has[code].claim) for code in moved if code in has), default=(0.0, ""))
             if against[0] < 0:
-                refuted.setdefault(against[1], []).append(GUESSES.get(old.name, old.name))
+                refuted.setdefault(against[1], []).append(
+                    f"the guess “{old.klass.first_guess}”" if old.klass.first_guess else old.name
+                )
     said += [f"{claim}: refutes {', '.join(names)}" for claim, names in refuted.items()]
     return "; ".join(said[:LEADERS])
 

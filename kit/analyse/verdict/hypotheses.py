@@ -6,24 +6,10 @@ import math
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
-from kit.analyse.verdict.scene import Scene, Sign
-
-KNOWLEDGE = Path(__file__).parents[2] / "knowledge"
-STATES = {
-    "ready": "ready",
-    "log_lost_server_ready": "ready",
-    "downloading": "progressing",
-    "slow_weights": "progressing",
-    "slow_post_load": "progressing",
-    "slow_compile": "progressing",
-    "undetermined": "unknown",
-}
-FAILED = frozenset(("gpu_oom", "host_oom_kill", "worker_crashed", "port_in_use", "killed_by_probe", "gpu_fault"))
-"""Classes whose state is `failed`; so is every class once the launch has exited. All others are `stalled`."""
-TEMPERATURE = 1.3
-"""Divides the scores before the shares of belief are taken: weights are guesses, and belief should not outrun them."""
+from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
+from kit.analyse.verdict.scene import Scene, Sign, present
+from kit.knowledge_paths import PACKAGED
 
 
 @dataclass
@@ -32,9 +18,7 @@ class Hypothesis:
 
     Attributes
     ----------
-    name : str
-        Class.
-    meaning : str
+    klass : StallClass
     score : float
         Sum of the weights.
     share : float
@@ -46,13 +30,22 @@ class Hypothesis:
         give it: `capture`, `cost_s`, `consent`.
     """
 
-    name: str
-    meaning: str
+    klass: StallClass
     score: float
     share: float = 0.0
     supporting: list[tuple[Sign, float, str]] = field(default_factory=list)
     opposing: list[tuple[Sign, float, str]] = field(default_factory=list)
     settled_by: list[dict] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Name of the class."""
+        return self.klass.name
+
+    @property
+    def meaning(self) -> str:
+        """What the class means."""
+        return self.klass.meaning
 
     def to_dict(self) -> dict:
         """Plain types."""
@@ -72,66 +65,28 @@ def _said(sign: Sign, weight: float, reason: str) -> dict:
 
 
 @cache
-def classes() -> list[dict]:
-    """The classes with their weights."""
-    return tomllib.loads((KNOWLEDGE / "classes.toml").read_text(encoding="utf-8"))["class"]
-
-
-@cache
 def captures() -> list[dict]:
     """What can be collected."""
-    return tomllib.loads((KNOWLEDGE / "captures.toml").read_text(encoding="utf-8"))["capture"]
+    return tomllib.loads((PACKAGED / "captures.toml").read_text(encoding="utf-8"))["capture"]
 
 
-LEADING_SHARE = 0.02
-"""Classes with at least this share of belief are worth separating."""
-URGENT = 4.0
-"""Worth of a capture that the evidence itself asks for, as one snapshot asks for a second."""
-
-
-def judge(signs: dict[str, Sign]) -> list[Hypothesis]:
-    """Weigh all classes, the likeliest first.
-
-    Parameters
-    ----------
-    signs : dict of str to Sign
-        Signs that hold.
-
-    Returns
-    -------
-    list of Hypothesis
-        All classes, by share of belief, falling.
-    """
-    found = []
-    for entry in classes():
-        hypothesis = Hypothesis(entry["name"], entry["meaning"], entry.get("prior", 0.0))
-        for code, weight, reason in entry["signs"]:
-            sign = signs.get(code)
-            if sign is None or weight == 0:
-                continue
-            hypothesis.score += weight
-            (hypothesis.supporting if weight > 0 else hypothesis.opposing).append((sign, weight, reason))
+def judge(scene: Scene, signs: dict[str, Sign]) -> list[Hypothesis]:
+    """Weigh all classes by the signs that hold, the likeliest first."""
+    hypotheses = []
+    for known in classes(scene.evidence.run.knowledge).values():
+        hypothesis = Hypothesis(klass=known, score=known.prior)
+        for code, (weight, reason) in known.signs.items():
+            if code in signs:
+                hypothesis.score += weight
+                (hypothesis.supporting if weight > 0 else hypothesis.opposing).append((signs[code], weight, reason))
         hypothesis.supporting.sort(key=lambda entry: -entry[1])
         hypothesis.opposing.sort(key=lambda entry: entry[1])
-        found.append(hypothesis)
-    top = max(hypothesis.score for hypothesis in found)
-    total = sum(math.exp((hypothesis.score - top) / TEMPERATURE) for hypothesis in found)
-    for hypothesis in found:
-        hypothesis.share = math.exp((hypothesis.score - top) / TEMPERATURE) / total
-    return sorted(found, key=lambda hypothesis: -hypothesis.share)
-
-
-def state_of(name: str, exited: bool) -> str:
-    """State that follows from a class.
-
-    Examples
-    --------
-    >>> state_of("device_hang", False), state_of("device_hang", True), state_of("undetermined", False)
-    ('stalled', 'failed', 'unknown')
-    """
-    if name in FAILED or (exited and name != "undetermined"):
-        return "failed"
-    return STATES.get(name, "stalled")
+        hypotheses.append(hypothesis)
+    top = max(hypothesis.score for hypothesis in hypotheses)
+    odds = [math.exp((hypothesis.score - top) / scene.limits["temperature"]) for hypothesis in hypotheses]
+    for hypothesis, share in zip(hypotheses, odds, strict=True):
+        hypothesis.share = share / sum(odds)
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.share)
 
 
 def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], most: int = 4) -> list[dict]:
@@ -144,21 +99,19 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
     list of dict
         `what`, `why`, `command`, `cost_s`, `consent`, `separates`; the most useful first.
     """
-    leading = [hypothesis for hypothesis in found if hypothesis.share >= LEADING_SHARE and hypothesis.name != "undetermined"][
-        :5
-    ] or found[:3]
-    weights = {entry["name"]: {code: weight for code, weight, _ in entry["signs"]} for entry in classes()}
+    least = scene.limits["leading_share"]
+    likely = [hypothesis for hypothesis in found if hypothesis.share >= least and hypothesis.name != UNDETERMINED]
+    leading = likely[:5] or found[:3]
     ranked = []
     for capture in captures():
         if not _wanted(capture, scene, signs):
             continue
         worth = 0.0
         for code in capture["signs"]:
-            if code in signs:
-                continue
-            given = [weights[hypothesis.name].get(code, 0.0) for hypothesis in leading]
-            worth = max(worth, max(given + [0.0]) - min(given + [0.0]))
-        worth += URGENT * any(code in signs for code in capture.get("urgent", ()))
+            if code not in signs:
+                weights = [0.0, *(hypothesis.klass.weight(code) for hypothesis in leading)]
+                worth = max(worth, max(weights) - min(weights))
+        worth += scene.limits["urgent_worth"] * any(code in signs for code in capture.get("urgent", ()))
         if worth >= 1.0:
             price = 1.0 + math.log10(1.0 + 20.0 * capture["cost_s"]) + (0.5 if capture.get("consent") else 0.0)
             ranked.append((worth / price, capture))
@@ -179,8 +132,7 @@ def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most:
         if _wanted(capture, scene, signs):
             for code in capture["signs"]:
                 offered.setdefault(code, capture)
-    weights = next(entry["signs"] for entry in classes() if entry["name"] == hypothesis.name)
-    unknown = [entry for entry in weights if entry[0] not in signs and entry[0] in offered]
+    unknown = [(code, *entry) for code, entry in hypothesis.klass.signs.items() if code not in signs and code in offered]
     unknown.sort(key=lambda entry: (-abs(entry[1]), offered[entry[0]]["cost_s"]))
     return [
         {
@@ -200,10 +152,7 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
         return False
     if "when" in capture and not any(code in signs for code in capture["when"]):
         return False
-    evidence = scene.evidence
-    taken = evidence.has(*[name for name in capture["have"] if name != "syscalls"]) or (
-        "syscalls" in capture["have"] and evidence.syscalls.calls > 0
-    )
+    taken = any(present(scene.evidence, name) for name in capture["have"])
     if not capture.get("twice"):
         return not taken
     return not set(capture["signs"]) & set(signs)

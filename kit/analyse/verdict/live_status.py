@@ -90,7 +90,8 @@ class Status:
     ----------
     name, at : str
         Name of the run; local time of the host.
-    state, klass, phase : str
+    state, klass, plain, phase : str
+        `plain` is the class in a few words.
     confidence : float
     ranks : list of int
         The odd ranks.
@@ -123,6 +124,7 @@ class Status:
     at: str
     state: str
     klass: str
+    plain: str
     phase: str | None
     confidence: float
     ranks: list[int]
@@ -145,13 +147,13 @@ class Status:
 
 
 def status_of(verdict: Verdict, activity: LogActivity) -> Status:
-    """Make the board of judged evidence.
+    """What judged evidence says of the launch now.
 
     Parameters
     ----------
     verdict : Verdict
     activity : LogActivity
-        Was handed the same log.
+        Was handed the log of the same evidence.
 
     Returns
     -------
@@ -161,7 +163,6 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     --------
     >>> import kit
     >>> from kit.analyse.verdict.evidence import gather
-    >>> from kit.analyse.verdict.scene import scene_of
     >>> from kit.analyse.verdict.verdict import weigh
     >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
     >>> activity = LogActivity(run.captured_ns)
@@ -174,13 +175,14 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     rows = _rows(scene, verdict, activity, reads)
     growth = [row["rss_bytes_per_s"] for row in rows if row["rss_bytes_per_s"] is not None]
     return Status(
-        verdict.name,
-        verdict.captured_at,
-        verdict.state,
-        verdict.klass,
-        verdict.phase,
-        verdict.confidence,
-        verdict.ranks,
+        name=verdict.name,
+        at=verdict.captured_at,
+        state=verdict.state,
+        klass=verdict.klass,
+        plain=verdict.plain,
+        phase=verdict.phase,
+        confidence=verdict.confidence,
+        ranks=verdict.ranks,
         phase_s=_phase_s(scene, activity.now_ns),
         silence_s=facts.value("silence_s"),
         log_silence_s=activity.silence_s,

@@ -6,12 +6,12 @@ The head of that file says what its keys mean. All signatures that fit are given
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.gpu_generation import generation
-from kit.analyse.verdict.hypotheses import classes
 from kit.analyse.verdict.phases import PHASES
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
@@ -25,8 +25,6 @@ FACTS = frozenset("class phase server version signs gpu gpu_generation filesyste
 _KEYS = frozenset("name what do source since fixed class example note when unless".split())
 _ARGUMENT = re.compile(r"arg\.[\w.-]+")
 _NUMBER = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev|a|b)\d+)*)")
-_WORDS = {"class": lambda: [entry["name"] for entry in classes()], "phase": lambda: PHASES}
-"""Keys whose values are known beforehand: an expression that fits none of them is a slip of the pen."""
 
 Context = dict[str, list[str]]
 Conditions = dict[str, tuple[re.Pattern[str] | str, ...]]
@@ -88,7 +86,8 @@ def _in_range(wanted: str, known: str) -> bool:
     return SpecifierSet(wanted).contains(known, prereleases=True)
 
 
-def _conditions(table: Table, key: str) -> Conditions:
+def _conditions(table: Table, key: str, words: Mapping[str, Sequence[str]]) -> Conditions:
+    """Conditions of a signature; an expression that fits none of the words known for its key is a slip of the pen."""
     values = table.values.get(key, {})
     if not isinstance(values, dict) or key == "when" and not values:
         raise table.error(key, "it is no table of conditions: { class = '^device_hang$', … }")
@@ -100,9 +99,9 @@ def _conditions(table: Table, key: str) -> Conditions:
         if not given or not all(isinstance(one, str) for one in given):
             raise table.error(name, "it is no text and no list of texts")
         found[name] = tuple(_range(table, name, one) if name == "version" else table.expression(name, one) for one in given)
-        words = _WORDS.get(name)
-        if words and not any(all(one.search(word) for one in found[name]) for word in words()):
-            raise table.error(name, f"it fits none of {', '.join(words())}")
+        allowed = words.get(name, ())
+        if allowed and not any(all(one.search(word) for one in found[name]) for word in allowed):
+            raise table.error(name, f"it fits none of {', '.join(allowed)}")
     return found
 
 
@@ -124,11 +123,13 @@ def read(path: Path) -> list[Signature]:
 
 
 def _read(files: list[TomlFile]) -> tuple[Signature, ...]:
-    return tuple(_signature(table) for file in files for table in file.tables("signature"))
+    folders = dict.fromkeys(file.path.resolve().parent for file in files)
+    words = {"class": tuple(classes(folder for folder in folders if folder != PACKAGED)), "phase": PHASES}
+    return tuple(_signature(table, words) for file in files for table in file.tables("signature"))
 
 
-def _signature(table: Table) -> Signature:
-    """One [[signature]]; an error names file, line and key."""
+def _signature(table: Table, words: Mapping[str, Sequence[str]]) -> Signature:
+    """One [[signature]], held against the words that are known; an error names file, line and key."""
     table.known(_KEYS)
     name, what, do = (table.text(key, needed=True) for key in ("name", "what", "do"))
     for key, sign in (("since", ">="), ("fixed", "<")):
@@ -141,10 +142,10 @@ def _signature(table: Table) -> Signature:
         source=table.text("source", default=""),
         since=table.text("since"),
         fixed=table.text("fixed"),
-        klass=table.text("class", [entry["name"] for entry in classes()]),
+        klass=table.text("class", words["class"]),
         example=table.text("example"),
-        when=_conditions(table, "when"),
-        unless=_conditions(table, "unless"),
+        when=_conditions(table, "when", words),
+        unless=_conditions(table, "unless", words),
     )
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kit.analyse.verdict.signs  # noqa: F401  registers the rules
+from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
-from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling, state_of
+from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
@@ -22,15 +23,6 @@ from kit.run import Run
 
 GUESS_SHARE = 0.05
 """Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
-LEAST_SHARE = 0.25
-"""Trouble with less of the belief than this is not named: among two dozen classes it leads by chance."""
-LEAST_GOOD_SHARE = 0.2
-"""The same for what needs no hand: waiting on longer costs less than a wrong alarm."""
-FIRST_GUESSES = ("log_lost_server_ready", "ready")
-RANKED_CLASSES = frozenset(
-    ("rank_straggler", "collective_desync", "zombie_server", "masked_crash", "worker_crashed", "host_oom_kill")
-)
-"""Classes that single out ranks."""
 
 
 @dataclass(repr=False)
@@ -88,6 +80,17 @@ class Verdict(Shown):
     signs: dict[str, Sign] = field(kw_only=True, compare=False)
 
     @property
+    def hypothesis(self) -> Hypothesis:
+        """The hypothesis that it names."""
+        return next(hypothesis for hypothesis in self.hypotheses if hypothesis.name == self.klass)
+
+    @property
+    def plain(self) -> str:
+        """The class in plain words."""
+        known = self.hypothesis.klass
+        return known.plain if len(self.ranks) < 2 else known.plain_many
+
+    @property
     def remedy(self) -> dict | None:
         """The first of the known cases that fit, None where none does."""
         return self.remedies[0] if self.remedies else None
@@ -119,8 +122,8 @@ class Verdict(Shown):
 
     def shown(self) -> list[Hypothesis]:
         """Hypotheses worth showing: the likely ones, and the first guesses that the evidence refutes."""
-        likely = [h for h in self.hypotheses if h.share >= GUESS_SHARE and h.name != "undetermined"][:4]
-        guesses = [h for h in self.hypotheses if h.name in FIRST_GUESSES and h.opposing and h not in likely and h.supporting]
+        likely = [h for h in self.hypotheses if h.share >= GUESS_SHARE and h.name != UNDETERMINED][:4]
+        guesses = [h for h in self.hypotheses if h.klass.first_guess and h.opposing and h not in likely and h.supporting]
         return likely + guesses[:1]
 
     def document(self, brief: bool = False) -> Document:
@@ -179,21 +182,20 @@ def verdict(
 def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     """Judge gathered evidence; the list of next steps has at most `most_steps`."""
     evidence, run = scene.evidence, scene.evidence.run
-    processes, steps, facts = scene.processes, scene.progression, scene.facts
     signs = all_signs(scene)
-    hypotheses = judge(signs)
-    best = _named(hypotheses)
+    hypotheses = judge(scene, signs)
+    best = _named(hypotheses, scene)
     for hypothesis in hypotheses:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
             hypothesis.settled_by = settling(hypothesis, scene, signs)
     return Verdict(
         name=run.name,
-        state=state_of(best.name, bool(facts.value("exited"))),
-        phase=steps.phase,
+        state=best.klass.state_when(bool(scene.fact("exited"))),
+        phase=scene.phase,
         klass=best.name,
-        ranks=_ranks(best, facts, processes.world_size),
+        ranks=_ranks(best, scene),
         confidence=best.share,
-        facts=facts,
+        facts=scene.facts,
         evidence=_evidence(best, signs),
         hypotheses=hypotheses,
         next=next_steps(hypotheses, scene, signs, most_steps),
@@ -208,28 +210,28 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     )
 
 
-def _named(hypotheses: list[Hypothesis]) -> Hypothesis:
+def _named(hypotheses: list[Hypothesis], scene: Scene) -> Hypothesis:
     """The likeliest class; `undetermined` where it claims too much on too little."""
     best = hypotheses[0]
-    least = LEAST_GOOD_SHARE if state_of(best.name, False) in ("ready", "progressing") else LEAST_SHARE
-    if best.share >= least:
+    harmless = best.klass.state in ("ready", "progressing")
+    if best.share >= scene.limits["least_good_share" if harmless else "least_share"]:
         return best
-    return next(found for found in hypotheses if found.name == "undetermined")
+    return next(hypothesis for hypothesis in hypotheses if hypothesis.name == UNDETERMINED)
 
 
-def _ranks(best: Hypothesis, facts: Facts, world_size: int | None) -> list[int]:
+def _ranks(best: Hypothesis, scene: Scene) -> list[int]:
     """The odd ranks: those of the signs that carry a class which singles out ranks. A single rank is never odd."""
-    if best.name not in RANKED_CLASSES or world_size in (None, 1):
+    if not best.klass.names_ranks or scene.processes.world_size in (None, 1):
         return []
     named = {rank for sign, weight, _ in best.supporting if weight >= 1 for rank in sign.ranks}
-    if not named and best.name in ("rank_straggler", "collective_desync"):
-        named = set(facts.value("lagging_ranks") or [])
+    if not named and best.klass.names_ranks == "lagging":
+        named = set(scene.fact("lagging_ranks") or [])
     return sorted(named)
 
 
 def _evidence(best: Hypothesis, signs: dict[str, Sign]) -> list[dict]:
     """Claims that carry the verdict, each with where it stands."""
-    carrying = [sign for sign, _, _ in best.supporting] if best.name != "undetermined" else list(signs.values())
+    carrying = [sign for sign, _, _ in best.supporting] if best.name != UNDETERMINED else list(signs.values())
     found = []
     for sign in carrying:
         if sign.code.startswith("phase_"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-from kit.analyse.verdict.hypotheses import classes
 from kit.clock import show_duration
 from kit.document import Block, Command, Document, Item, Section, Values, items, percent
 
@@ -73,30 +71,13 @@ SHOWN_FACTS = (
 )
 
 
-@cache
-def _words() -> dict[str, tuple[str, str]]:
-    return {entry["name"]: (entry["plain"], entry.get("plain_many", entry["plain"])) for entry in classes()}
-
-
-def plain(klass: str, ranks: int = 1) -> str:
-    """A class in plain words.
-
-    Examples
-    --------
-    >>> plain("rank_straggler"), plain("rank_straggler", 2)
-    ('one rank is behind', 'several ranks are behind')
-    """
-    return _words()[klass][ranks > 1]
-
-
 def answer(judged: Verdict | Status, state: str = "", silence_s: float | None = None) -> str:
     """One sentence: state, phase, class in plain words, odd ranks, share of belief, silence."""
     phase = f" in {judged.phase}" if judged.phase and judged.phase not in ("ready", "serving") else ""
     ranks = f", rank{'s' * (len(judged.ranks) > 1)} {', '.join(map(str, judged.ranks))}" if judged.ranks else ""
     sure = f", {percent(judged.confidence)}" if judged.klass != "undetermined" else ""
     silent = f", silent for {show_duration(silence_s)}" if silence_s is not None and silence_s >= SILENT_S else ""
-    words = plain(judged.klass, len(judged.ranks))
-    return f"{state or judged.state}{phase}: {words} ({judged.klass}){ranks}{sure}{silent}"
+    return f"{state or judged.state}{phase}: {judged.plain} ({judged.klass}){ranks}{sure}{silent}"
 
 
 def headline(verdict: Verdict) -> str:
@@ -116,8 +97,7 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
         Section("next", [_step(step) for step in steps]),
     ]
     if not brief:
-        best = next(h for h in verdict.hypotheses if h.name == verdict.klass)
-        sections.insert(0, Section("what it means", [Item(best.meaning, "")]))
+        sections.insert(0, Section("what it means", [Item(verdict.hypothesis.meaning, "")]))
         sections.insert(4, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
         sections.append(Section("what is missing", items(verdict.missing, "·"), folded=True))
@@ -168,7 +148,7 @@ def _evidence(verdict: Verdict) -> list[Block]:
 def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
     refuted = hypothesis.share < 0.05 and hypothesis.opposing
     belief = "refuted" if refuted else percent(hypothesis.share)
-    blocks: list[Block] = [Item(f"{plain(hypothesis.name)} ({hypothesis.name}): {belief}", "×" if refuted else "?")]
+    blocks: list[Block] = [Item(f"{hypothesis.klass.plain} ({hypothesis.name}): {belief}", "×" if refuted else "?")]
     # What speaks for the verdict's own class stands under "evidence" already.
     supporting = hypothesis.supporting if hypothesis.name != verdict.klass else []
     for mark, entries in (("+", supporting), ("−", hypothesis.opposing)):

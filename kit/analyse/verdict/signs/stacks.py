@@ -111,7 +111,7 @@ def main_threads(scene: Scene) -> Signs:
     if not asleep or len(asleep) > len(waiting) or len(asleep) + len(waiting) < len(workers):
         return
     ranks = [process.rank for process in asleep]
-    others = "that of the other waits" if len(waiting) == 1 else f"those of {len(waiting)} others wait"
+    others = "that of the other rank is" if len(waiting) == 1 else f"those of {len(waiting)} others are"
     yield Sign(
         "odd_rank_sleeps",
         f"the main thread of {named('rank', ranks)} sleeps on a timer ({calls[ranks[0]]}) in all samples, "
