@@ -328,7 +328,7 @@ _ALL = (
     _frame(
         "collectives",
         "Collective operations by rank: ncclras, flight recorder, desync reports.",
-        C("source", "text", "ncclras, flight_recorder, desync, watchdog", nullable=False),
+        C("source", "text", "ncclras, flight_recorder, recorder_status (counters of a dump), desync, watchdog", nullable=False),
         C("communicator", "text", "communicator or process group"),
         C("rank", "int", "rank in it"),
         C("operation", "text", "ALLREDUCE, …, as printed"),

@@ -15,6 +15,7 @@ MODULES = (
     "stacks",
     "locks",
     "collectives",
+    "flight_recorder",
     "desync",
     "procfs",
     "procmaps",
@@ -75,12 +76,13 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     >>> recognise("io.t0.txt", "rchar: 10\\nwchar: 2\\nsyscr: 1\\nsyscw: 1\\nread_bytes: 0\\nwrite_bytes: 0\\n")
     ('proc_io', None)
     """
-    if not head.strip() or head.count("\ufffd") > BINARY * len(head):
-        return None, next((entry.kind for entry in formats().values() if entry.named(name)), None) if head.strip() else None
+    if not head.strip():
+        return None, None
+    is_text = head.count("\ufffd") <= BINARY * len(head)
     scored = []
     promised = None
     for entry in formats().values():
-        content = entry.looks_like(head)
+        content = entry.looks_like(head) if is_text or entry.binary else 0.0
         named = entry.named(name)
         if named and promised is None:
             promised = entry.kind
@@ -124,7 +126,8 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
 
     def rows() -> Rows:
         further = (folders,) if kind == "log" else ()  # other formats have no grammars
-        for frame, row in entry.parse(lines, source, report, *further):
+        content = lines.content() if entry.binary else lines
+        for frame, row in entry.parse(content, source, report, *further):
             row["capture"] = source.name
             yield frame, row
         lines.tell(report)

@@ -74,7 +74,8 @@ class Report:
 
 
 Rows = Iterator[tuple[str, Row]]
-Parser = Callable[[Iterable[str], Source, Report], Rows]
+Parser = Callable[..., Rows]
+"""Takes lines (a binary format: blocks of bytes), the `Source` and the `Report`."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Format:
         (the caller sets it), but should carry `line`.
     frames : tuple of str
         Names of all frames that it may give rows of: who wants another frame need not read the file.
+    binary : bool
+        `parse` takes the content in blocks of bytes in place of lines.
     """
 
     kind: str
@@ -101,6 +104,7 @@ class Format:
     looks_like: Callable[[str], float]
     parse: Parser
     frames: tuple[str, ...]
+    binary: bool = False
 
     def named(self, name: str) -> bool:
         """Whether the file's name is one of this kind."""

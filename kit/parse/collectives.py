@@ -1,14 +1,11 @@
-"""Collective operations by rank: NCCL RAS (`ncclras`, text and JSON), PyTorch's flight recorder and its analyser."""
+"""Collective operations by rank: NCCL RAS (`ncclras`, text and JSON), and the analyser of PyTorch's flight recorder."""
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from kit.errors import EvidenceError
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
@@ -353,137 +350,6 @@ def _is_ncclras(head: str) -> float:
     return 0.9 if "Failed to connect to the NCCL RAS service" in head else only_failures(head, "ncclras")
 
 
-# --- flight recorder -----------------------------------------------------------------------------------------------------
-
-_FILE_RANK = re.compile(r"(?:rank|trace|fr)[_.-]?(\d+)(?:\D*)$", re.IGNORECASE)
-
-
-class RestrictedUnpickler(pickle.Unpickler):
-    """Unpickler for containers and scalars: a dump that names any class or function is refused.
-
-    Examples
-    --------
-    >>> import io
-    >>> RestrictedUnpickler(io.BytesIO(pickle.dumps({"a": [1]}))).load()
-    {'a': [1]}
-    """
-
-    def find_class(self, module: str, name: str) -> object:
-        """Refuse: a flight recorder dump needs no class."""
-        raise pickle.UnpicklingError(f"the dump names {module}.{name}")
-
-    def persistent_load(self, pid: object) -> object:
-        """Refuse: a flight recorder dump holds no outer objects."""
-        raise pickle.UnpicklingError("the dump refers to an object outside of it")
-
-
-def read_flight_recorder(path: Path, source: Source | None = None) -> Iterator[tuple[str, Row]]:
-    """Read a pickled dump of PyTorch's flight recorder without running anything that is in it.
-
-    Parameters
-    ----------
-    path : Path
-        File such as `nccl_trace_rank_3`; the rank is taken from its name.
-    source : Source, optional
-        What is known of the file.
-
-    Yields
-    ------
-    tuple of (str, dict)
-        Rows of frame `collectives`, as `parse_fr_json` gives them.
-
-    Raises
-    ------
-    EvidenceError
-        The file is no pickle, is cut, or names a class.
-    """
-    try:
-        with open(path, "rb") as file:
-            dump = RestrictedUnpickler(file).load()
-    except Exception as error:  # a broken pickle may raise nearly anything
-        raise EvidenceError(
-            f"{path.name} could not be read as a flight recorder dump",
-            str(error) or type(error).__name__,
-            "dump it as JSON, or read it with: torchfrtrace",
-        ) from error
-    source = source or Source(path.name)
-    for row in _dump_rows(dump, _rank_of(source.name), 1) if isinstance(dump, dict) else ():
-        yield "collectives", row | {"moment": source.moment, "capture": source.name}
-
-
-def _rank_of(name: str) -> int | None:
-    stem = re.sub(r"\.(?:json|txt|pkl|pickle|gz)$", "", name.rsplit("/", 1)[-1])
-    found = _FILE_RANK.search(stem)
-    return int(found[1]) if found else None
-
-
-def _sequence(entry: dict) -> int | None:
-    key = "p2p_seq_id" if entry.get("is_p2p") else "collective_seq_id"
-    value = entry.get(key, entry.get("seq_id"))
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _dump_rows(dump: dict, rank: int | None, line: int) -> Iterator[Row]:
-    """Rows of one rank's dump: of each group its last entry and, before it, the first that has not ended."""
-    if not isinstance(dump.get("entries"), list):
-        for key, inner in dump.items():
-            if isinstance(inner, dict) and isinstance(inner.get("entries"), list):
-                yield from _dump_rows(inner, int(key) if str(key).isdigit() else rank, line)
-        return
-    rank = dump["rank"] if isinstance(dump.get("rank"), int) else rank
-    groups: dict[str, list[dict]] = {}
-    for entry in dump["entries"]:
-        if isinstance(entry, dict) and entry.get("state"):
-            group = entry.get("process_group") or entry.get("pg_name") or entry.get("pg_id")
-            name = ":".join(map(str, group)) if isinstance(group, (list, tuple)) else str(group)
-            groups.setdefault(name, []).append(entry)
-    for name, entries in groups.items():
-        entries = [entry for entry in entries if not entry.get("is_p2p")] or entries
-        last = entries[-1]
-        waiting = next((entry for entry in entries if entry["state"] != "completed"), last)
-        for entry in (waiting, last) if waiting is not last else (last,):
-            created = entry.get("time_created_ns")
-            yield {
-                "source": "flight_recorder",
-                "communicator": name,
-                "rank": rank,
-                "operation": str(entry.get("profiling_name")),
-                "count": _sequence(entry),
-                "state": str(entry["state"]),
-                "line": line,
-                "time": created if isinstance(created, int) and 0 < created < 1 << 62 else None,
-                "text": f"group {name}: {entry.get('profiling_name')} #{_sequence(entry)} {entry['state']}",
-            }
-
-
-def parse_fr_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read flight recorder dumps that were written as JSON.
-
-    Examples
-    --------
-    >>> sample = ['{"version": "2.5", "pg_config": {}, "entries": [{"process_group": ["0", "default_pg"],',
-    ...     '"collective_seq_id": 5, "profiling_name": "nccl:all_reduce", "state": "scheduled", "is_p2p": false}]}']
-    >>> [(row["rank"], row["communicator"], row["count"], row["state"]) for _, row in
-    ...     parse_fr_json(sample, Source("nccl_trace_rank_3.json"), Report())]
-    [(3, '0:default_pg', 5, 'scheduled')]
-    """
-    lines = list(lines)
-    report.lines = len(lines)
-    found = list(objects("\n".join(lines)))
-    if cut := [document for _, document in found if "profiling_name" in document]:
-        report.odd("dump that is cut or broken, its whole entries were read", "")
-        found = [(1, {"entries": cut})]
-    for at, document in found:
-        for row in _dump_rows(document, _rank_of(source.name), at):
-            report.records += 1
-            yield "collectives", row | {"moment": source.moment}
-
-
-def _is_fr_json(head: str) -> float:
-    keys = sum(f'"{key}"' in head for key in ("entries", "profiling_name", "collective_seq_id", "pg_config", "record_id"))
-    return 0.97 if keys >= 4 and re.search(r"^\s*[\[{]", head) else 0.0
-
-
 # --- analysis of the flight recorder -------------------------------------------------------------------------------------
 
 _HEADLINE = re.compile(
@@ -583,5 +449,4 @@ def _is_fr_analysis(head: str) -> float:
 FORMATS = (
     Format("ncclras", r"nccl-?_?ras|(?<![a-z])ras(?![a-z])", _is_ncclras, parse_ncclras, frames=("collectives", "tool_errors")),
     Format("fr_analysis", r"torchfrtrace|fr_?trace|flight", _is_fr_analysis, parse_fr_analysis, frames=("collectives",)),
-    Format("fr_json", r"trace_rank|flight|fr_dump|comm_lib_trace", _is_fr_json, parse_fr_json, frames=("collectives",)),
 )

@@ -114,6 +114,13 @@ class LineReader:
             return "".join(pending + [piece])[:LINE_LIMIT]
         return "".join(pending) + piece if pending else piece
 
+    def content(self) -> Iterator[bytes]:
+        """The bytes of the file as they are, a block at a time, for formats that are no text."""
+        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        with open(self.path, "rb") as file:
+            while block := file.read(CHUNK_BYTES):
+                yield block
+
     def blocks(self, size: int, tail_from: int) -> Iterator[tuple[bytes, bool]]:
         r"""Whole lines of a UTF-8 file, many at a time, as bytes without the last newline; NUL bytes are dropped.
 

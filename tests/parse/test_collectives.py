@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 from pathlib import Path
 
-import pytest
-
-from kit.errors import EvidenceError
-from kit.frames import FRAMES
 from kit.parse import recognise
-from kit.parse.collectives import FORMATS, read_flight_recorder
+from kit.parse.collectives import FORMATS
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "collectives"
-ENTRIES = [
-    {
-        "process_group": ("0", "default_pg"),
-        "collective_seq_id": n,
-        "p2p_seq_id": 0,
-        "profiling_name": "nccl:all_reduce",
-        "record_id": n,
-        "state": state,
-        "is_p2p": False,
-        "time_created_ns": 1724779239936775119 + n,
-    }
-    for n, state in ((4, "completed"), (5, "started"), (6, "scheduled"))
-]
-DUMP = {"version": "2.5", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}, "entries": ENTRIES}
 
 
 def test_a_mismatch_names_the_rank_behind_and_the_others(snapshot) -> None:
@@ -95,40 +74,3 @@ def test_analyses_of_old_and_new_versions(snapshot) -> None:
     old = "Not all ranks joining collective for group 0:default_pg collective nccl:all_reduce Missing ranks are {1}\n"
     rows, _ = snapshot(FORMATS, "fr_analysis", old)
     assert [(row["rank"], row["communicator"]) for row in rows["collectives"]] == [(None, "0:default_pg"), (1, "0:default_pg")]
-
-
-def test_a_recorder_dump_gives_the_first_that_waits_and_the_last(snapshot, tmp_path: Path) -> None:
-    text = json.dumps(DUMP, indent=1)
-    rows, _ = snapshot(FORMATS, "fr_json", text, name="nccl_trace_rank_3.json")
-    found = [(row["rank"], row["count"], row["state"]) for row in rows["collectives"]]
-    assert found == [(3, 5, "started"), (3, 6, "scheduled")] and recognise("x", text)[0] == "fr_json"
-    path = tmp_path / "nccl_trace_rank_3"
-    path.write_bytes(pickle.dumps(DUMP))
-    again = [row for _, row in read_flight_recorder(path)]
-    assert [(row["rank"], row["count"], row["state"]) for row in again] == found
-    for row in again:
-        FRAMES["collectives"].check(row)
-
-
-class _Evil:
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __reduce__(self) -> tuple:
-        return os.mkdir, (str(self.path),)
-
-
-def test_a_dump_that_would_run_code_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "nccl_trace_rank_0"
-    path.write_bytes(pickle.dumps({"entries": [_Evil(tmp_path / "made")]}))
-    with pytest.raises(EvidenceError, match="mkdir"):
-        list(read_flight_recorder(path))
-    assert not (tmp_path / "made").exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"no pickle", pickle.dumps(DUMP)[:50]])
-def test_a_broken_dump_is_an_error_that_speaks(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "nccl_trace_rank_0"
-    path.write_bytes(content)
-    with pytest.raises(EvidenceError):
-        list(read_flight_recorder(path))

@@ -60,7 +60,7 @@ def counts(evidence: Evidence) -> dict[tuple[str, str], list[Counts]]:
     """Table of counts: for each communicator and operation its moments in order, those without any count left out."""
     found: dict[tuple[str, str], dict[int, Counts]] = {}
     for row in evidence.collectives:
-        if row.get("count") is None:
+        if row.get("count") is None or row["source"] == "recorder_status":
             continue
         moments = found.setdefault((row.get("communicator") or "", row.get("operation") or ""), {})
         entry = moments.setdefault(row.get("moment") or 0, Counts())

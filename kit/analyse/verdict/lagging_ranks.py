@@ -7,6 +7,7 @@ from collections import Counter
 
 from kit.analyse.verdict.collective_counts import counts, settled
 from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import main_stacks, odd_ranks
@@ -23,7 +24,7 @@ def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) 
         Ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report,
         a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
-    for source in (_desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
+    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
         ranks, refs = source(evidence, processes)
         if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
             break  # dumps of some of the late ranks: the milestones name them all
@@ -46,6 +47,12 @@ def numbers(text: object) -> list[int]:
     for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", str(text)):
         found.extend(range(int(first), int(last or first) + 1))
     return found
+
+
+def _recorder(evidence: Evidence, processes: Processes) -> Found:
+    """Flight recorders of all ranks: whose host or device stopped."""
+    found = fault(evidence)
+    return (found.ranks, found.refs) if found else ([], [])
 
 
 def _desync(evidence: Evidence, processes: Processes) -> Found:

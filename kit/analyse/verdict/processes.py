@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from kit.analyse.verdict import flight_recorder
 from kit.analyse.verdict.collective_counts import counts
 from kit.analyse.verdict.evidence import Evidence
 from kit.parse.records import global_rank
@@ -339,6 +340,7 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
         for key in ("nranks", "world_size"):
             if str(mark.fields.get(key, "")).isdigit():
                 asked.append(int(mark.fields[key]))
+    asked += [size] if (size := flight_recorder.world_size(evidence)) else []
     asked += [moments[-1].size for moments in counts(evidence).values() if moments[-1].ranks_at]
     ranks = evidence.log.ranks | {rank for label in evidence.log.labels if (rank := global_rank(label, sizes)) is not None}
     seen = [rank + 1 for rank in ranks] if len(ranks) > 1 else []

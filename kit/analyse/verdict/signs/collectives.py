@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -38,6 +39,21 @@ def desync(scene: Scene) -> Signs:
     """PyTorch compared the ranks."""
     if mark := next(iter(scene.log.of("desync_lagging")), None):
         yield Sign("desync_report", f"PyTorch's desync report: {mark.text[:150]}", [mark.ref], scene.fact("lagging_ranks") or [])
+
+
+@rule("recorder_host_stopped", "recorder_device_stopped", needs=("collectives",))
+def recorders(scene: Scene) -> Signs:
+    """Flight recorders of all ranks single some out."""
+    found = fault(scene.evidence)
+    if found is None:
+        return
+    ranks, others = named("rank", found.ranks), count_of(found.waiting, "other")
+    if found.kind == "host":
+        claim = f"{ranks} {'has' if len(found.ranks) == 1 else 'have'} nothing pending in the flight recorder while {others} wait"
+        yield Sign("recorder_host_stopped", f"{claim}: the host stopped there", found.refs, found.ranks)
+    else:
+        claim = f"{ranks} did not complete collectives that other members of their groups completed: the device stopped there"
+        yield Sign("recorder_device_stopped", claim, found.refs, found.ranks)
 
 
 @rule("seq_differs", "seq_same", needs=("log|collectives",))
