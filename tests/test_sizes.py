@@ -23,11 +23,6 @@ STILL_LONG = {
     "kit.parse.gpu",
     "kit.parse.net._one_socket",
     "kit.parse.sampler.process",
-    "kit.plot.cpu.plot_cpu",
-    "kit.plot.logs.plot_log_rate",
-    "kit.plot.phases.plot_phases",
-    "kit.plot.threads.plot_thread_states",
-    "kit.plot.threads.plot_thread_strip",
     "kit.render.report.report",
 }
 """Modules, and functions as `module.function`, that are to be cut; shrinks to none."""

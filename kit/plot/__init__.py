@@ -1,7 +1,8 @@
 """Plots: frames in, Axes or Figure out. None shows itself, none changes its input, each says in words what it draws.
 
-`plot_timeline(run)` puts everything on one time axis; the others draw one thing, into `ax` where one is given. Each has a
-`describe_…` that gives its alternative text; `figure_alt(figure)` reads the text that a figure carries.
+`plot_timeline(run)` puts everything on one time axis; the others draw one frame (`processes`, `threads`, `syscalls`, `log`, or
+what their first parameter says) into `ax` where one is given, else into a new figure with its alternative text set, and return
+the axes. Each has a `describe_…` that gives that text; `figure_alt(figure)` reads the text that a figure carries.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import pandas as pd
 
 from kit.analyse.bench.where import samples as request_samples
 from kit.parse.bench.base import METRICS, SECONDS
-from kit.plot.alt import figure_alt
-from kit.plot.style import FONT_PT, GREY, INK, SERIES, axes_for, dress, legend_beside, say_empty
+from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,12 +147,6 @@ def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = N
         What `kit.benchmarks` returned.
     metric : str
         A time: `ttft`, `itl`, `tpot`, `e2el`, `wall_time`, `time_per_call`, …
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -162,12 +155,10 @@ def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = N
     'No run holds the distribution of ttft.'
     """
     curves = _curves(bench, metric)
-    own = ax is None
-    ax = axes_for(ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10))
-    if own:
-        figure_alt(ax.figure, describe_benchmarks(bench, metric))
-    if not curves:
-        return say_empty(ax, f"No run holds the distribution of {metric}.")
+    empty = "" if curves else f"No run holds the distribution of {metric}."
+    ax, _ = begin(ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10), lambda: describe_benchmarks(bench, metric), empty)
+    if empty:
+        return ax
     colours = _colours(bench, curves)
     handles = []
     for i, curve in enumerate(curves):

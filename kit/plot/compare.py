@@ -9,6 +9,7 @@ import pandas as pd
 from kit.clock import show_duration
 from kit.plot.alt import figure_alt
 from kit.plot.decimate import min_max
+from kit.plot.phases import phase_bar, phase_patches
 from kit.plot.style import (
     BLUE,
     EMPTY_IN,
@@ -117,20 +118,10 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
     if not len(bands):
         say_empty(ax, NO_PHASES)
         return
-    from matplotlib.patches import Patch
-
     for number, run in enumerate(comparison.labels):
         for band in bands[bands["run"] == run].itertuples():
-            ax.barh(
-                number,
-                band.end_s - band.begin_s,
-                left=band.begin_s,
-                height=0.8,
-                color=PHASE_COLOUR.get(band.phase, GREY),
-                hatch="///" if band.open and band.phase not in ("ready", "serving") else None,
-                edgecolor="white",
-                linewidth=0.5,
-            )
+            still = band.open and band.phase not in ("ready", "serving")
+            phase_bar(ax, number, band.phase, band.begin_s, band.end_s, height=0.8, open_=still)
             if axis.share(band.end_s) - axis.share(band.begin_s) > LABEL_SHARE:
                 ax.annotate(
                     band.phase,
@@ -145,9 +136,8 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
     names = [plain(f"{run}: {_short(name)}") for run, name in zip(comparison.labels, comparison.names, strict=True)]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
-    present = set(bands["phase"])
-    legend_beside(ax, [Patch(color=colour, label=phase) for phase, colour in PHASE_COLOUR.items() if phase in present])
-    dress(ax, "Phases of the rank furthest behind (hatched: the launch stands in it)")
+    legend_beside(ax, phase_patches(bands))
+    dress(ax, "Phases of the rank furthest behind (hatched: the launch is still in it)")
     ax.grid(axis="y", visible=False)
     axis.apply(ax)
 

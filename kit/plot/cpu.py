@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kit.plot.alt import figure_alt
 from kit.plot.decimate import min_max
 from kit.plot.samples import legend_of, odd_one, process_colours, process_names, sampled_by_one_tool, seconds, time_label
-from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, axes_for, dress, legend_beside, plain, say_empty
+from kit.plot.style import GREY, begin, dress, legend_beside, note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,11 +23,6 @@ NOTHING = (
 
 def cores(processes: pd.DataFrame) -> pd.DataFrame:
     """Resample CPU time to cores in use between consecutive samples of a process.
-
-    Parameters
-    ----------
-    processes : pandas.DataFrame
-        The frame `processes`.
 
     Returns
     -------
@@ -69,18 +63,10 @@ def plot_cpu(
 
     Parameters
     ----------
-    processes : pandas.DataFrame
-        The frame `processes`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     names : mapping of int to str, optional
         Name of each pid.
     colours : mapping of int to str, optional
-        Colour of each pid, so that figures agree; chosen anew without it.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
+        Colour of each pid, so that figures agree; chosen here without it.
 
     Examples
     --------
@@ -88,38 +74,26 @@ def plot_cpu(
     >>> plot_cpu(FRAMES["processes"].empty()).texts[0].get_text()[:30]
     'CPU: no process was sampled tw'
     """
-    own = ax is None
     pairs = cores(processes)
-    ax = axes_for(ax, 2.2 if len(pairs) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_cpu(processes, names=names))
-    if not len(pairs):
-        return say_empty(ax, NOTHING)
+    empty = "" if len(pairs) else NOTHING
+    ax, new = begin(ax, 2.2, lambda: describe_cpu(processes, names=names), empty)
+    if empty:
+        return ax
     names = names or process_names(processes)
     busy = pairs.groupby("pid")["cores"].max().sort_values(ascending=False, kind="stable")
     colours = colours or process_colours([int(pid) for pid in busy.index])
     for pid, rows in pairs.groupby("pid"):
         values, colour = rows["cores"].to_numpy(), colours.get(int(pid), GREY)
         kept = min_max(values)
-        x = np.append(rows["begin"].to_numpy()[kept], rows["end"].iloc[-1])
-        ax.step(
-            x, np.append(values[kept], values[-1]), where="post", color=colour, linewidth=1.2, zorder=1 if colour == GREY else 2
-        )
+        x, y = np.append(rows["begin"].to_numpy()[kept], rows["end"].iloc[-1]), np.append(values[kept], values[-1])
+        ax.step(x, y, where="post", color=colour, linewidth=1.2, zorder=1 if colour == GREY else 2)
     ax.set_ylim(0, max(float(busy.max()) * 1.25, 0.1))
     odd = odd_one(_mean(pairs)["mean"].to_dict(), names)
     if odd:
-        ax.annotate(
-            f"{plain(names.get(odd[0], str(odd[0])))}: {odd[1]:.2f} cores in the mean, median of its peers {odd[2]:.2f}",
-            (float(pairs.loc[pairs["pid"] == odd[0], "end"].max()), odd[1]),
-            xytext=(-4, 4),
-            textcoords="offset points",
-            ha="right",
-            fontsize=FONT_PT - 1,
-            color=INK,
-            zorder=5,
-        )
+        text = f"{names.get(odd[0], odd[0])}: {odd[1]:.2f} cores in the mean, median of its peers {odd[2]:.2f}"
+        note(ax, text, float(pairs.loc[pairs["pid"] == odd[0], "end"].max()), odd[1])
     legend_beside(ax, legend_of({int(pid): colours.get(int(pid), GREY) for pid in busy.index}, names))
-    return dress(ax, f"CPU of each process ({len(busy)})", y_label="cores", x_label=time_label(processes) if own else "")
+    return dress(ax, f"CPU of each process ({len(busy)})", y_label="cores", x_label=time_label(processes) if new else "")
 
 
 def _mean(pairs: pd.DataFrame) -> pd.DataFrame:

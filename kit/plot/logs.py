@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kit.plot.alt import figure_alt
 from kit.plot.samples import seconds, time_label
-from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, KIND_COLOUR, axes_for, dress, human_seconds, say_empty
+from kit.plot.style import FONT_PT, GREY, INK, KIND_COLOUR, begin, dress, human_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,16 +37,8 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
 
     Parameters
     ----------
-    log : pandas.DataFrame
-        The frame `log`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     edges : array of float, optional
         Edges of the bins, in seconds since launch; equal ones without it.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -55,31 +46,18 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     >>> plot_log_rate(FRAMES["log"].empty()).texts[0].get_text()
     "Log: no record. `kit collect local --log FILE`, or a copy of the server's output, would show them."
     """
-    own = ax is None
     rows, equal, kinds = _binned(log)
-    ax = axes_for(ax, 0.8 + 0.26 * max(len(kinds), 3) if len(rows) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_log_rate(log))
-    if not len(rows):
-        return say_empty(ax, NO_TIME if len(log) else NOTHING)
+    empty = "" if len(rows) else NO_TIME if len(log) else NOTHING
+    ax, new = begin(ax, 0.8 + 0.26 * max(len(kinds), 3), lambda: describe_log_rate(log), empty)
+    if empty:
+        return ax
     edges = equal if edges is None else edges
     counts = {kind: np.histogram(rows.loc[rows["kind"] == kind, "x"], edges)[0] for kind in kinds}
     largest = max(int(count.max()) for count in counts.values())
     busiest = int(np.max([count.argmax() for count in counts.values() if count.max() == largest]))
     width = np.diff(edges)
     for lane, kind in enumerate(kinds):
-        height = 0.2 + 0.62 * np.log1p(counts[kind]) / np.log1p(max(largest, 1))
-        filled = counts[kind] > 0
-        ax.bar(
-            edges[:-1][filled],
-            height[filled],
-            width[filled],
-            bottom=len(kinds) - 1 - lane + 0.06,
-            align="edge",
-            color=KIND_COLOUR[kind],
-            edgecolor=GREY if kind == "noise" else KIND_COLOUR[kind],
-            linewidth=0.5,
-        )
+        _lane(ax, len(kinds) - 1 - lane, kind, edges, counts[kind], largest)
     if "heartbeat" in kinds and len(kinds) > 1:
         ax.axhline(1, color=GREY, linewidth=0.7)
     ax.set_yticks([len(kinds) - 0.5 - lane for lane in range(len(kinds))], [f"{kind} {counts[kind].sum():,}" for kind in kinds])
@@ -87,21 +65,29 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     dress(
         ax,
         f"Log records by kind ({len(rows):,}; highest bar {largest:,} in {human_seconds(width[busiest])}, heights logarithmic)",
-        x_label=time_label(log) if own else "",
+        x_label=time_label(log) if new else "",
     )
     ax.grid(axis="y", visible=False)
     without = len(log) - len(rows)
     if without:
-        ax.text(
-            1.003,
-            0,
-            f"{without:,} of {len(log):,} records\nwithout a time",
-            transform=ax.transAxes,
-            fontsize=FONT_PT - 1,
-            color=INK,
-            va="bottom",
-        )
+        text = f"{without:,} of {len(log):,} records\nwithout a time"
+        ax.text(1.003, 0, text, transform=ax.transAxes, fontsize=FONT_PT - 1, color=INK, va="bottom")
     return ax
+
+
+def _lane(ax: Axes, floor: int, kind: str, edges: np.ndarray, counts: np.ndarray, largest: int) -> None:
+    """Draw the bars of one kind; their heights are logarithmic."""
+    filled = counts > 0
+    ax.bar(
+        edges[:-1][filled],
+        (0.2 + 0.62 * np.log1p(counts) / np.log1p(max(largest, 1)))[filled],
+        np.diff(edges)[filled],
+        bottom=floor + 0.06,
+        align="edge",
+        color=KIND_COLOUR[kind],
+        edgecolor=GREY if kind == "noise" else KIND_COLOUR[kind],
+        linewidth=0.5,
+    )
 
 
 def describe_log_rate(log: pd.DataFrame) -> str:

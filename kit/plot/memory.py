@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from kit.plot.alt import figure_alt
 from kit.plot.decimate import min_max
 from kit.plot.samples import legend_of, named_list, odd_one, process_colours, process_names, seconds, time_label
 from kit.plot.style import (
     BLUE,
-    EMPTY_IN,
     FONT_PT,
     GREY,
     INK,
     ORANGE,
     SKY,
-    axes_for,
+    begin,
     bytes_unit,
     dress,
     human_bytes,
     legend_beside,
+    note,
+    patches,
     plain,
-    say_empty,
 )
 
 if TYPE_CHECKING:
@@ -69,20 +68,12 @@ def plot_memory(
 
     Parameters
     ----------
-    processes : pandas.DataFrame
-        The frame `processes`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     names : mapping of int to str, optional
         Name of each pid; made from titles without it.
     colours : mapping of int to str, optional
-        Colour of each pid, so that figures agree; chosen anew without it.
+        Colour of each pid, so that figures agree; chosen here without it.
     over_time : bool, optional
         Force lines (True) or bars (False).
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -93,18 +84,16 @@ def plot_memory(
     """
     rows, parts = _measured(processes)
     names = names or process_names(processes)
-    own = ax is None
     lines = rows["x"].nunique() > 1 if over_time is None else over_time
-    pids = min(rows["pid"].nunique(), BARS)
-    ax = axes_for(ax, EMPTY_IN if not len(rows) else 2.6 if lines else 0.9 + 0.22 * pids)
-    if own:
-        figure_alt(ax.figure, describe_memory(processes, names=names))
-    if not len(rows):
-        return say_empty(ax, NOTHING)
+    empty = "" if len(rows) else NOTHING
+    height = 2.6 if lines else 0.9 + 0.22 * min(rows["pid"].nunique(), BARS)
+    ax, new = begin(ax, height, lambda: describe_memory(processes, names=names), empty)
+    if empty:
+        return ax
     if not lines:
         return _bars(_last(rows), parts, ax, names)
     _lines(rows, parts, ax, names, colours)
-    return dress(ax, x_label=time_label(processes) if own else "")
+    return dress(ax, x_label=time_label(processes) if new else "")
 
 
 def _lines(rows: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str], colours: Mapping[int, str] | None) -> Axes:
@@ -133,16 +122,8 @@ def _lines(rows: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str], 
             )
     if odd:
         pid, value, median = odd
-        ax.annotate(
-            f"{plain(str(names.get(pid, pid)))}: {human_bytes(value)}, median of its peers {human_bytes(median)}",
-            (float(last.loc[pid, "x"]), value / divisor),
-            xytext=(-4, 5),
-            textcoords="offset points",
-            ha="right",
-            fontsize=FONT_PT - 1,
-            color=INK,
-            zorder=5,
-        )
+        text = f"{names.get(pid, pid)}: {human_bytes(value)}, median of its peers {human_bytes(median)}"
+        note(ax, text, float(last.loc[pid, "x"]), value / divisor)
     ax.set_ylim(bottom=0)
     handles = [Line2D([], [], color=INK, linestyle=dash, label=label) for label, dash, _ in parts.values()]
     handles += legend_of({pid: colours.get(pid, GREY) for pid in telling}, names)
@@ -153,8 +134,6 @@ def _lines(rows: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str], 
 
 
 def _bars(last: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str]) -> Axes:
-    from matplotlib.patches import Patch
-
     main = next(iter(parts))
     odd = odd_one(last[main].astype(float).to_dict(), names)
     total = last[list(parts)].astype(float).sum(axis=1)
@@ -163,22 +142,19 @@ def _bars(last: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str]) -
         drawn = drawn[:-1].append(pd.Index([odd[0]]))
     drawn = sorted(drawn)
     divisor, unit = bytes_unit(float(total.max()))
-    begin = pd.Series(0.0, index=drawn)
+    ends = pd.Series(0.0, index=drawn)
     for column, (_, _, colour) in parts.items():
         width = last.loc[drawn, column].astype(float).fillna(0.0) / divisor
-        ax.barh(range(len(drawn)), width, left=begin, color=colour, height=0.72)
-        begin = begin + width
+        ax.barh(range(len(drawn)), width, left=ends, color=colour, height=0.72)
+        ends = ends + width
     for row, pid in enumerate(drawn):
-        note = (
-            f"  odd: peers have {main.split('_')[1].replace('bytes', 'RSS')} {human_bytes(odd[2])}"
-            if odd and pid == odd[0]
-            else ""
-        )
-        ax.text(float(begin[pid]), row, f" {begin[pid]:,.1f}{note}", va="center", fontsize=FONT_PT - 1, color=INK)
+        peers = f"  odd: peers have {main.split('_')[1].replace('bytes', 'RSS')} {human_bytes(odd[2])}" if odd else ""
+        text = f" {ends[pid]:,.1f}{peers if odd and pid == odd[0] else ''}"
+        ax.text(float(ends[pid]), row, text, va="center", fontsize=FONT_PT - 1, color=INK)
     ax.set_yticks(range(len(drawn)), [plain(names.get(int(pid), str(pid))) for pid in drawn])
-    ax.set_xlim(0, float(begin.max()) * 1.25 or 1)
+    ax.set_xlim(0, float(ends.max()) * 1.25 or 1)
     ax.invert_yaxis()
-    legend_beside(ax, [Patch(color=colour, label=label) for label, _, colour in parts.values()])
+    legend_beside(ax, patches({label: colour for label, _, colour in parts.values()}))
     count = f"{len(drawn)} of {len(last)}" if len(drawn) < len(last) else f"{len(last)}"
     dress(ax, f"Resident memory of each process at one moment ({count}; not summed over ranks)", x_label=unit)
     ax.grid(axis="y", visible=False)
@@ -190,8 +166,6 @@ def describe_memory(processes: pd.DataFrame, *, names: Mapping[int, str] | None 
 
     Parameters
     ----------
-    processes : pandas.DataFrame
-        The frame `processes`.
     names : mapping of int to str, optional
         Name of each pid.
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kit.clock import show_duration
-from kit.plot.alt import figure_alt
 from kit.plot.samples import named_list
-from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, PHASE_COLOUR, axes_for, dress, legend_beside, say_empty
+from kit.plot.style import FONT_PT, GREY, INK, PHASE_COLOUR, begin, dress, legend_beside, patches
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,16 +46,10 @@ def plot_phases(
     ----------
     phases : pandas.DataFrame
         What `kit.analyse.verdict.phases.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     to_share : callable, optional
         Takes seconds to the share of the axis, where that is not linear; decides which bands are labelled.
     rows : int
         Most ranks to draw.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -66,42 +59,41 @@ def plot_phases(
     'Phase of each rank'
     """
     known = _known(phases)
-    own = ax is None
     drawn = [row for row in dict.fromkeys(known["row"]) if row in set(_behind_first(known)[:rows])] if len(known) else []
-    ax = axes_for(ax, 0.9 + 0.2 * max(len(drawn), 2) if len(drawn) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_phases(phases))
-    if not len(known):
-        return say_empty(ax, NOTHING)
-    from matplotlib.patches import Patch
-
-    begin, end = known["begin_t_s"].min(), known["end_t_s"].max()
-    share = to_share or (lambda x: (x - begin) / ((end - begin) or 1.0))
+    empty = "" if len(known) else NOTHING
+    ax, new = begin(ax, 0.9 + 0.2 * max(len(drawn), 2), lambda: describe_phases(phases), empty)
+    if empty:
+        return ax
+    first, last = known["begin_t_s"].min(), known["end_t_s"].max()
+    share = to_share or (lambda x: (x - first) / ((last - first) or 1.0))
     for number, row in enumerate(drawn):
         for band in known[known["row"] == row].itertuples():
-            ax.barh(
-                number,
-                band.end_t_s - band.begin_t_s,
-                left=band.begin_t_s,
-                height=0.84,
-                color=PHASE_COLOUR.get(band.phase, GREY),
-                edgecolor="white",
-                linewidth=0.5,
-            )
+            phase_bar(ax, number, band.phase, band.begin_t_s, band.end_t_s)
             if share(band.end_t_s) - share(band.begin_t_s) > LABEL_SHARE and len(drawn) <= 10:
                 ax.text(band.begin_t_s, number, f" {band.phase}", va="center", fontsize=FONT_PT - 1.5, color=INK, clip_on=True)
     ax.set_yticks(range(len(drawn)), drawn)
     ax.set_ylim(len(drawn) - 0.5, -0.5)
-    present = set(known["phase"])
-    legend_beside(ax, [Patch(color=colour, label=phase) for phase, colour in PHASE_COLOUR.items() if phase in present])
+    legend_beside(ax, phase_patches(known))
     total = known["row"].nunique()
     dress(
         ax,
         "Phase of each rank" + (f" ({len(drawn)} of {total}, those that differ first)" if len(drawn) < total else ""),
-        x_label="seconds since launch" if own else "",
+        x_label="seconds since launch" if new else "",
     )
     ax.grid(axis="y", visible=False)
     return ax
+
+
+def phase_bar(ax: Axes, row: int, phase: str, begin_s: float, end_s: float, *, height: float = 0.84, open_: bool = False) -> None:
+    """Draw one phase of one row; hatched where the launch is still in it."""
+    colour, hatch = PHASE_COLOUR.get(phase, GREY), "///" if open_ else None
+    ax.barh(row, end_s - begin_s, left=begin_s, height=height, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+
+
+def phase_patches(bands: pd.DataFrame) -> list:
+    """Legend handles of the phases that are there."""
+    present = set(bands["phase"])
+    return patches({phase: colour for phase, colour in PHASE_COLOUR.items() if phase in present})
 
 
 def describe_phases(phases: pd.DataFrame) -> str:

@@ -66,8 +66,6 @@ def process_names(processes: pd.DataFrame, ranks: Mapping[int, int] | None = Non
 
     Parameters
     ----------
-    processes : pandas.DataFrame
-        The frame `processes`.
     ranks : mapping of pid to int, optional
         Ranks known from elsewhere (`kit.analyse.verdict.processes`), for processes whose title names none.
 

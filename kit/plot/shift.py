@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kit.analyse.bench.where import percent, shift_sentence
-from kit.plot.alt import figure_alt
 from kit.plot.benchmarks import NAME
-from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, axes_for, dress, plain, say_empty
+from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, begin, dress, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,12 +33,6 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
         What `kit.compare_benchmarks` returned.
     metric : str
         `ttft`, `itl`, `tpot`, `e2el`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -50,12 +43,10 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     'change from base to cand (%)'
     """
     table = comparison.shift(metric)
-    own = ax is None
-    ax = axes_for(ax, 3.0)
-    if own:
-        figure_alt(ax.figure, describe_shift(comparison, metric))
-    if not len(table):
-        return say_empty(ax, describe_shift(comparison, metric))
+    empty = "" if len(table) else describe_shift(comparison, metric)
+    ax, _ = begin(ax, 3.0, lambda: describe_shift(comparison, metric), empty)
+    if empty:
+        return ax
     far = bool((table["effect"] > FAR - 1).any())
     scale = (lambda values: 1 + values) if far else (lambda values: values * 100)
     x = table["quantile"] * 100

@@ -7,13 +7,16 @@ besides.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kit.clock import show_duration
+from kit.plot.alt import figure_alt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
@@ -83,9 +86,18 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
 
 
-def axes_for(ax: Axes | None, height_in: float) -> Axes:
-    """Return the caller's axes, or the axes of a new figure."""
-    return new_figure(height_in).add_subplot() if ax is None else ax
+def begin(ax: Axes | None, height_in: float, describe: Callable[[], str], empty: str = "") -> tuple[Axes, bool]:
+    """Return the caller's axes, or those of a new figure with its alternative text; and whether the figure is new.
+
+    Where there is nothing to draw, `empty` says why, and is written into the axes.
+    """
+    new = ax is None
+    if ax is None:
+        ax = new_figure(EMPTY_IN if empty else height_in).add_subplot()
+        figure_alt(ax.figure, describe())
+    if empty:
+        say_empty(ax, empty)
+    return ax, new
 
 
 def dress(ax: Axes, title: str = "", *, x_label: str = "", y_label: str = "") -> Axes:
@@ -114,6 +126,19 @@ def say_empty(ax: Axes, sentence: str) -> Axes:
     ax.set_axis_off()
     ax.text(0, 0.5, fill(sentence, 130), transform=ax.transAxes, fontsize=FONT_PT, color=INK, va="center")
     return ax
+
+
+def note(ax: Axes, text: str, x: float, y: float) -> None:
+    """Write a remark to the left of a point, above the lines."""
+    style = {"fontsize": FONT_PT - 1, "color": INK, "ha": "right", "zorder": 5}
+    ax.annotate(plain(text), (x, y), xytext=(-4, 5), textcoords="offset points", **style)
+
+
+def patches(colours: Mapping[str, str]) -> list[Patch]:
+    """Legend handles: a patch a label."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=colour, label=plain(label)) for label, colour in colours.items()]
 
 
 def legend_beside(ax: Axes, handles: list, *, title: str = "") -> None:

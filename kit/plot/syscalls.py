@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kit.plot.alt import figure_alt
 from kit.plot.samples import named_list, seconds, time_label
-from kit.plot.style import EMPTY_IN, FONT_PT, GREY, INK, SERIES, axes_for, dress, human_seconds, legend_beside, plain, say_empty
+from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, human_seconds, legend_beside, patches, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,16 +36,8 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
 
     Parameters
     ----------
-    syscalls : pandas.DataFrame
-        The frame `syscalls`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     least_s : float
         Narrowest bar to draw, in seconds: on the axis of a long run a short trace becomes one bar of this width.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -54,37 +45,27 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
     >>> plot_syscall_rate(FRAMES["syscalls"].empty()).texts[0].get_text()[:24]
     'System calls: no trace. '
     """
-    own = ax is None
     rows = _calls(syscalls)
-    ax = axes_for(ax, 2.2 if rows["x"].notna().any() else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_syscall_rate(syscalls))
-    if not len(rows):
-        return say_empty(ax, NOTHING)
+    empty = "" if rows["x"].notna().any() else NO_TIME if len(rows) else NOTHING
+    ax, new = begin(ax, 2.2, lambda: describe_syscall_rate(syscalls), empty)
+    if empty:
+        return ax
     rows = rows.dropna(subset=["x"])
-    if not len(rows):
-        return say_empty(ax, NO_TIME)
-    from matplotlib.patches import Patch
-
-    begin, end = float(rows["x"].min()), float(rows["x"].max())
-    span = end - begin if end > begin else 1.0
+    first, last = float(rows["x"].min()), float(rows["x"].max())
+    span = last - first if last > first else 1.0
     bins = max(1, min(BINS, int(span / least_s))) if least_s else BINS
-    edges = np.linspace(begin, begin + span, bins + 1)
-    below, handles = np.zeros(bins), []
+    edges = np.linspace(first, first + span, bins + 1)
+    below, colours = np.zeros(bins), {}
     calls = [call for call in rows["call"].value_counts().index if call != "other"]
     for number, call in enumerate([*calls, *["other"] * bool((rows["call"] == "other").any())]):
         rate = np.histogram(rows.loc[rows["call"] == call, "x"], edges)[0] / (span / bins)
         colour = GREY if call == "other" else SERIES[number % len(SERIES)]
         ax.bar(edges[:-1], rate, max(span / bins, least_s), bottom=below, align="edge", color=colour, linewidth=0)
         below += rate
-        handles.append(Patch(color=colour, label=f"{plain(call)} {(rows['call'] == call).sum():,}"))
-    legend_beside(ax, handles)
-    return dress(
-        ax,
-        f"System calls ({len(rows):,} in {end - begin:.3g} s of tracing)",
-        y_label="calls/s",
-        x_label=time_label(syscalls) if own else "",
-    )
+        colours[f"{call} {(rows['call'] == call).sum():,}"] = colour
+    legend_beside(ax, patches(colours))
+    title = f"System calls ({len(rows):,} in {last - first:.3g} s of tracing)"
+    return dress(ax, title, y_label="calls/s", x_label=time_label(syscalls) if new else "")
 
 
 def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:
@@ -121,16 +102,8 @@ def plot_syscall_time(syscalls: pd.DataFrame, ax: Axes | None = None, *, rows: i
 
     Parameters
     ----------
-    syscalls : pandas.DataFrame
-        The frame `syscalls`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     rows : int
         Most calls to draw.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -139,12 +112,10 @@ def plot_syscall_time(syscalls: pd.DataFrame, ax: Axes | None = None, *, rows: i
     'System calls: no trace. '
     """
     table = by_call(syscalls)
-    own = ax is None
-    ax = axes_for(ax, 0.9 + 0.24 * max(min(len(table), rows), 2) if len(table) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_syscall_time(syscalls))
-    if not len(table):
-        return say_empty(ax, NOTHING)
+    empty = "" if len(table) else NOTHING
+    ax, _ = begin(ax, 0.9 + 0.24 * max(min(len(table), rows), 2), lambda: describe_syscall_time(syscalls), empty)
+    if empty:
+        return ax
     drawn = table.head(rows)
     ax.barh(range(len(drawn)), drawn["total_s"], color=SERIES[0], height=0.68)
     for row, (_, call) in enumerate(drawn.iterrows()):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kit.plot.alt import figure_alt
 from kit.plot.decimate import rarest
 from kit.plot.samples import named_list, sampled_by_one_tool, seconds, time_label
-from kit.plot.style import EMPTY_IN, OTHER_STATE, STATE_COLOUR, STATE_NAME, axes_for, dress, legend_beside, plain, say_empty
+from kit.plot.style import OTHER_STATE, STATE_COLOUR, STATE_NAME, begin, dress, legend_beside, patches, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,8 +72,6 @@ def strip_of(threads: pd.DataFrame, *, rows: int = ROWS) -> Strip:
 
     Parameters
     ----------
-    threads : pandas.DataFrame
-        The frame `threads`.
     rows : int
         Most rows to keep. Odd threads (ever in a state other than sleeping) are kept first, those with the rarest states
         before the others; what is left is spread evenly over the processes.
@@ -136,10 +133,10 @@ def _edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:
     steps = np.diff(x)
     step = max(float(np.median(steps)) if len(x) > 2 and np.median(steps) > 0 else 0.0, least_s)
     edges, moments = [float(x[0])], []
-    for number, begin in enumerate(x):
-        end = x[number + 1] if number + 1 < len(x) else begin + step
-        if end - begin > 3 * step:
-            edges += [begin + step, end]
+    for number, moment in enumerate(x):
+        end = x[number + 1] if number + 1 < len(x) else moment + step
+        if end - moment > 3 * step:
+            edges += [moment + step, end]
             moments += [number, -1]
         else:
             edges.append(max(end, edges[-1] + 1e-6))
@@ -162,10 +159,6 @@ def plot_thread_strip(
 
     Parameters
     ----------
-    threads : pandas.DataFrame
-        The frame `threads`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     names : mapping of int to str, optional
         Name of each pid.
     rows : int
@@ -173,25 +166,34 @@ def plot_thread_strip(
     least_s : float
         Narrowest that a lone moment is drawn, in seconds.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from kit.frames import FRAMES
     >>> plot_thread_strip(FRAMES["threads"].empty()).texts[0].get_text()[:26]
     'Threads: no sample holds t'
     """
-    own = ax is None
     strip = strip_of(threads, rows=rows)
-    ax = axes_for(ax, 0.9 + 2.5 * min(1.0, len(strip.codes) / 40) if len(strip.codes) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_thread_strip(threads, names=names, rows=rows))
-    if not len(strip.codes):
-        return say_empty(ax, NOTHING)
+    empty = "" if len(strip.codes) else NOTHING
+    height = 0.9 + 2.5 * min(1.0, len(strip.codes) / 40)
+    ax, new = begin(ax, height, lambda: describe_thread_strip(threads, names=names, rows=rows), empty)
+    if empty:
+        return ax
+    present = _cells(ax, strip, least_s)
+    _group_labels(ax, strip.threads["pid"].to_numpy(), names or {})
+    legend_beside(ax, patches({f"{letter} {STATE_NAME[letter]}": STATE_COLOUR[letter] for letter in present}))
+    drawn = len(strip.codes)
+    count = f"{drawn:,} of {strip.total:,} threads, those ever awake first" if drawn < strip.total else f"all {strip.total:,}"
+    once = " at one moment" if len(strip.x) == 1 else ""
+    dress(ax, f"State of each thread{once} ({count})", x_label=time_label(threads) if new and not once else "")
+    if new and once:
+        ax.set_xticks([])
+    ax.grid(visible=False)
+    return ax
+
+
+def _cells(ax: Axes, strip: Strip, least_s: float) -> list[str]:
+    """Draw the table of states, an empty row between processes, and return the states in it."""
     from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
 
     codes, begins = rarest(strip.codes, COLUMNS)
     edges, moments = _edges(strip.x[begins], least_s)
@@ -208,20 +210,7 @@ def plot_thread_strip(
         vmax=len(STATES) - 0.5,
         rasterized=True,
     )
-    _group_labels(ax, pids, names or {})
-    present = [letter for number, letter in enumerate(STATES) if (codes == number).any()]
-    legend_beside(ax, [Patch(color=STATE_COLOUR[letter], label=f"{letter} {STATE_NAME[letter]}") for letter in present])
-    count = (
-        f"{len(codes):,} of {strip.total:,} threads, those ever awake first"
-        if len(codes) < strip.total
-        else f"all {strip.total:,}"
-    )
-    once = " at one moment" if len(strip.x) == 1 else ""
-    dress(ax, f"State of each thread{once} ({count})", x_label=time_label(threads) if own and not once else "")
-    if own and once:
-        ax.set_xticks([])
-    ax.grid(visible=False)
-    return ax
+    return [letter for number, letter in enumerate(STATES) if (codes == number).any()]
 
 
 def _group_labels(ax: Axes, pids: np.ndarray, names: Mapping[int, str]) -> None:
@@ -230,11 +219,11 @@ def _group_labels(ax: Axes, pids: np.ndarray, names: Mapping[int, str]) -> None:
     ends = np.append(begins[1:], len(pids))
     height = len(pids) + len(begins) - 1
     at, words, free_from = [], [], -np.inf
-    for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-        middle = (begin + end) / 2 + number
+    for number, (first, last) in enumerate(zip(begins, ends, strict=True)):
+        middle = (first + last) / 2 + number
         if middle >= free_from:
             at.append(middle)
-            words.append("no pid" if pids[begin] < 0 else plain(names.get(int(pids[begin]), str(pids[begin]))))
+            words.append("no pid" if pids[first] < 0 else plain(names.get(int(pids[first]), str(pids[first]))))
             free_from = middle + height / 16
     ax.set_yticks(at, words)
     ax.set_ylim(height, 0)
@@ -307,16 +296,8 @@ def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s
 
     Parameters
     ----------
-    threads : pandas.DataFrame
-        The frame `threads`.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure without it, with its alternative text set.
     least_s : float
         Narrowest that a lone moment is drawn, in seconds.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -324,15 +305,20 @@ def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s
     >>> plot_thread_states(FRAMES["threads"].empty()).texts[0].get_text()[:26]
     'Threads: no sample holds t'
     """
-    own = ax is None
     counts = state_counts(threads)
-    ax = axes_for(ax, 2.2 if len(counts) else EMPTY_IN)
-    if own:
-        figure_alt(ax.figure, describe_thread_states(threads))
-    if not len(counts):
-        return say_empty(ax, NOTHING)
-    from matplotlib.patches import Patch
+    empty = "" if len(counts) else NOTHING
+    ax, new = begin(ax, 2.2, lambda: describe_thread_states(threads), empty)
+    if empty:
+        return ax
+    _stack(ax, counts, least_s)
+    logarithmic = _count_axis(ax, counts)
+    legend_beside(ax, patches({f"{letter} {_span(counts[letter])}": STATE_COLOUR[letter] for letter in counts.columns}))
+    title = "Threads by state" + (" (logarithmic above 10)" if logarithmic else "")
+    return dress(ax, title, y_label="threads", x_label=time_label(threads) if new else "")
 
+
+def _stack(ax: Axes, counts: pd.DataFrame, least_s: float) -> None:
+    """Draw the counts of each state above one another."""
     x = np.nan_to_num(counts.index.to_numpy(float))
     codes = np.arange(len(x))[None, :]
     kept = codes[0] if len(x) <= COLUMNS else rarest(codes, COLUMNS)[1]
@@ -343,6 +329,10 @@ def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s
         height = np.where(moments >= 0, per_bucket[moments], 0).astype(float)
         ax.bar(edges[:-1], height, np.diff(edges), bottom=below, align="edge", color=STATE_COLOUR[letter], linewidth=0)
         below += height
+
+
+def _count_axis(ax: Axes, counts: pd.DataFrame) -> bool:
+    """Make the axis logarithmic where sleepers would hide the others; say whether it is."""
     total = counts.sum(axis=1).max()
     awake = (
         counts.drop(columns=[letter for letter in SLEEPING if letter in counts]).sum(axis=1).max() if len(counts.columns) else 0
@@ -354,13 +344,7 @@ def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s
         ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
         ax.set_yticks([], minor=True)
     ax.set_ylim(0, total * (1.3 if logarithmic else 1.08))
-    legend_beside(ax, [Patch(color=STATE_COLOUR[letter], label=f"{letter} {_span(counts[letter])}") for letter in counts.columns])
-    return dress(
-        ax,
-        "Threads by state" + (" (logarithmic above 10)" if logarithmic else ""),
-        y_label="threads",
-        x_label=time_label(threads) if own else "",
-    )
+    return bool(logarithmic)
 
 
 def _span(values: pd.Series) -> str:
