@@ -93,8 +93,9 @@ def begin(ax: Axes | None, height_in: float, describe: Callable[[], str], empty:
     """
     new = ax is None
     if ax is None:
-        ax = new_figure(EMPTY_IN if empty else height_in).add_subplot()
-        figure_alt(ax.figure, describe())
+        figure = new_figure(EMPTY_IN if empty else height_in)
+        figure_alt(figure, describe())
+        ax = figure.add_subplot()
     if empty:
         say_empty(ax, empty)
     return ax, new
@@ -130,8 +131,8 @@ def say_empty(ax: Axes, sentence: str) -> Axes:
 
 def note(ax: Axes, text: str, x: float, y: float) -> None:
     """Write a remark to the left of a point, above the lines."""
-    style = {"fontsize": FONT_PT - 1, "color": INK, "ha": "right", "zorder": 5}
-    ax.annotate(plain(text), (x, y), xytext=(-4, 5), textcoords="offset points", **style)
+    small = FONT_PT - 1
+    ax.annotate(plain(text), (x, y), (-4, 5), textcoords="offset points", fontsize=small, color=INK, ha="right", zorder=5)
 
 
 def patches(colours: Mapping[str, str]) -> list[Patch]:
