@@ -1,7 +1,8 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
-The façade: `open_run`, `verdict`, `collect`, `compare`, `attempts`, `benchmarks`, `compare_benchmarks`, `report`, `learn`,
-`similar`, `sample`, `triage`, `watch`. Nothing heavy is imported until it is called for.
+The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
+`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `learn`; and `open_run`, `sample`, `facts`, `benchmarks` for notebooks.
+Nothing heavy is imported until it is called for.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ _WHERE = {
     "attempts": "kit.analyse.launches.attempts",
     "Attempts": "kit.analyse.launches.attempts",
     "benchmarks": "kit.analyse.bench.results",
+    "bench": "kit.analyse.bench.compare:compare_benchmarks",
     "compare_benchmarks": "kit.analyse.bench.compare",
     "compare_launches": "kit.analyse.bench.compare",
+    "export": "kit.analyse.verdict.tables",
     "collect": "kit.capture.collect",
+    "pull": "kit.capture.logs.pull",
+    "guard": "kit.live.guard",
     "triage": "kit.live.triage",
     "watch": "kit.live.watch",
     "report": "kit.render.report",
@@ -35,20 +40,23 @@ _WHERE = {
     "similar": "kit.analyse.knowledge.similar",
     "KitError": "kit.errors",
 }
-"""Public name to the module that defines it."""
+"""Public name to the module that defines it, with the name there where it is another: older names stay."""
 
 if TYPE_CHECKING:
     from kit.analyse.bench.compare import compare_benchmarks, compare_launches
+    from kit.analyse.bench.compare import compare_benchmarks as bench
     from kit.analyse.bench.results import benchmarks
     from kit.analyse.knowledge.learn import learn
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
     from kit.analyse.launches.compare import Comparison, compare
     from kit.analyse.verdict.phases import phase_table
-    from kit.analyse.verdict.tables import facts
+    from kit.analyse.verdict.tables import export, facts
     from kit.analyse.verdict.verdict import Verdict, verdict
     from kit.capture.collect import collect
+    from kit.capture.logs.pull import pull
     from kit.errors import KitError
+    from kit.live.guard import guard
     from kit.live.triage import triage
     from kit.live.watch import watch
     from kit.open import open_run
@@ -63,15 +71,19 @@ __all__ = [
     "Run",
     "Verdict",
     "attempts",
+    "bench",
     "benchmarks",
     "collect",
     "compare",
     "compare_benchmarks",
     "compare_launches",
+    "export",
     "facts",
+    "guard",
     "learn",
     "open_run",
     "phase_table",
+    "pull",
     "report",
     "sample",
     "sample_path",
@@ -84,7 +96,8 @@ __all__ = [
 
 def __getattr__(name: str):
     if name in _WHERE:
-        return getattr(import_module(_WHERE[name]), name)
+        module, _, there = _WHERE[name].partition(":")
+        return getattr(import_module(module), there or name)
     raise AttributeError(f"module 'kit' has no attribute {name!r}")
 
 

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 DONE, TROUBLE, USAGE, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of the command line: done; trouble found (with --exit-code); wrong use; could not reach or read."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant, None where none is close.
+
+    Examples
+    --------
+    >>> nearest("verdit", ["report", "verdict"]), nearest("zzz", ["verdict"])
+    ('verdict', None)
+    """
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(words), 1, 0.5)), None)
 
 
 class KitError(Exception):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kit import multi_host as hosts
 from kit import store
 from kit.clock import NS, parse_time, show_time
-from kit.errors import UsageError
+from kit.errors import UsageError, nearest
 from kit.frames import FRAMES, TABLES
 from kit.parse.base import Source
 from kit.reading import Capture, Reading
@@ -348,18 +348,16 @@ def _is_old_sample(row: Row, from_ns: int) -> bool:
 def _known(name: str) -> Frame:
     if name in FRAMES:
         return FRAMES[name]
-    from difflib import get_close_matches
-
     if name in TABLES:
         raise UsageError(
-            f"{name} is no frame of a run",
+            f"{name} is not a frame of a run",
             "it is made of a verdict",
             f"use kit.analyse.verdict.tables.{name}(run) or: kit export RUN {name}",
         )
-    near = get_close_matches(name, FRAMES, 1, 0.3)
+    near = nearest(name, [*FRAMES, *TABLES])
     raise UsageError(
-        f"there is no frame {name!r}",
-        f"the closest is {near[0]!r}" if near else "no name is close",
+        f"unknown frame {name!r}",
+        f"the nearest is {near!r}" if near else "no name is close",
         f"choose one of: {', '.join(FRAMES)}",
     )
 

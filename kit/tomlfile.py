@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterator
@@ -10,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kit.errors import UsageError
+from kit.errors import UsageError, nearest
 
 
 class Table:
@@ -94,8 +93,8 @@ class Table:
 
 def _nearest(word: str, words: Collection[str]) -> str:
     """The nearest right word, else all that are right."""
-    near = difflib.get_close_matches(word, list(words), 1)
-    return f": did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(words))}"
+    near = nearest(word, words)
+    return f": did you mean {near!r}?" if near else f"; known are {', '.join(sorted(words))}"
 
 
 class TomlFile:

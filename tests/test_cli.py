@@ -103,3 +103,59 @@ def test_facts_are_a_table_to_export(folder: Path, tmp_path: Path) -> None:
     table = pd.read_csv(out).set_index("fact")
     assert table.loc["log_lines", "number"] == 1
     assert table.loc["log_lines", "capture"] == "server.log"
+
+
+def test_bare_kit_prints_its_verbs_in_groups(capsys: pytest.CaptureFixture) -> None:
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("look at evidence") < printed.index("  verdict ") < printed.index("keep") < printed.index("  doctor ")
+    assert "ledger" not in printed
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["verdit", "x"], "unknown verb 'verdit': did you mean 'verdict'?"),
+        (["verdict", "x", "--jsn"], "unknown option --jsn: did you mean '--json'?"),
+        (["completion", "bsh"], "unknown shell 'bsh': did you mean 'bash'?"),
+    ],
+)
+def test_a_mistyped_word_gets_the_right_one_named(typed: list[str], meant: str, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(typed)
+    assert error.value.code == 2 and meant in capsys.readouterr().err
+
+
+def test_a_mistyped_frame_gets_the_right_one_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["export", str(folder), "thread", "-o", str(tmp_path / "x.csv")]) == 2
+    assert "unknown frame 'thread': the nearest is 'threads'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_the_verbs(shell: str, capsys: pytest.CaptureFixture) -> None:
+    assert main(["completion", shell]) == 0
+    assert "attempts" in capsys.readouterr().out
+
+
+def test_an_older_name_of_a_verb_still_works(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["ledger", str(folder), "--json"]) == 0
+    older = capsys.readouterr().out
+    assert main(["attempts", str(folder), "--json"]) == 0
+    assert capsys.readouterr().out == older
+
+
+def test_a_verdict_as_markdown_and_in_brief(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main(["verdict", str(folder), "--markdown"]) == 0
+    whole = capsys.readouterr().out
+    assert main(["verdict", str(folder), "--brief"]) == 0
+    brief = capsys.readouterr().out
+    assert whole.splitlines()[0] == brief.splitlines()[0] and "(undetermined)" in brief and len(brief) < len(whole)
+    assert brief.rstrip().endswith(f"`kit report {folder}`")
+
+
+def test_the_facade_has_what_the_command_line_has() -> None:
+    import kit
+    from kit.cli import parser
+
+    assert set(parser().verbs) - {"ledger", "reference", "doctor", "completion"} <= set(kit.__all__)
+    assert all(callable(getattr(kit, name)) for name in kit.__all__)

@@ -93,6 +93,40 @@ class GuardOptions:
         return self.quiet_s if self.quiet_s is not None else QUIET_S.get(phase, QUIET_S[None])
 
 
+def guard(
+    command: Sequence[str],
+    *,
+    out: str | Path | None = None,
+    quiet_s: float | None = None,
+    end: bool = False,
+    limit_s: float = 86400.0,
+    stacks: bool = True,
+    strace: bool = True,
+    gdb: bool = False,
+    progress: Callable[[str], None] = print,
+) -> int:
+    """Start a launch and capture diagnostics if it stalls (Linux).
+
+    Parameters
+    ----------
+    command : sequence of str
+        The launch: program and arguments.
+    out : str or path, optional
+        Run folder to make; `guard-DATE-TIME` without it.
+    quiet_s, end, limit_s, stacks, strace, gdb
+        As for `GuardOptions`.
+    progress : callable
+        Takes lines about what the guard does.
+
+    Returns
+    -------
+    int
+        Exit code of the launch.
+    """
+    folder = Path(out) if out is not None else Path(time.strftime("guard-%Y%m%d-%H%M%S"))
+    return Guard(list(command), folder, GuardOptions(quiet_s, end, limit_s, stacks, strace, gdb), progress).run()
+
+
 class _OwnOutput(Logs):
     """No log to follow: what the launch prints comes to us."""
 

@@ -10,12 +10,12 @@ import pytest
 
 import kit
 from kit.analyse.bench import stats as stats
-from kit.analyse.bench.command import quote
 from kit.analyse.bench.drift import first_share, trend
 from kit.analyse.bench.inputs import Cell
 from kit.analyse.bench.judge import Rules, judge
 from kit.analyse.bench.metrics import Figure
 from kit.cli import main
+from kit.cli.look import quote
 from kit.errors import EvidenceError, UsageError
 from kit.plot.alt import figure_alt
 from kit.plot.shift import describe_shift, plot_shift

@@ -18,6 +18,7 @@ from kit.analyse.bench.judge import FAILED_SHARE, Judged, Rules, judge
 from kit.analyse.bench.metrics import Figure, choose_primary, figures
 from kit.analyse.bench.noise import noise_from
 from kit.analyse.text_blocks import named
+from kit.document import Document, Shown
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ PARTS = {
 """Times that are parts of another: one that a run lacks took no time in it."""
 
 
-@dataclass
-class BenchComparison:
+@dataclass(repr=False)
+class BenchComparison(Shown):
     """What the runs of two sides say. Make it with `kit.compare_benchmarks` or `kit.compare_launches`.
 
     Attributes
@@ -161,17 +162,14 @@ class BenchComparison:
             "confidence": self.rules.confidence,
         }
 
-    def __str__(self) -> str:
-        from kit.analyse.bench.text import as_text
+    def document(self, brief: bool = False) -> Document:
+        """What it says, as a document."""
+        from kit.analyse.bench.text import document
 
-        return as_text(self)
+        return document(self)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from kit.analyse.bench.text import as_html
-
-        return as_html(self)
+    def __repr__(self) -> str:
+        return f"<BenchComparison: {len(self.judged)} figures>"
 
 
 def _records(table: pd.DataFrame) -> list[dict]:

@@ -1,15 +1,13 @@
-"""A comparison of benchmarks in words: the same blocks as terminal text and as HTML."""
+"""A comparison of benchmarks as a document."""
 
 from __future__ import annotations
 
-import textwrap
-from html import escape
 from typing import TYPE_CHECKING
 
 from kit.analyse.bench.inputs import BASE, CAND
 from kit.analyse.bench.judge import INCONCLUSIVE, WITHHELD, Judged, middle
 from kit.analyse.bench.where import percent, spread
-from kit.document.text import WIDTH
+from kit.document import Block, Document, Section, Table, items
 
 if TYPE_CHECKING:
     from kit.analyse.bench.compare import BenchComparison
@@ -18,13 +16,13 @@ HEADS = ("figure", "base", "cand", "effect", "interval", "verdict")
 MOST_EXPLORATORY = 12
 MOST_SETTINGS = 12
 SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
-Block = tuple[str, list[str], list[list[str]]]
+Part = tuple[str, list[str], list[list[str]]]
 """(heading, column heads, rows); without heads the rows are sentences."""
 
 
-def blocks(found: BenchComparison) -> list[Block]:
+def blocks(found: BenchComparison) -> list[Part]:
     """Headings with their lines: what to know first, then verdicts, where, why."""
-    out: list[Block] = [("", [], [[headline(found)]])]
+    out: list[Part] = [("", [], [[headline(found)]])]
     out.append(("know first", [], [[text] for text in found.warnings]))
     primary = [one for one in found.judged if one.figure.primary]
     level = f"{found.rules.confidence:.0%}"
@@ -126,35 +124,10 @@ def _notes(judged: list[Judged]) -> list[list[str]]:
     ]
 
 
-def as_text(found: BenchComparison) -> str:
-    """Terminal text."""
-    lines: list[str] = []
-    for heading, heads, rows in blocks(found):
-        lines += ["", heading] if heading else []
-        if heads:
-            widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-            lines += [
-                "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-                for row in [heads, *rows]
-            ]
-            continue
-        mark = "  • " if heading else ""
-        for row in rows:
-            lines += textwrap.wrap(row[0], WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False)
-    return "\n".join(lines)
-
-
-def as_html(found: BenchComparison) -> str:
-    """The same as HTML; all text escaped."""
-    parts = []
-    for heading, heads, rows in blocks(found):
-        title = f"<h4>{escape(heading)}</h4>" if heading else ""
-        if heads:
-            head = "".join(f"<th scope='col'>{escape(text)}</th>" for text in heads)
-            body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-            parts.append(f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        elif heading:
-            parts.append(title + "<ul>" + "".join(f"<li>{escape(row[0])}</li>" for row in rows) + "</ul>")
-        else:
-            parts.append("".join(f"<p><b>{escape(row[0])}</b></p>" for row in rows))
-    return "".join(parts)
+def document(found: BenchComparison) -> Document:
+    """All that is said of a comparison."""
+    sections = []
+    for heading, heads, rows in blocks(found)[1:]:
+        body: list[Block] = [Table(heads, rows)] if heads else list(items([row[0] for row in rows]))
+        sections.append(Section(heading, body))
+    return Document(headline(found), sections)

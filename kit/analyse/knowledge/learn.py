@@ -8,14 +8,13 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from kit.analyse.knowledge.judged_run import Case, note_solved, open_case
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.signatures import Signature, read
 from kit.analyse.verdict.stacks import all_stacks
-from kit.errors import EvidenceError, KitError, UsageError
+from kit.errors import EvidenceError, KitError, UsageError, nearest
 from kit.knowledge_paths import SIGNATURES, VARIABLE, folders
 from kit.redact import scrub_text
 from kit.run import Run
@@ -138,10 +137,10 @@ def _class(name: str, run: Run) -> StallClass:
     known = classes(run.knowledge)
     if name in known and name != UNDETERMINED:
         return known[name]
-    near = get_close_matches(name, known, 1, 0.4)
+    near = nearest(name, known)
     raise UsageError(
         f"unknown class {name!r}",
-        f"did you mean {near[0]!r}?" if near else "no name is close",
+        f"the nearest is {near!r}" if near else "no name is close",
         f"choose one of: {', '.join(other for other in known if other != UNDETERMINED)}",
     )
 

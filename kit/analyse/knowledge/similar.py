@@ -9,17 +9,17 @@ the same evidence and 0 where nothing is shared; evidence that one run lacks cou
 from __future__ import annotations
 
 import re
-import textwrap
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.analyse.knowledge.judged_run import Case, open_case, solved
+from kit.analyse.text_blocks import named
 from kit.analyse.verdict.classes import classes
+from kit.document import Document, Item, Section, Shown, Values, percent
 from kit.errors import KitError
 from kit.run import Run
 from kit.samples import DATA, sample_names
@@ -42,7 +42,7 @@ RANGES = {
     "heartbeats": (1, 10),
 }
 """Facts that count by their range: the bounds between the ranges."""
-WIDTH = 110
+MOST_FEATURES = 8
 
 
 @dataclass
@@ -74,8 +74,8 @@ class Likeness:
     that: list[str]
 
 
-@dataclass
-class Similar:
+@dataclass(repr=False)
+class Similar(Shown):
     """Earlier runs, the likest first.
 
     Attributes
@@ -102,36 +102,24 @@ class Similar:
         rows = [{**vars(one), "run": one.name, "class": one.klass} for one in self.found]
         return pd.DataFrame(rows, columns=["run", "likeness", "class", "solved", "remedy", "shared", "this", "that"])
 
-    def __str__(self) -> str:
-        lines = [f"runs like {self.name}", "", f"{'likeness':>8}  {'run':<28}  what it turned out to be"]
-        for one in self.found:
-            lines.append(f"{one.likeness:>8.0%}  {one.name[:28]:<28}  {_turned_out(one)}")
-            for word, features in (("shared", one.shared), ("only here", one.this), ("only there", one.that)):
-                lines += _wrapped(word, features)
-        lines += [] if self.found else ["          none"]
-        return "\n".join(lines + [f"not read: {said}" for said in self.skipped])
+    def document(self, brief: bool = False) -> Document:
+        """What they turned out to be, and what they share; `brief`: the likest alone."""
+        sections = []
+        for match in self.found[: 1 if brief else None]:
+            features = (("shared", match.shared), ("only here", match.this), ("only there", match.that))
+            shown = {word: named(texts, MOST_FEATURES) for word, texts in features if texts}
+            sections.append(Section(f"{percent(match.likeness)}  {match.name}: {_turned_out(match)}", [Values(shown)]))
+        skipped = [Item(reason, "·") for reason in self.skipped]
+        return Document(f"runs like {self.name}", [*sections, Section("not read", skipped)])
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        words = ("run", "likeness", "what it turned out to be", "shared", "only here", "only there")
-        head = "".join(f"<th>{word}</th>" for word in words)
-        cells = (
-            (one.name, f"{one.likeness:.0%}", _turned_out(one), *(", ".join(part) for part in (one.shared, one.this, one.that)))
-            for one in self.found
-        )
-        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-        return f"<p>runs like <b>{escape(self.name)}</b></p><table><tr>{head}</tr>{rows}</table>"
+    def __repr__(self) -> str:
+        return f"<Similar: {len(self.found)} runs like {self.name}>"
 
 
-def _turned_out(one: Likeness) -> str:
-    return f"{one.klass}: {one.remedy}" if one.solved and one.remedy else f"{one.klass}{'' if one.solved else ' (its verdict)'}"
-
-
-def _wrapped(word: str, features: list[str], most: int = 8) -> list[str]:
-    more = [f"{len(features) - most} more"] if len(features) > most else []
-    lead = f"{'':>10}{word:<11}"
-    return textwrap.wrap(", ".join(features[:most] + more), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+def _turned_out(match: Likeness) -> str:
+    if match.solved and match.remedy:
+        return f"{match.klass}: {match.remedy}"
+    return f"{match.klass}{'' if match.solved else ' (its verdict)'}"
 
 
 def similar(

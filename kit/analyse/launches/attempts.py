@@ -14,6 +14,7 @@ from kit.analyse.launches.compared_launch import Side, same_launch, side_of
 from kit.analyse.text_blocks import records
 from kit.analyse.verdict.settings import Setting, differences, direct
 from kit.clock import NS
+from kit.document import Document, Shown
 from kit.errors import KitError, UsageError
 from kit.run import Run
 
@@ -99,8 +100,8 @@ class Study:
         ]
 
 
-@dataclass
-class Attempts:
+@dataclass(repr=False)
+class Attempts(Shown):
     """Launches and what they say together. Make it with `kit.attempts`.
 
     Attributes
@@ -144,17 +145,14 @@ class Attempts:
             "missing": self.missing,
         }
 
-    def __str__(self) -> str:
-        from kit.analyse.launches import attempts_text
+    def document(self, brief: bool = False) -> Document:
+        """What they say, as a document; `brief`: findings and the next launch."""
+        from kit.analyse.launches.attempts_text import document
 
-        return attempts_text.as_text(self)
+        return document(self, brief)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from kit.analyse.launches import attempts_text
-
-        return attempts_text.as_html(self)
+    def __repr__(self) -> str:
+        return f"<Attempts: {len(self.launches)} launches, {len(self.candidates)} settings that differ>"
 
 
 def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | None] | None = None) -> Attempts:
@@ -197,7 +195,7 @@ def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | No
         raise UsageError(
             f"{len(times)} times for {len(given)} launches" if given else "no launch is given",
             "each launch is a run, a folder of evidence, or one file",
-            "kit ledger RUN RUN …",
+            "kit attempts RUN RUN …",
         )
     sides, missing, failed = [], [], None
     for one, when in zip(given, times, strict=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.analyse import text_blocks as shown_blocks
 from kit.analyse.launches.attempts import FAST_OR_SLOW, LATE
-from kit.analyse.text_blocks import Block, named
+from kit.analyse.text_blocks import named
 from kit.clock import show_duration
+from kit.document import Block, Command, Document, Item, Section, Table, items, percent
 
 if TYPE_CHECKING:
     from kit.analyse.launches.attempts import Attempts, Candidate, Study
@@ -161,33 +161,31 @@ def _short(value: str | None) -> str:
     return "not given" if value is None else value if len(value) <= 40 else f"{value[:39]}…"
 
 
-def blocks(found: Attempts) -> list[Block]:
-    """Headings with their rows: what is known, what to launch next, the tables."""
-    every = [
-        ("findings", [], [[said] for said in found.findings]),
-        ("next launch", [], [row for step in found.next for row in _step(step, found.outcomes)]),
-        _table(found),
-        (
-            "settings that differ",
-            ["setting", *found.outcomes, "separates", "by chance"],
-            [
-                [
-                    row["setting"],
-                    row["ready"] or "–",
-                    row["not_ready"] or "–",
-                    (f"{row['ready_launches']} from {row['not_ready_launches']}" if row["separates"] else "no")
-                    + (f" ({row['outcome']})" if row["separates"] and row["outcome"] != found.outcomes[1] else ""),
-                    f"{row['chance']:.0%}" if row["chance"] == row["chance"] else "–",
-                ]
-                for row in found.candidates.to_dict("records")
-            ],
-        ),
-        ("what is missing", [], [[said] for said in found.missing]),
+def document(found: Attempts, brief: bool = False) -> Document:
+    """What is known, what to launch next, the tables."""
+    sections = [
+        Section("findings", items(found.findings)),
+        Section("next launch", [block for step in found.next for block in _step(step, found.outcomes)]),
     ]
-    return [block for block in every if block[2]]
+    if not brief:
+        heads = ["setting", *found.outcomes, "separates", "by chance"]
+        candidates = [_candidate(row, found.outcomes) for row in found.candidates.to_dict("records")]
+        sections += [
+            Section("launches", [_table(found)]),
+            Section("settings that differ", [Table(heads, candidates)]),
+            Section("what is missing", items(found.missing, "·"), folded=True),
+        ]
+    return Document(found.findings[0] if found.findings else "launches", sections)
 
 
-def _table(found: Attempts) -> Block:
+def _candidate(row: dict, words: tuple[str, str]) -> list[str]:
+    outcome = f" ({row['outcome']})" if row["outcome"] != words[1] else ""
+    separates = f"{row['ready_launches']} from {row['not_ready_launches']}{outcome}" if row["separates"] else "no"
+    chance = percent(row["chance"]) if row["chance"] == row["chance"] else "–"
+    return [row["setting"], row["ready"] or "–", row["not_ready"] or "–", separates, chance]
+
+
+def _table(found: Attempts) -> Table:
     """Launches by the settings that tell most."""
     columns = [name for name in found.candidates["setting"] if name in found.launches][:MOST_COLUMNS]
     rows = []
@@ -198,29 +196,16 @@ def _table(found: Attempts) -> Block:
         settings = [_short(row[name] if isinstance(row[name], str) else None) for name in columns]
         phase = row["phase"] if isinstance(row["phase"], str) else "–"
         rows.append([row["launch"], row["state"], row["class"], phase, took, *settings])
-    return ("launches", ["launch", "state", "class", "phase", "to ready", *columns], rows)
+    return Table(["launch", "state", "class", "phase", "to ready", *columns], rows)
 
 
-def _step(step: dict, words: tuple[str, str]) -> list[list[str]]:
-    rows = [[step["what"]]]
+def _step(step: dict, words: tuple[str, str]) -> list[Block]:
+    blocks: list[Block] = [Item(step["what"])]
     if step["command"]:
-        rows.append(["$", step["command"]])
+        blocks.append(Command(step["command"]))
     elif step["setting"]:
-        rows.append([f"no command of {step['base']} was recorded that this can be changed in: change it by hand"])
+        blocks.append(Item(f"no command of {step['base']} was recorded that this can be changed in: change it by hand", level=1))
     if step["if_ready"] or step["if_not"]:
         left = [named(step[key]) or "no candidate" for key in ("if_ready", "if_not")]
-        rows.append([f"{words[0]} would leave {left[0]}; {words[1]} would leave {left[1]}"])
-    return rows
-
-
-TITLE = "ledger of launches"
-
-
-def as_text(found: Attempts) -> str:
-    """The ledger as terminal text."""
-    return shown_blocks.as_text(TITLE, blocks(found))
-
-
-def as_html(found: Attempts) -> str:
-    """The same as HTML; all text of the evidence is escaped."""
-    return shown_blocks.as_html(TITLE, blocks(found), "kit-attempts", ("what is missing",))
+        blocks.append(Item(f"{words[0]} would leave {left[0]}; {words[1]} would leave {left[1]}", "→", level=1))
+    return blocks

@@ -16,6 +16,7 @@ from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import ORDER, PHASES, rank_of
 from kit.analyse.verdict.settings import differences
 from kit.clock import NS
+from kit.document import Document, Shown
 from kit.errors import UsageError
 from kit.run import Run
 
@@ -40,8 +41,8 @@ FRAMES = (
 )
 
 
-@dataclass
-class Comparison:
+@dataclass(repr=False)
+class Comparison(Shown):
     """Launches side by side. Make it with `kit.compare`.
 
     The launches are `a`, `b`, … in the order given. Below, `{run}` in the name of a column stands for each of these letters.
@@ -128,17 +129,14 @@ class Comparison:
         rows = self.settings[self.settings["same"].eq(False).fillna(False).astype(bool)]
         return rows if likely is None else rows[rows["unlikely"].isna() == likely]
 
-    def __str__(self) -> str:
-        from kit.analyse.launches import tables as compare_tables
+    def document(self, brief: bool = False) -> Document:
+        """What it says, as a document; `brief`: the findings alone."""
+        from kit.analyse.launches.tables import document
 
-        return compare_tables.as_text(self)
+        return document(self, brief)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from kit.analyse.launches import tables as compare_tables
-
-        return compare_tables.as_html(self)
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.names)}: {len(self.findings)} findings>"
 
 
 def compare(
@@ -222,7 +220,7 @@ def _times(given: tuple, captured_at: Sequence[str | None] | None) -> Sequence[s
         raise UsageError(
             f"{len(given)} launches are too many side by side",
             f"at most {len(LABELS)} can be compared",
-            "table them: kit ledger RUNS",
+            "table them: kit attempts RUNS",
         )
     if captured_at is None:
         return [None] * len(given)

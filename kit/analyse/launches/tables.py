@@ -1,13 +1,12 @@
-"""The frames of a comparison as tables: terminal text or HTML from the same blocks."""
+"""A comparison of launches as a document."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.analyse import text_blocks as shown_blocks
 from kit.analyse.launches.text import MOST_TOLD, Group, is_number, size
-from kit.analyse.text_blocks import Block
 from kit.clock import show_duration
+from kit.document import Document, Section, Table, items
 
 if TYPE_CHECKING:
     from kit.analyse.launches.compare import Comparison
@@ -16,7 +15,11 @@ MOST_LINES = 12
 """Shapes of log lines shown that some launch lacks; the frame has them all."""
 
 
-def blocks(found: Comparison) -> list[Block]:
+Part = tuple[str, list[str], list[list[str]]]
+"""(heading, column heads, rows); without heads the rows are sentences."""
+
+
+def blocks(found: Comparison) -> list[Part]:
     """Headings with their rows, the most important first; frames without rows are left out."""
     labels, differing = list(found.labels), found.differing()
     settings = [
@@ -40,7 +43,7 @@ def blocks(found: Comparison) -> list[Block]:
     return [block for block in every if block[2]]
 
 
-def _log_blocks(found: Comparison, labels: Group) -> list[Block]:
+def _log_blocks(found: Comparison, labels: Group) -> list[Part]:
     lines = _line_rows(found, labels)
     heading = f"log lines that some launch lacks ({min(len(lines), MOST_LINES)} of {len(lines)})"
     return [
@@ -49,7 +52,7 @@ def _log_blocks(found: Comparison, labels: Group) -> list[Block]:
     ]
 
 
-def _process_blocks(found: Comparison, labels: Group) -> list[Block]:
+def _process_blocks(found: Comparison, labels: Group) -> list[Part]:
     calls = [[row["process"], row["syscall"], *(_call(row, label) for label in labels)] for row in _top_calls(found)]
     parts = [f"{label} {part}" for part in ("anon", "file", "at") for label in labels]
     memory = [_memory_row(row, labels) for row in found.memory.to_dict("records")]
@@ -162,15 +165,14 @@ def legend(found: Comparison) -> str:
     return f"{', '.join(f'{label} = {name}' for label, name in zip(found.labels, found.names, strict=True))}; second 0 is {zero}"
 
 
-CLOSED = ("what is missing", "milestones", "log lines", "threads", "memory", "stacks", "system calls")
-"""Blocks that are folded in HTML."""
+FOLDED = ("what is missing", "milestones", "log lines", "threads", "memory", "stacks", "system calls")
+"""Sections that are folded in HTML."""
 
 
-def as_text(found: Comparison) -> str:
-    """The comparison as terminal text."""
-    return shown_blocks.as_text(legend(found), blocks(found))
-
-
-def as_html(found: Comparison) -> str:
-    """The same as HTML; all text of the evidence is escaped."""
-    return shown_blocks.as_html(legend(found), blocks(found), "kit-comparison", CLOSED)
+def document(found: Comparison, brief: bool = False) -> Document:
+    """All of a comparison; `brief`: what was found."""
+    sections = [
+        Section(heading, [Table(heads, rows)] if heads else items([row[0] for row in rows]), heading.startswith(FOLDED))
+        for heading, heads, rows in blocks(found)
+    ]
+    return Document(legend(found), sections[:1] if brief else sections)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.verdict import Verdict, verdict
+from kit.errors import KitError, UsageError
 from kit.frames import TABLES
+from kit.open import open_run
+from kit.run import Run
 
 if TYPE_CHECKING:
     import pandas
-
-    from kit.run import Run
 
 
 def _judged(source: str | Path | Run | Verdict) -> Verdict:
@@ -91,3 +93,55 @@ def hypotheses(source: str | Path | Run | Verdict) -> pandas.DataFrame:
         ]
         rows += [] if signs else [about]
     return TABLES["hypotheses"].build(rows)
+
+
+def export(
+    path: str | Path | Run,
+    frame: str,
+    out: str | Path,
+    *,
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+) -> int:
+    """Write one frame of a launch to a file.
+
+    Parameters
+    ----------
+    path : str, path or Run
+        A run, a folder of loose files, or one file.
+    frame : str
+        Name of a frame, see docs/columns.md; `facts` and `hypotheses` are made of the verdict.
+    out : str or path
+        Its name ends in `.csv`, `.jsonl` or `.parquet`.
+    captured_at, knowledge
+        As for `kit.open_run`.
+
+    Returns
+    -------
+    int
+        Rows written.
+
+    Raises
+    ------
+    UsageError
+        Unknown frame or ending.
+    EvidenceError
+        Nothing can be read.
+    KitError
+        The file cannot be written.
+    """
+    ending = Path(out).suffix.lower()
+    if ending not in (".csv", ".jsonl", ".parquet"):
+        raise UsageError(f"unknown format of {out}", "expected .csv, .jsonl or .parquet", "for example: -o threads.parquet")
+    run = path if isinstance(path, Run) else open_run(path, captured_at, knowledge)
+    table = {"facts": facts, "hypotheses": hypotheses}[frame](run) if frame in TABLES else run.frame(frame)
+    try:
+        if ending == ".csv":
+            table.to_csv(out, index=False)
+        elif ending == ".jsonl":
+            table.to_json(out, orient="records", lines=True, date_format="iso", date_unit="ns", force_ascii=False)
+        else:
+            table.to_parquet(out, index=False)
+    except OSError as error:
+        raise KitError(f"cannot write {out}", error.strerror or str(error), "choose another place with -o") from error
+    return len(table)

@@ -1,0 +1,53 @@
+"""Command line: the façade's verbs for a shell. A module here for each group of verbs; all options are defined in them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kit import knowledge_paths
+from kit.cli import keep, live, look
+from kit.cli.parser import Parser, Verbs
+from kit.errors import DONE, KitError
+
+GROUPS = (("look at evidence", look.add), ("look at a launch that runs", live.add), ("keep", keep.add))
+INTERRUPTED = 130
+"""128 and the number of SIGINT: what shells give."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb and return its exit code: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach or read."""
+    command_line = parser()
+    args = command_line.parse_args(arguments)
+    if args.verb is None:
+        command_line.print_help()
+        return DONE
+    try:
+        with knowledge_paths.also(getattr(args, "knowledge", None)):
+            return args.run(args)
+    except KitError as error:
+        print(f"kit: {error}", file=sys.stderr)
+        return error.code
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away, as `| head` does
+        return DONE
+    except KeyboardInterrupt:
+        print("kit: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs with their options."""
+    from kit import __version__
+
+    command_line = Parser(
+        prog="kit",
+        description="Find out why the launch of an LLM server stalled, and compare launches and benchmarks.",
+        epilog="Exit codes: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach or read.",
+    )
+    command_line.add_argument("--version", action="version", version=f"stallkit {__version__}")
+    verbs = Verbs(command_line)
+    for heading, add in GROUPS:
+        verbs.group(heading)
+        add(verbs)
+    return command_line

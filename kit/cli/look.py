@@ -1,0 +1,197 @@
+"""Verbs that read evidence: verdict, report, export, compare, attempts, bench, similar."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from kit.cli.parser import Verbs
+from kit.cli.shared import (
+    EVIDENCE,
+    add_captured_at,
+    add_exit_code,
+    add_formats,
+    add_knowledge,
+    add_path,
+    exit_code,
+    print_json,
+    show,
+    times,
+    working,
+)
+from kit.errors import DONE, KitError, UsageError
+
+_QUOTE = re.compile(r"(?P<name>[^=]+)=\s*(?P<value>[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)")
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verbs."""
+    verb = verbs.add("verdict", verdict, "say what is wrong with a launch, how sure that is, and what to look at next")
+    verb.add_argument("paths", nargs="+", metavar="PATH", help=EVIDENCE)
+    add_captured_at(verb)
+    add_formats(verb)
+    add_exit_code(verb)
+    add_knowledge(verb)
+
+    verb = verbs.add("report", report, "write the post-mortem of a launch as one HTML file")
+    add_path(verb)
+    verb.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default report.html")
+    verb.add_argument("--against", metavar="PATH", nargs="+", default=[], help="launches to compare it with, say one that worked")
+    add_knowledge(verb)
+
+    verb = verbs.add("export", export, "write one frame of a run as csv, jsonl or parquet")
+    verb.add_argument("path", metavar="PATH", help=EVIDENCE)
+    verb.add_argument("frame", metavar="FRAME", help="name of a frame, see docs/columns.md")
+    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in .csv, .jsonl or .parquet")
+    add_captured_at(verb)
+    add_knowledge(verb)
+
+    verb = verbs.add("compare", compare, "compare launches: settings, phases, log, memory, threads, stacks")
+    verb.add_argument("a", metavar="A", help="the launch to compare with, say one that worked")
+    verb.add_argument("others", metavar="B", nargs="+", help="the others")
+    verb.add_argument("--align", metavar="PHASE", default="launch", help="second 0 of all: launch, or a phase such as weights")
+    add_captured_at(verb, several=True)
+    add_formats(verb)
+    add_knowledge(verb)
+
+    verb = verbs.add("attempts", attempts, "list launches with the settings that differ, and what to try next", alias="ledger")
+    verb.add_argument("paths", nargs="+", metavar="PATH", help=EVIDENCE)
+    add_captured_at(verb, several=True)
+    add_formats(verb)
+    add_knowledge(verb)
+
+    _add_bench(verbs)
+
+    verb = verbs.add("similar", similar, "rank earlier runs by likeness, with what they turned out to be")
+    verb.add_argument("path", metavar="PATH", help=EVIDENCE)
+    verb.add_argument("among", metavar="RUN", nargs="*", help="earlier runs; else the bundled ones and those of data/runs")
+    verb.add_argument("--most", type=int, default=5, metavar="N", help="number to print (default 5)")
+    add_captured_at(verb)
+    add_formats(verb)
+    add_knowledge(verb)
+
+
+def _add_bench(verbs: Verbs) -> None:
+    verb = verbs.add("bench", bench, "compare benchmark results of two settings: interval, verdict, runs still needed")
+    verb.add_argument("base", nargs="+", metavar="BASE", help="results of one setting, five files or more; or runs of launches")
+    verb.add_argument("--vs", nargs="+", metavar="CAND", help="results of the other setting; record both in turns")
+    verb.add_argument("--primary", nargs="+", metavar="METRIC", help="metrics of the question: ttft, e2el.p99, …; up to six")
+    verb.add_argument("--aa", nargs="+", metavar="RUN", help="runs of one unchanged setting: their spread is the noise of a run")
+    verb.add_argument(
+        "--quoted", nargs="+", metavar="METRIC=VALUE", help="compare your result with a quoted number: output_throughput=82.5"
+    )
+    verb.add_argument("--force", action="store_true", help="give ratios even if load or definitions differ")
+    verb.add_argument("--margin", type=float, default=0.05, metavar="SHARE", help="relative change that counts as none (0.05)")
+    verb.add_argument("--confidence", type=float, default=0.95, metavar="SHARE", help="of the intervals (0.95)")
+    add_formats(verb)
+
+
+def verdict(args: argparse.Namespace) -> int:
+    """Judge each launch; one that cannot be read does not hide the others."""
+    from kit.analyse.verdict.verdict import verdict as judge
+
+    code = DONE
+    for number, path in enumerate(args.paths):
+        try:
+            with working(f"reading {path}"):
+                judged = judge(path, args.captured_at)
+        except UsageError:
+            raise
+        except KitError as error:
+            code = error.code
+            if args.json:
+                print_json({"path": str(path), "error": str(error)})
+            else:
+                print(f"kit: {error}", file=sys.stderr)
+            continue
+        if number and not args.json:
+            print()
+        show(judged, args, path=str(path))
+        code = code or exit_code(args, judged.state)
+    return code
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write a post-mortem."""
+    from kit.render.report import report as write
+
+    with working(f"writing {args.output}"):
+        written = write(args.path, args.output, captured_at=args.captured_at, against=args.against)
+    print(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
+    return DONE
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write a frame."""
+    from kit.analyse.verdict.tables import export as write
+
+    with working(f"reading {args.path}"):
+        rows = write(args.path, args.frame, args.output, captured_at=args.captured_at)
+    print(f"{args.output}: {rows:,} rows of {args.frame}")
+    return DONE
+
+
+def compare(args: argparse.Namespace) -> int:
+    """Compare launches."""
+    from kit.analyse.launches.compare import compare as compared
+
+    with working("comparing"):
+        answer = compared(args.a, *args.others, captured_at=times(args), align=args.align)
+    show(answer, args)
+    return DONE
+
+
+def attempts(args: argparse.Namespace) -> int:
+    """List launches."""
+    from kit.analyse.launches.attempts import attempts as listed
+
+    with working("reading the launches"):
+        answer = listed(args.paths, captured_at=times(args))
+    show(answer, args)
+    return DONE
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Compare benchmark results."""
+    from kit.analyse.bench.compare import compare_benchmarks
+
+    with working("comparing"):
+        answer = compare_benchmarks(
+            args.base,
+            args.vs,
+            primary=args.primary,
+            force=args.force,
+            aa=args.aa,
+            quoted=dict(map(quote, args.quoted)) if args.quoted else None,
+            margin=args.margin,
+            confidence=args.confidence,
+        )
+    show(answer, args)
+    return DONE
+
+
+def quote(text: str) -> tuple[str, float]:
+    """Metric and value of a quoted number; its unit is not read: it must be that of the metric.
+
+    Examples
+    --------
+    >>> quote("output_throughput=82.5"), quote("ttft.median = 36.1 ms")
+    (('output_throughput', 82.5), ('ttft.median', 36.1))
+    """
+    match = _QUOTE.fullmatch(text.strip())
+    if not match:
+        raise UsageError(
+            f"invalid quoted number {text!r}", "expected METRIC=VALUE", "for example: --quoted output_throughput=82.5"
+        )
+    return match["name"].strip(), float(match["value"].replace(",", "."))
+
+
+def similar(args: argparse.Namespace) -> int:
+    """Rank earlier runs."""
+    from kit.analyse.knowledge.similar import similar as ranked
+
+    with working("reading earlier runs"):
+        answer = ranked(args.path, args.among or None, captured_at=args.captured_at, most=args.most)
+    show(answer, args)
+    return DONE
