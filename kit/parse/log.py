@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from typing import Any
 from kit.parse import bars, grammar
 from kit.parse.bars import Bar
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.records import ANSI, SECOND_NS, Prefix, peel, pieces
+from kit.parse.records import ANSI, SECOND_NS, Prefix, pieces
 from kit.schema import Row
 
 HEAD_LINES = 4000
@@ -103,7 +104,7 @@ class _Reader:
         """Take a piece between carriage returns apart: raw text, prefix, message, bar."""
         raw = piece
         while raw:
-            prefix, text = peel(raw, self.source)
+            prefix, text = self.matcher.prefixes.peel(raw, self.source)
             bar = self._bar(text)
             if bar is not None:
                 end = bar.end
@@ -126,7 +127,7 @@ class _Reader:
     def _bar(self, text: str) -> Bar | None:
         if any(sign in text for sign in BAR_SIGNS) or text.startswith("Download: ["):
             return bars.read(text)
-        if text.startswith("...") and self.server in ("llamacpp", None):
+        if text.startswith("...") and (self.server is None or self.matcher.traits.dots):
             return bars.dots(text)
         return None
 
@@ -168,7 +169,7 @@ class _Reader:
             level=prefix.level,
             source=prefix.source,
         )
-        row.setdefault("server", "nccl" if prefix.style == "nccl" else self.server)
+        row.setdefault("server", prefix.grammar if prefix.owned else self.server)
 
     def _time(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
         if prefix.stamp is not None:
@@ -230,8 +231,8 @@ class _Reader:
             row.update(kind="error", milestone="exception", role=self.matcher.role(message))
         elif prefix.level in ("ERROR", "CRITICAL"):
             row.update(kind="error", role=self.matcher.role(message))
-        elif prefix.style == "nccl" and prefix.level == "WARNING":
-            row.update(kind="symptom", milestone="nccl_warn")
+        elif prefix.warning and prefix.level == "WARNING":
+            row.update(kind="symptom", milestone=prefix.warning)
         elif prefix.peeled is False and _BARE_ID.match(message):
             row["kind"] = "noise"
         if error is not None and row["kind"] == "error":
@@ -435,18 +436,17 @@ class Reading:
             self.report.lines, self.report.records = counted
 
 
-_CERTAIN = re.compile(
-    r"^(?:[\w.-]+\s*\| |20\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"  # docker compose, kubectl, journald
-    r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:"
-    r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z_]+\d+)*\] \S"
-    r"|(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d"
-    r"|.*text_generation_(?:launcher|router)|\[(?:\d\d/\d\d/\d{4}-[\d:]+\] \[TRT-LLM|TensorRT-LLM)\]?"
-    r"|\d+\.\d\d\.\d{3}\.\d{3} [IWED] |llama_model_loader: |srv\s+\w+: "
-    r"|[\w.-]+:\d+:\d+ \[\d+\] NCCL |\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+ |\[rank\d+\]:"
-    r"|INFO:\s+(?:Started server process|Application startup|Uvicorn running)"
-    r"|\[aiter\] |Loading (?:safetensors|pt) checkpoint shards:)",
-    re.MULTILINE,
-)
+@cache
+def _certain() -> re.Pattern[str]:
+    """What a line of a log begins with for certain, behind the prefixes of docker compose, kubectl, journald, Ray."""
+    starts = "|".join(text for found in grammar.load().all for text in found.certain)
+    return re.compile(
+        r"^(?:[\w.-]+\s*\| |20\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"
+        r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:" + starts + ")",
+        re.MULTILINE,
+    )
+
+
 _STAMPED = re.compile(
     r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d|\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d|^(?:INFO|WARNING|ERROR)[: ]"
     r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
@@ -473,8 +473,8 @@ def looks_like(head: str) -> float:
     first = next((line for line in sample.split("\n") if line.strip()), "")
     if _OTHER.match(first):
         return 0.0
-    if _CERTAIN.search(sample):
-        return 0.2 if len(_OTHER.findall(sample)) > len(_CERTAIN.findall(sample)) else 0.95
+    if _certain().search(sample):
+        return 0.2 if len(_OTHER.findall(sample)) > len(_certain().findall(sample)) else 0.95
     if _OTHER.search(sample):
         return 0.0
     if _STAMPED.search(sample):

@@ -35,7 +35,7 @@ from typing import Any
 from kit.parse import grammar
 from kit.parse.base import Report, Rows, Source
 from kit.parse.log import BAR_SIGNS, HEAD_LINES, TRACEBACK, WRITER_RANK, Reading
-from kit.parse.records import ANSI, peel, pieces
+from kit.parse.records import ANSI, pieces
 from kit.parse.text import LineReader
 from kit.schema import Row
 
@@ -114,6 +114,7 @@ class _Skimmer:
         self.reading = Reading(lines[:HEAD_LINES], source, report, folders)
         self.source, self.report = source, report
         self.matcher = self.reading.reader.matcher
+        self.warnings = self.matcher.prefixes.warnings
         self.shapes: dict[str, dict[bytes, _Shape | None]] = {}
         self.plain: dict[tuple[str, str], set[bytes]] = {}
         self.timed: dict[tuple[str, str], set[bytes]] = {}
@@ -326,7 +327,7 @@ class _Skimmer:
     def _harmless(self, line: str, row: Row, stage: str) -> _Shape | None:
         """The shape of a line that moves nothing, None where its lines have to be read."""
         piece = next(pieces(line))
-        prefix, text = peel(piece, self.source)
+        prefix, text = self.matcher.prefixes.peel(piece, self.source)
         bare = shape_of(text.encode()).decode("utf-8", "replace")
         if (
             row["kind"] == "error"
@@ -351,14 +352,15 @@ class _Skimmer:
 
     def _led(self, prefix: Any, piece: str, text: str) -> bool:
         """Whether the rank stands before the message, not in it (as TGI and c10d print it)."""
-        return peel(piece[: len(piece) - len(text)] + "x", self.source)[0].rank_label == prefix.rank_label
+        led, _ = self.matcher.prefixes.peel(piece[: len(piece) - len(text)] + "x", self.source)
+        return led.rank_label == prefix.rank_label
 
     def _same_for_all_digits(self, text: str, code: str | None, stage: str) -> bool:
         """Whether a record is the same milestone, one that moves nothing, whatever its numbers are."""
         for digit in "0123456789":
             for pattern in _NUMBERS:
                 found = self.matcher.match(pattern.sub(digit, text), stage)
-                if (found is None or found[0].code != code) if code not in (None, "nccl_warn") else found is not None:
+                if (found is None or found[0].code != code) if code not in (None, *self.warnings) else found is not None:
                     return False
                 if found is not None and not _idle(found[0]):
                     return False

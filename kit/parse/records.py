@@ -2,14 +2,14 @@ r"""Log lines to records: colour codes, carriage returns, glued lines, prefixes,
 
 A line of a server log seldom is one message. Progress bars put many frames into one line, several ranks write into it at
 once, and each wrapper on the way (docker compose, kubectl, journald, torchrun, Ray) adds a prefix. This module takes a
-line apart; what the message means is the matter of `kit.parse.log` and of the grammars.
+line apart; which prefixes there are, and what a message means, stands in the grammars (`kit.parse.grammar`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -52,7 +52,12 @@ class Prefix:
     rank: int | None = None
     level: str | None = None
     source: str | None = None
-    style: str | None = None
+    grammar: str | None = None
+    """Name of the grammar that the innermost telling prefix belongs to; those of `common` tell none."""
+    warning: str | None = None
+    """Milestone of a warning with this prefix that no other milestone names."""
+    owned: bool = False
+    """Whether a record with this prefix is of that grammar, whatever server the log is of."""
     peeled: bool = False
     extra: dict[str, object] = field(default_factory=dict)
 
@@ -184,125 +189,156 @@ def stamp_ns(
 
 # --- prefixes ----------------------------------------------------------------------------------------------------------
 
-_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)"
-_DATE = r"(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[ T]"
-_ZONE = r"(?P<z>Z|[+-]\d\d:?\d\d)?"
-_PID = r"(?:\[(?P<pid>\d+)\])?"
-_CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
-_AHEAD = r"(?=[\[(]|20\d\d-|" + _LEVEL + r"\b|Loading |Capturing |Traceback )"
-
-_PATTERNS: dict[str, list[tuple[str, re.Pattern[str]]]] = {
-    "[": [
-        (style, re.compile(pattern))
-        for style, pattern in (
-            ("bracket", r"\[" + _DATE + _CLOCK + _ZONE + r"(?P<label>(?: [A-Z][A-Z_]*\d+)*)\] ?"),
-            ("trtllm", r"\[(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)-" + _CLOCK + r"\] ?(?:\[TRT-LLM\] ?)?(?:\[(?P<l>[A-Z])\] ?)?"),
-            ("trtllm", r"\[(?:TensorRT-LLM|TRT-LLM)\](?: ?\[(?P<l>" + _LEVEL + r"|[IWEDV])\])? ?"),
-            ("rank", r"\[(?P<rank_word>[Rr]ank|RANK) ?(?P<rank>\d+)\]:? ?"),
-            ("rank", r"\[(?P<rank_word>default)(?P<rank>\d+)\]: ?"),
-            ("rank", r"\[(?P<rank_word>gpu)[=_](?P<rank>\d+)\] "),
-            ("rank", r"\[(?:\d+),(?P<rank>\d+)\]<std(?:out|err)>: ?"),
-            ("torchrun", r"\[(?P<l>[IWEF])(?P<md>\d{3,4}) " + _CLOCK + r"(?: (?P<src>[^\]\s]+?:\d+))?\] ?"),
-            ("kubectl", r"\[pod/[^\]]+\] "),
-            ("level", r"\[(?P<l>" + _LEVEL + r"|[IWEDV])\] ?(?:\[(?P<src>[\w./-]+\.\w+:\d+(?::\w+)?)\] ?)?"),
-            ("source", r"\[(?P<src>[\w./-]+\.(?:py|cpp|cc|cu):\d+(?::\w+)?)\] ?"),
-            ("host", r"\[[a-z][\w-]*\] (?=20\d\d-)"),
-        )
-    ],
-    "(": [
-        (
-            "process",
-            re.compile(
-                r"\((?P<process>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)"
-                r"(?:, ip=[\w.:]+)?\) ?"
-            ),
-        )
-    ],
-    "0": [
-        (style, re.compile(pattern))
-        for style, pattern in (
-            ("journald", _DATE + _CLOCK + r"(?P<z>[+-]\d\d:?\d\d) \S+ [^\[\]:\s]+\[(?P<pid>\d+)\]: ?"),
-            (
-                "iso",
-                _DATE + _CLOCK + _ZONE + r"(?: std(?:out|err) [FP](?= ))?"
-                r"(?:\s+-\s+|\s*\|\s*|:\s|\s|$)",
-            ),
-            ("llamacpp", r"(?P<up>\d+\.\d\d\.\d{3}\.\d{3}) (?P<l>[IWEDT]) "),
-            ("task", r"(?P<task>\d{1,5}): ?" + _AHEAD),
-            ("clock", r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)[.,](?P<f>\d+)(?= )\s+"),
-        )
-    ],
-    "a": [
-        (style, re.compile(pattern))
-        for style, pattern in (
-            (
-                "vllm",
-                r"(?P<l>"
-                + _LEVEL
-                + r") (?P<m>\d\d)-(?P<d>\d\d) "
-                + _CLOCK
-                + r" (?:\[(?P<src>[^\]\s]+)\]|(?P<src2>[^\]\s]+:\d+)\])(?: |$)",
-            ),
-            ("uvicorn", r"(?P<l>" + _LEVEL + r"):\s{1,}"),
-            (
-                "level",
-                r"(?P<l>" + _LEVEL + r")(?: (?P<src>[\w./-]+\.(?:py|cpp|cc|rs):\d+)(?::| --)?)?"
-                r"(?: - (?P<src2>[\w./-]+\.py:\d+) - |\s+[-|] |\s+)",
-            ),
-            ("glog", r"(?P<l>[IWEF])(?P<md>\d{4}) " + _CLOCK + r"\s+(?P<pid>\d+) (?P<src>[^\]\s]+:\d+)\](?: |$)"),
-            (
-                "nccl",
-                r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ (?:\[(?P<dev>-?\d+)\] )?(?:\d+\.\d+ )?(?:(?P<src>[\w./]+:\d+) )?"
-                r"NCCL (?P<l>INFO|WARN|TRACE|VERSION|ABORT)\s?",
-            ),
-            ("journald", r"(?P<mon>" + "|".join(MONTHS) + r") +(?P<d>\d{1,2}) " + _CLOCK + r" \S+ [^\[\]:\s]+" + _PID + ": ?"),
-            ("letter", r"(?P<l>[IWED]) (?=(?:srv|slot|que|main|llama_|load_|init|common_|build|system)\b|llama_|common_)"),
-            ("compose", r"[A-Za-z][\w.-]*\s+\| ?"),
-            ("host", r"(?P<host>[a-z][a-z0-9.-]*): ?" + _AHEAD),
-            (
-                "tgi",
-                r"(?:(?P<process>[\w-]+)(?:\{[^}]*\})?: )?(?P<src>text_generation_\w+(?:::\w+)*)(?:\{[^}]*\})?: "
-                r"(?:(?P<src2>[\w./-]+\.rs:\d+): )?",
-            ),
-            ("source", r"(?P<src>[\w.]+\.py:\d+)(?: - | -- |: |\] )"),
-        )
-    ],
+PARTS = {
+    "level": r"(?P<l>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)",
+    "date": r"(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[ T]",
+    "clock": r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?",
+    "zone": r"(?P<z>Z|[+-]\d\d:?\d\d)?",
+    "month": f"(?P<mon>{'|'.join(MONTHS)})",
+    "ahead": r"(?=[\[(]|20\d\d-|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)\b|Loading |Capturing |Traceback )",
 }
+"""Parts of prefix patterns, written as `{date}{clock}`. `ahead` looks at what a record may begin with."""
+_PART = re.compile(r"\{(" + "|".join(PARTS) + r")\}")
+GROUPS = frozenset("l l2 y m d mon md H M S f z src src2 pid process rank local_rank rank_word label up uptime_s".split())
+"""Groups that a prefix may name; what further groups hold becomes a field of the record."""
 
 
-def _apply(found: re.Match[str], style: str, source: Source, prefix: Prefix) -> None:
+def expand(pattern: str) -> str:
+    """A pattern with its parts written out.
+
+    Examples
+    --------
+    >>> re.match(expand(r"{date}{clock}"), "2026-02-18 00:28:26.5")["f"]
+    '5'
+    """
+    return _PART.sub(lambda part: PARTS[part[1]], pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixRule:
+    """One prefix that a grammar knows (its file says what the keys mean)."""
+
+    pattern: re.Pattern[str]
+    grammar: str
+    begins: str | None = None
+    source: str | None = None
+    warning: str | None = None
+    owned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankRule:
+    """Where a message itself names the rank of its writer."""
+
+    pattern: re.Pattern[str]
+    grammar: str
+    bare: bool = False
+
+
+def _beginning(character: str) -> str:
+    """Class of a first character: prefixes are looked up by it."""
+    return "0" if character.isdigit() else "a" if character.isalpha() else character
+
+
+class Prefixes:
+    """The prefixes that hold for one log, by what they begin with, in the order in which they are tried."""
+
+    def __init__(self, rules: Iterable[PrefixRule], ranks: Iterable[RankRule] = ()):
+        self._rules, self._ranks = list(rules), list(ranks)
+        self.warnings = frozenset(rule.warning for rule in self._rules if rule.warning)
+        self._by_first: dict[str, list[PrefixRule]] = {}
+
+    def _match(self, rest: str) -> tuple[PrefixRule, re.Match[str]] | None:
+        first = _beginning(rest[0])
+        rules = self._by_first.get(first)
+        if rules is None:
+            rules = self._by_first[first] = [rule for rule in self._rules if rule.begins in (None, first)]
+        for rule in rules:
+            match = rule.pattern.match(rest)
+            if match is not None and match.end():
+                return rule, match
+        return None
+
+    def peel(self, text: str, source: Source) -> tuple[Prefix, str]:
+        """Take all prefixes off a record without colour codes: what they told, and the message with its leading blanks.
+
+        Examples
+        --------
+        >>> from kit.parse import grammar
+        >>> prefixes = grammar.load().matcher(None).prefixes
+        >>> prefix, text = prefixes.peel("sglang-1  | [2026-01-29 13:12:37 PP2 TP1] Load weight begin.", Source("a.log"))
+        >>> prefix.rank_label, prefix.rank, text
+        ('PP2 TP1', None, 'Load weight begin.')
+        >>> prefix, text = prefixes.peel("(Worker_TP0_EP0 pid=1700) INFO 03-11 05:00:00 [runner.py:47] Starting", Source("a"))
+        >>> prefix.process, prefix.pid, prefix.rank, prefix.level, text
+        ('Worker_TP0_EP0', 1700, 0, 'INFO', 'Starting')
+        """
+        prefix = Prefix()
+        for _ in range(MAX_PEELS):
+            rest = text.lstrip(" \t")
+            if not rest:
+                break
+            if rest[0] == "{":
+                inner = _json_line(rest.rstrip(), source, prefix)
+                if inner is None:
+                    break
+                text = inner
+                continue
+            if rest.startswith("- "):  # "stamp - INFO - message"
+                rest = rest[2:]
+                if not prefix.peeled or not rest:
+                    break
+            matched = self._match(rest)
+            if matched is None:
+                break
+            _apply(*matched, source, prefix)
+            text = rest[matched[1].end() :]
+        if prefix.rank is None and prefix.rank_label is None:
+            self._spoken_rank(text, prefix)
+        return prefix, text
+
+    def _spoken_rank(self, text: str, prefix: Prefix) -> None:
+        """TGI puts the rank behind the message, c10d in front of it: ``[Rank 3] Watchdog…``, ``[PG ID 0 … Rank 3]``."""
+        if "ank" not in text:
+            return
+        for rule in self._ranks:
+            if prefix.grammar == rule.grammar or rule.bare and prefix.grammar is None and prefix.stamp is None:
+                match = rule.pattern.search(text)
+                if match is not None:
+                    prefix.rank, prefix.rank_label = int(match["rank"]), f"rank{match['rank']}"
+                    return
+
+
+def _apply(rule: PrefixRule, match: re.Match[str], source: Source, prefix: Prefix) -> None:
     """Take over what one prefix says: the outermost stamp with a zone wins, else the innermost."""
-    got = {name: value for name, value in found.groupdict().items() if value is not None}
-    if "l" in got:
-        prefix.level = LEVELS.get(got["l"], got["l"])
-    if "src" in got or "src2" in got:
-        prefix.source = got.get("src2") or got["src"]
-    if "pid" in got and style == "journald":
-        prefix.extra["unit_pid"] = int(got["pid"])  # whoever holds the pipe to journald, not the process that wrote the line
-    elif "pid" in got:
+    got = {name: value for name, value in match.groupdict().items() if value is not None}
+    if level := (got.get("l") or got.get("l2") or "").upper():
+        prefix.level = LEVELS.get(level, level)
+    if "src" in got or "src2" in got or rule.source:
+        prefix.source = got.get("src2") or got.get("src") or rule.source
+    if "pid" in got:
         prefix.pid = int(got["pid"])
-    if "host" in got and style == "nccl":
-        prefix.source = got.get("src", "NCCL")
-        prefix.extra["host"] = got["host"]
-        if "dev" in got:
-            prefix.extra["device"] = int(got["dev"])
+    for name in got.keys() - GROUPS:
+        prefix.extra[name] = int(got[name]) if got[name].lstrip("-").isdigit() else got[name]
     if "process" in got:
         _process(got["process"], prefix)
-    if "rank" in got:
-        prefix.rank = int(got["rank"])
-        prefix.rank_label = f"{got.get('rank_word', 'rank').lower()}{got['rank']}"
-        if got.get("rank_word") in ("default", "gpu") and (source.node or 0) > 0:
-            prefix.rank = None  # torchrun's default{n} and old SGLang's gpu={n} are local ranks
+    if "rank" in got or "local_rank" in got:
+        number = got.get("rank") or got["local_rank"]
+        prefix.rank_label = f"{got.get('rank_word', 'rank').lower()}{number}"
+        # torchrun's default{n} and old SGLang's gpu={n} count on their own node
+        prefix.rank = int(number) if "rank" in got or not source.node else None
     if got.get("label"):
         prefix.rank_label = got["label"].strip()
         prefix.rank = _alone(prefix.rank_label)
     if "up" in got:
         minutes, seconds, milli, micro = got["up"].split(".")
         prefix.uptime_s = int(minutes) * 60 + int(seconds) + int(milli) / 1e3 + int(micro) / 1e6
+    elif "uptime_s" in got:
+        prefix.uptime_s = float(got["uptime_s"])
     if "H" in got:
         _stamp(got, source, prefix)
-    if style not in ("compose", "host", "kubectl", "task", "level", "source", "rank", "uvicorn", "letter"):
-        prefix.style = style if style not in ("iso", "journald") or prefix.style is None else prefix.style
+    if rule.grammar != "common":
+        prefix.grammar, prefix.warning, prefix.owned = rule.grammar, rule.warning, rule.owned
     prefix.peeled = True
 
 
@@ -335,76 +371,8 @@ def _process(name: str, prefix: Prefix) -> None:
             prefix.rank = _alone(prefix.rank_label)
 
 
-def peel(text: str, source: Source) -> tuple[Prefix, str]:
-    """Take all prefixes off a record.
-
-    Parameters
-    ----------
-    text : str
-        Record without colour codes.
-    source : Source
-        For stamps without year or zone.
-
-    Returns
-    -------
-    tuple of (Prefix, str)
-        What the prefixes told, and the message with its leading blanks.
-
-    Examples
-    --------
-    >>> prefix, text = peel("sglang-1  | [2026-01-29 13:12:37 PP2 TP1] Load weight begin.", Source("server.log"))
-    >>> prefix.rank_label, prefix.rank, text
-    ('PP2 TP1', None, 'Load weight begin.')
-    >>> prefix, text = peel("(Worker_TP0_EP0 pid=1700) INFO 03-11 05:00:00 [runner.py:47] Starting", Source("server.log"))
-    >>> prefix.process, prefix.pid, prefix.rank, prefix.level, text
-    ('Worker_TP0_EP0', 1700, 0, 'INFO', 'Starting')
-    """
-    prefix = Prefix()
-    for _ in range(MAX_PEELS):
-        rest = text.lstrip(" \t")
-        if not rest:
-            break
-        first = rest[0]
-        if first == "{":
-            inner = _json_line(rest.rstrip(), source, prefix)
-            if inner is None:
-                break
-            text = inner
-            continue
-        if first == "-" and rest.startswith("- "):  # "stamp - INFO - message"
-            rest, first = rest[2:], rest[2:3]
-            if not prefix.peeled or not first:
-                break
-        kinds = _PATTERNS.get("0" if first.isdigit() else "a" if first.isalpha() else first, ())
-        matches = ((style, pattern.match(rest)) for style, pattern in kinds)
-        style, found = next(((style, found) for style, found in matches if found is not None), ("", None))
-        if found is None:
-            break
-        _apply(found, style, source, prefix)
-        text = rest[found.end() :]
-    _trailing_rank(text, prefix)
-    return prefix, text
-
-
-_SHARD_RANK = re.compile(r"(?:^|\s)rank=(\d+)\s*$")
-_C10D_RANK = re.compile(r"^(?:\[[^\]]*?\b)?Rank (\d+)\]?")
-
-
-def _trailing_rank(text: str, prefix: Prefix) -> None:
-    """TGI puts the rank behind the message, c10d in front of it: ``[Rank 3] Watchdog…``, ``[PG ID 0 … Rank 3]``."""
-    if prefix.rank is not None or prefix.rank_label is not None:
-        return
-    found = None
-    if "rank=" in text and prefix.style in ("tgi", None):
-        found = _SHARD_RANK.search(text)
-    elif prefix.style in ("torchrun", "glog") and "Rank " in text:
-        found = _C10D_RANK.match(text)
-    if found is not None:
-        prefix.rank, prefix.rank_label = int(found.group(1)), f"rank{found.group(1)}"
-
-
-_ISO = re.compile(_DATE + _CLOCK + _ZONE)
-_NO_YEAR = re.compile(r"(?P<m>[01]\d)[-/](?P<d>[0-3]\d)[ T]" + _CLOCK + _ZONE)
+_ISO = re.compile(expand("{date}{clock}{zone}"))
+_NO_YEAR = re.compile(expand(r"(?P<m>[01]\d)[-/](?P<d>[0-3]\d)[ T]{clock}{zone}"))
 
 
 def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
@@ -439,11 +407,8 @@ def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
     prefix.process = str(span["name"]) if span.get("name") else prefix.process
     prefix.peeled = True
     if "function" in data:  # llama.cpp of 2024: the rest of the keys is the rest of the message
-        prefix.style = "llamacpp"
         used = ("timestamp", "level", "function", "line", "message", "msg", "tid")
         message += "".join(
             f" {key}={value}" for key, value in data.items() if key not in used and isinstance(value, (str, int, float))
         )
-    elif str(name or "").startswith("text_generation"):
-        prefix.style = "tgi"
     return message.rstrip("\n")

@@ -24,8 +24,8 @@ from kit.capture.logs.output_target import destination
 from kit.capture.logs.sources import Overlap, SourceFollower, parse_source
 from kit.capture.manifest import Manifest, make_folder
 from kit.errors import UsageError
+from kit.parse import grammar
 from kit.parse.base import Source
-from kit.parse.records import peel
 
 PATIENCE_S = 20.0
 STAND_IN = '''#!{python}
@@ -235,6 +235,7 @@ def test_name_that_is_no_name(text):
 
 
 def test_prefix_of_journald_with_a_zone_is_taken_off():
+    peel = grammar.load().matcher(None).prefixes.peel
     prefix, text = peel("2026-02-18T02:11:52.123456+0100 gpu1 python3[4242]: INFO 02-18 02:11:50 [core.py:58] Begin", Source("a"))
     assert text == "Begin" and prefix.stamp == 1771377112123456000 and prefix.extra["unit_pid"] == 4242
 

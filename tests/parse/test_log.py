@@ -13,7 +13,7 @@ from kit.frames import FRAMES
 from kit.parse import bars, grammar
 from kit.parse.base import Report, Source
 from kit.parse.log import FORMATS, looks_like, parse
-from kit.parse.records import global_rank, peel
+from kit.parse.records import global_rank
 from kit.parse.text import LineReader
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -131,6 +131,7 @@ def test_prefixes(line, label, rank, process, pid):
 
 
 def test_prefixes_leave_the_message_alone():
+    peel = grammar.load().matcher(None).prefixes.peel
     assert peel("model-00001-of-00002.safetensors:  41%|####  | 3.60G/8.67G", Source("a"))[1].startswith("model-00001")
     assert peel("ValueError: Loading failed", Source("a"))[1] == "ValueError: Loading failed"
 

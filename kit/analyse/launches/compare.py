@@ -13,11 +13,12 @@ from kit.analyse.launches.compared_launch import Side, side_of
 from kit.analyse.launches.templates import Seen, Templates
 from kit.analyse.text_blocks import records
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.phases import ORDER, PHASES, rank_of
+from kit.analyse.verdict.phases import ORDER, rank_of
 from kit.analyse.verdict.settings import differences
 from kit.clock import NS
 from kit.document import Document, Shown
 from kit.errors import UsageError
+from kit.parse.grammar_file import PHASES
 from kit.run import Run
 
 if TYPE_CHECKING:

@@ -12,13 +12,11 @@ from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
-from kit.parse.grammar import codes
+from kit.parse.grammar import codes, traits
 from kit.reading import Capture
 
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
-FOLLOWS = ("torchrun", "training", "vllm", "tgi")
-"""Launchers that end when one of their workers has died. SGLang up to 0.5.9 does not: it waits for ever."""
 SERVING = ("serving", "ready")
 
 
@@ -164,7 +162,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
         if closing and not (alive and _front_listens(evidence, processes)):
             return True, [closing[-1].ref]
-    if alive is None and evidence.log.server in FOLLOWS and evidence.log.marks:
+    if alive is None and traits(evidence.log.server, evidence.run.knowledge).ends_with_worker and evidence.log.marks:
         last = evidence.log.marks[-1]
         if last.code in ("worker_died", "failed_rank") and evidence.log.records - last.order <= 3:
             return True, [last.ref]
@@ -224,8 +222,9 @@ def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict
     if first is None:
         return {}
     text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""
-    if evidence.log.server == "llamacpp" and not text:
-        text = re.sub(r"^[a-z_]{2,30}: +", "", first.text.strip())
+    after = traits(evidence.log.server, evidence.run.knowledge).message_after
+    if after is not None and not text:
+        text = after.sub("", first.text.strip(), count=1)
     spoken = re.search(r"\[Rank \d+\]\s+(?=" + re.escape(first.text.strip()[:60]) + ")", first.raw)
     if spoken and not text:  # c10d's message begins with the rank that it is about; the rank before it is the launcher's
         text = spoken.group(0) + first.text.strip()

@@ -8,7 +8,7 @@ from collections import defaultdict
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.facts_log import asked_port
 from kit.analyse.verdict.phases import Progression
-from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.processes import Processes, titles_of
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.schema import Row
 
@@ -68,11 +68,11 @@ def endpoint(evidence: Evidence, processes: Processes, found: Progression) -> di
 
 def _server_like(evidence: Evidence) -> list[int]:
     """Ports that something like a server listens on, for the want of a better sign."""
-    pattern = re.compile(r"python|vllm|VLLM|sglang|text-generation|llama|trtllm|docker-proxy", re.IGNORECASE)
+    titles = titles_of(evidence)
     return [
         row["local_port"]
         for row in evidence.sockets
-        if row.get("state") == "LISTEN" and pattern.search(row.get("process") or "") and row.get("local_port")
+        if row.get("state") == "LISTEN" and row.get("local_port") and titles.may_serve(row.get("process"))
     ]
 
 

@@ -74,8 +74,7 @@ class Launch:
 def knowledge() -> dict:
     """What `kit/knowledge/options.toml` says, patterns compiled."""
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    for server in data["server"].values():
-        server["command"], server["image"] = re.compile(server["command"]), re.compile(server.get("image", r"(?!)"))
+    data["server"] = {g.name: {**vars(g.launch)} for g in grammar.load().all if g.launch}
     for entry in [*data["unlikely"]["option"], *data["unlikely"]["environment"]]:
         entry["name"] = re.compile(entry["name"])
     return data

@@ -9,7 +9,8 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.clock import NS
-from kit.parse.grammar import codes
+from kit.parse.grammar import codes, traits
+from kit.parse.grammar_file import PHASES
 from kit.parse.records import global_rank
 
 if TYPE_CHECKING:
@@ -17,21 +18,6 @@ if TYPE_CHECKING:
 
     from kit.run import Run
 
-PHASES = (
-    "launch",
-    "download",
-    "dist_init",
-    "weights",
-    "post_load",
-    "compile",
-    "graph_capture",
-    "warmup",
-    "ready",
-    "serving",
-    "data_prep",
-    "train_step",
-)
-"""Order of the phases; the last two are a training job's."""
 ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
 """Phases that alternate, and that draft models repeat: among them a launch may go back, elsewhere it may not."""
@@ -181,9 +167,8 @@ def _own_codes(marks: list[Mark], ranks: list[int], processes: Processes, eviden
     The grammar says which those are in general; where rank 0 alone prints one among three or more ranks, this version of
     the server prints it once, and it speaks for all. Newer vLLM does so with any number of ranks.
     """
-    server = evidence.log.server
-    least = 2 if server == "vllm" else 3
-    known = codes("per_rank", server, evidence.run.knowledge)
+    least = traits(evidence.log.server, evidence.run.knowledge).once_from_ranks
+    known = codes("per_rank", evidence.log.server, evidence.run.knowledge)
     printed: dict[str, set] = {}
     for mark in marks:
         printed.setdefault(mark.code, set()).add(rank_of(mark, processes))

@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kit.analyse.verdict import flight_recorder
 from kit.analyse.verdict.collective_counts import counts
 from kit.analyse.verdict.evidence import Evidence
+from kit.parse.grammar import load, traits
+from kit.parse.grammar_file import ProcessRule
 from kit.parse.records import global_rank
 from kit.schema import Row
 
-_TITLE_RANK = re.compile(
-    r"(?:scheduler|worker|Worker|schedul|WorkerProc)[\w:]*?[_-]((?:(?:DP|PP|ATTN_CP|MOE_DP|TP|EP|DCP|PCP)\d+[_ ]?)+)"
-)
-_TITLE_NUMBER = re.compile(
-    r"(?:--(?:local[_-]|node[_-])?rank[= ]|VllmWorker(?:Process)?-|Worker[_ ]?rank[=_ ]?|[Rr]ank[_ =:]|rank=)(\d+)"
-)
 _MANAGED = re.compile(r"managed by process (\d+)")
 _SIZES = {
     "tp": ("tp_size", "tensor_parallel_size", "tp"),
     "pp": ("pp_size", "pipeline_parallel_size", "pp"),
     "dp": ("dp_size", "data_parallel_size", "dp"),
 }
-COMPILERS = (
-    "nvcc",
-    "cicc",
-    "ptxas",
-    "cc1plus",
-    "cc1",
-    "clang",
-    "clang++",
-    "hipcc",
-    "gcc",
-    "g++",
-    "c++",
-    "fatbinary",
-    "nvlink",
-    "ld",
-    "ld.lld",
-    "lld",
-    "as",
-    "cudafe++",
-    "amdclang++",
-    "hipcc.bin",
-    "cl",
-)
-"""Programs that are a compiler at work. `ninja` and `make` only wait for one."""
-FRONTENDS = re.compile(
-    r"launch_server|api_server|APIServer|ApiServer|vllm serve|vllm\.entrypoints|text-generation-launcher|"
-    r"text-generation-router|trtllm-serve|llama-server|torchrun|http_server|TokenizerManager|tokenizer_worker"
-)
-WORKERS = re.compile(
-    r"scheduler|schedul\b|Worker|VllmWorker|worker_process|RayWorker|text-generation-server serve|mpi4py|"
-    r"trtllm.*worker|pt_main_thread"
-)
-ENGINES = re.compile(r"EngineCor|data_parallel_controller|shard-manager")
-HELPERS = re.compile(r"detokenizer|resource_tracker|pt_data_worker|monitor|DPCoordinator|docker-proxy|sshd|bash|\bsh\b|tee\b")
+ROLES = ("compiler", "helper", "engine", "frontend", "worker")
+"""Roles in the order in which they are looked for: a helper's title often names the server that it serves."""
 
 
 @dataclass
@@ -70,6 +35,11 @@ class Process:
     ppid: int | None = None
     rank: int | None = None
     role: str = "other"
+
+    @property
+    def name(self) -> str:
+        """Its title, else the program's name."""
+        return self.title or self.comm
 
     @property
     def states(self) -> list[str]:
@@ -165,105 +135,98 @@ def flags(command: str) -> dict[str, str]:
 
 
 def find_ranks(evidence: Evidence) -> Processes:
-    """Join processes and ranks.
+    """Find the processes of a launch, their roles, and which rank each is.
 
-    Returns
-    -------
-    Processes
-        Ranks come from log prefixes with a pid first, then from process titles, then from the order of pids among equal
-        workers where their number fits the world size.
+    A rank comes, in this order, from: log prefixes with a pid; titles; being the front end of a server without engines;
+    what NCCL's RAS calls the managing process; the order in which a launcher starts equal workers; data-parallel engines, or
+    the one process of a launch of one rank.
     """
+    known = load(evidence.run.knowledge).matcher(evidence.log.server)
+    titles = Titles(known.processes)
     sizes = sizes_of(evidence)
-    processes: dict[int, Process] = {}
+    world = world_size(evidence, sizes)
+    by_pid = _collect(evidence, titles)
+    rank_pid = _ranks_of_log(evidence, sizes)
+    for process in by_pid.values():
+        process.role = titles.role(process.name)
+        rank = titles.rank(process.name, sizes)
+        if rank is not None and process.role != "helper":
+            rank_pid.setdefault(rank, process.pid)
+    for rank, pid in rank_pid.items():
+        process = by_pid.setdefault(pid, Process(pid))
+        process.rank = rank
+        if process.role in ("other", "engine"):
+            process.role = "worker"
+    _zombies(by_pid)
+    if known.traits.frontend_is_rank_0 and (world or 1) > 1:
+        _frontend_is_rank_0(by_pid, rank_pid)
+    _managed(evidence, by_pid, rank_pid)
+    if not any(process.role == "worker" for process in by_pid.values()):
+        _alike(by_pid)
+    _in_order(evidence, by_pid, rank_pid, world)
+    if not rank_pid:
+        _engines(by_pid, rank_pid, titles, sizes, world)
+    return Processes(by_pid, rank_pid, sizes, world or (len(rank_pid) if len(rank_pid) > 1 else None))
+
+
+def _collect(evidence: Evidence, titles: Titles) -> dict[int, Process]:
+    """One process for each pid that was listed or whose stack was taken; of its titles the one that tells most."""
+    by_pid: dict[int, Process] = {}
     for row in [*evidence.processes, *evidence.stacks]:
         pid = row.get("pid")
         if pid is None:
             continue
-        process = processes.setdefault(pid, Process(pid))
+        process = by_pid.setdefault(pid, Process(pid))
         if row.get("state") or row.get("tool") in ("ps", "status", "stat", "sampler"):
             process.rows.append(row)
         title = row.get("cmdline") or row.get("process") or ""
-        telling = (role_of_title(title) in ("worker", "engine"), len(title))
-        if telling > (role_of_title(process.title) in ("worker", "engine"), len(process.title)):
+        if titles.telling(title) > titles.telling(process.title):
             process.title = title
         process.comm = row.get("comm") or process.comm
         process.ppid = row.get("ppid") if row.get("ppid") is not None else process.ppid
+    return by_pid
+
+
+def _ranks_of_log(evidence: Evidence, sizes: dict[str, int]) -> dict[int, int]:
+    """Pid of each rank whose records name both."""
     rank_pid = dict(evidence.log.rank_pids)
     for label, pid in evidence.log.label_pids.items():
         rank = global_rank(label, sizes)
         if rank is not None:
             rank_pid.setdefault(rank, pid)
-    for process in processes.values():
-        process.role = role_of(process)
-        rank = rank_of_title(process.title or process.comm, sizes)
-        if rank is not None and process.role != "helper":
-            rank_pid.setdefault(rank, process.pid)
-    for rank, pid in rank_pid.items():
-        processes.setdefault(pid, Process(pid)).rank = rank
-        if processes[pid].role in ("other", "engine"):
-            processes[pid].role = "worker"
-    world = world_size(evidence, sizes)
-    for process in processes.values():
-        parent = processes.get(process.ppid)
-        zombie = process.states[-1:] == ["Z"]
-        if zombie and process.role == "other" and parent is not None and parent.role in ("frontend", "engine"):
-            process.role = "worker"  # a dead child has no title left
-    if evidence.log.server == "vllm" and (world or 1) > 1 and not any(p.role == "engine" for p in processes.values()):
-        for process in processes.values():  # V0: the front end is rank 0 itself
-            if process.role == "frontend" and 0 not in rank_pid:
-                process.rank, rank_pid[0] = 0, process.pid
+    return rank_pid
+
+
+def _zombies(by_pid: dict[int, Process]) -> None:
+    """A dead child of a server has no title left: it was a worker."""
+    for process in by_pid.values():
+        parent = by_pid.get(process.ppid) if process.ppid is not None else None
+        if process.states[-1:] == ["Z"] and process.role == "other" and parent and parent.role in ("frontend", "engine"):
+            process.role = "worker"
+
+
+def _frontend_is_rank_0(by_pid: dict[int, Process], rank_pid: dict[int, int]) -> None:
+    """Without an engine process the front end is rank 0 itself (vLLM's engine V0)."""
+    frontends = [process for process in by_pid.values() if process.role == "frontend"]
+    if frontends and 0 not in rank_pid and not any(process.role == "engine" for process in by_pid.values()):
+        frontends[0].rank, rank_pid[0] = 0, frontends[0].pid
+
+
+def _managed(evidence: Evidence, by_pid: dict[int, Process], rank_pid: dict[int, int]) -> None:
+    """Ranks whose managing process NCCL's RAS names."""
     for row in evidence.collectives:
         managed = _MANAGED.search(row.get("text") or "")
-        if managed and row.get("rank") is not None and int(managed.group(1)) in processes:
+        if managed and row.get("rank") is not None and int(managed.group(1)) in by_pid:
             rank_pid.setdefault(row["rank"], int(managed.group(1)))
     for rank, pid in rank_pid.items():
-        if pid in processes and processes[pid].rank is None:
-            processes[pid].rank = rank
-    for pids in evidence.log.writers.values():
-        if not rank_pid and world and 1 < len(pids) == world:  # Ray's workers speak first in the order of their ranks
-            for rank, pid in enumerate(pids):
-                processes.setdefault(pid, Process(pid)).rank, rank_pid[rank] = rank, pid
-    if not any(process.role == "worker" for process in processes.values()):
-        _alike(processes)
-    _by_order(processes, rank_pid, world)
-    if not rank_pid:
-        _engines(processes, rank_pid, sizes, world)
-    return Processes(processes, rank_pid, sizes, world or (len(rank_pid) if len(rank_pid) > 1 else None))
+        if pid in by_pid and by_pid[pid].rank is None:
+            by_pid[pid].rank = rank
 
 
-def _engines(processes: dict[int, Process], rank_pid: dict[int, int], sizes: dict[str, int], world: int | None) -> None:
-    """Without workers the engines are the ranks (data parallel), or the one process of a server of one rank."""
-    named = {rank: p for p in processes.values() if (rank := rank_of_engine(p.title)) is not None}
-    if not named and (world or 1) == 1:
-        single = next(
-            (
-                found
-                for role in ("worker", "engine", "frontend", "other")
-                if (found := [p for p in processes.values() if p.role == role])
-            ),
-            [],
-        )
-        named = {0: single[0]} if len(single) == 1 else {}
-    for rank, process in named.items():
-        process.rank, rank_pid[rank] = rank, process.pid
-
-
-def rank_of_engine(title: str) -> int | None:
-    """Data-parallel rank that an engine's title names.
-
-    Examples
-    --------
-    >>> rank_of_engine("VLLM::EngineCore_DP1"), rank_of_engine("VLLM::EngineCore")
-    (1, None)
-    """
-    found = re.search(r"EngineCore_DP(\d+)", title)
-    return int(found.group(1)) if found else None
-
-
-def _alike(processes: dict[int, Process]) -> None:
+def _alike(by_pid: dict[int, Process]) -> None:
     """Take the largest group of processes with the same command line for the workers, as a training job starts them."""
     groups: dict[str, list[Process]] = {}
-    for process in processes.values():
+    for process in by_pid.values():
         if process.role == "other" and process.title and "download" not in process.title:
             groups.setdefault(process.title, []).append(process)
     largest = max(groups.values(), key=len, default=[])
@@ -272,59 +235,91 @@ def _alike(processes: dict[int, Process]) -> None:
             process.role = "worker"
 
 
-def _by_order(processes: dict[int, Process], rank_pid: dict[int, int], world: int | None) -> None:
-    """Give the ranks that no name shows to the workers that no name places, in the order of their pids."""
-    nameless = [p for _, p in sorted(processes.items()) if p.rank is None and p.role == "worker"]
+def _in_order(evidence: Evidence, by_pid: dict[int, Process], rank_pid: dict[int, int], world: int | None) -> None:
+    """Workers that nothing names, in the order in which they spoke first (Ray) or were started: launchers do both by rank.
+
+    Where some are missing, a launcher that starts equal workers one after the other leaves a gap in their pids.
+    """
+    for pids in evidence.log.writers.values():
+        if not rank_pid and world and 1 < len(pids) == world:
+            for rank, pid in enumerate(pids):
+                by_pid.setdefault(pid, Process(pid)).rank, rank_pid[rank] = rank, pid
+    nameless = [process for _, process in sorted(by_pid.items()) if process.rank is None and process.role == "worker"]
     free = [rank for rank in range(world or len(nameless) + len(rank_pid)) if rank not in rank_pid]
     if nameless and not rank_pid and len(nameless) < len(free):
-        first = nameless[0].pid  # equal workers are started one after the other: a gap in the pids is a missing rank
-        if nameless[-1].pid - first < len(free) and len({process.title for process in nameless}) == 1:
-            for process in nameless:
-                process.rank = process.pid - first
-                rank_pid[process.rank] = process.pid
-        return
-    if nameless and len(nameless) == len(free):
+        first, last = nameless[0].pid, nameless[-1].pid
+        equal = len({process.title for process in nameless}) == 1
+        free = [process.pid - first for process in nameless] if equal and last - first < len(free) else []
+    if len(nameless) == len(free):
         for process, rank in zip(nameless, free, strict=True):
             process.rank, rank_pid[rank] = rank, process.pid
 
 
-def role_of(process: Process) -> str:
-    """Role of a process by its title: compiler, helper, worker, engine, frontend, other."""
-    return role_of_title(process.title or process.comm)
+def _engines(
+    by_pid: dict[int, Process], rank_pid: dict[int, int], titles: Titles, sizes: dict[str, int], world: int | None
+) -> None:
+    """Without workers the engines are the ranks (data parallel), or the one process of a server of one rank."""
+    named = {rank: p for p in by_pid.values() if (rank := titles.engine_rank(p.title, sizes)) is not None}
+    if not named and (world or 1) == 1:
+        of_role = ([p for p in by_pid.values() if p.role == role] for role in ("worker", "engine", "frontend", "other"))
+        single = next((group for group in of_role if group), [])
+        named = {0: single[0]} if len(single) == 1 else {}
+    for rank, process in named.items():
+        process.rank, rank_pid[rank] = rank, process.pid
 
 
-def role_of_title(title: str) -> str:
-    """Role that a title tells.
-
-    Examples
-    --------
-    >>> [role_of_title(title) for title in ("sglang::scheduler_TP0", "/usr/bin/ptxas -v", "VLLM::APIServer", "bash")]
-    ['worker', 'compiler', 'frontend', 'helper']
-    """
-    program = title.split(" ", 1)[0].rsplit("/", 1)[-1]
-    if program in COMPILERS:
-        return "compiler"
-    if HELPERS.search(title):
-        return "helper"
-    for role, pattern in (("engine", ENGINES), ("frontend", FRONTENDS), ("worker", WORKERS)):
-        if pattern.search(title):
-            return role
-    return "other"
-
-
-def rank_of_title(title: str, sizes: dict[str, int]) -> int | None:
-    """Global rank that a process title names.
+class Titles:
+    """What process titles tell, by the grammars' `[[process]]`; those of the log's own server are asked first.
 
     Examples
     --------
-    >>> rank_of_title("sglang::scheduler_TP3", {"tp": 8}), rank_of_title("VLLM::EngineCore", {})
+    >>> titles = Titles(load().matcher(None).processes)
+    >>> [titles.role(title) for title in ("sglang::scheduler_TP0", "/usr/bin/ptxas -v", "VLLM::APIServer", "bash", "cat")]
+    ['worker', 'compiler', 'frontend', 'helper', 'other']
+    >>> titles.rank("sglang::scheduler_TP3", {"tp": 8}), titles.rank("VLLM::EngineCore_DP1", {})
     (3, None)
+    >>> titles.engine_rank("VLLM::EngineCore_DP1", {}), titles.may_serve("sglang::schedul"), titles.may_serve("sshd")
+    (1, True, False)
     """
-    found = _TITLE_RANK.search(title)
-    if found:
-        return global_rank(found.group(1).replace("_", " ").strip(), sizes)
-    found = _TITLE_NUMBER.search(title)
-    return int(found.group(1)) if found else None
+
+    def __init__(self, rules: Sequence[ProcessRule]):
+        self._rules = rules
+
+    def role(self, title: str) -> str:
+        """Role that a title tells, `other` where it tells none."""
+        return next((role for role in ROLES if any(rule.role == role and rule.fits(title) for rule in self._rules)), "other")
+
+    def rank(self, title: str, sizes: dict[str, int]) -> int | None:
+        """Global rank that a title names; an engine's counts only where no worker has one."""
+        return self._rank(title, sizes, [rule for rule in self._rules if rule.role != "engine"])
+
+    def engine_rank(self, title: str, sizes: dict[str, int]) -> int | None:
+        """Data-parallel rank that an engine's title names."""
+        return self._rank(title, sizes, [rule for rule in self._rules if rule.role == "engine"])
+
+    @staticmethod
+    def _rank(title: str, sizes: dict[str, int], rules: Iterable[ProcessRule]) -> int | None:
+        for rule in rules:
+            match = rule.rank.search(title) if rule.rank else None
+            if match:
+                groups = match.groupdict()
+                if groups.get("rank"):
+                    return int(groups["rank"])
+                return global_rank(groups["label"].replace("_", " ").strip(), sizes)
+        return None
+
+    def telling(self, title: str) -> tuple[bool, int]:
+        """How much a title tells: that of a worker or an engine more than another, a longer one more than a shorter."""
+        return self.role(title) in ("worker", "engine"), len(title)
+
+    def may_serve(self, name: str | None) -> bool:
+        """Whether a process of this name may be one of a server's."""
+        return any(rule.fits(name or "") for rule in self._rules if rule.role in ("frontend", "engine", "worker", "any"))
+
+
+def titles_of(evidence: Evidence) -> Titles:
+    """What process titles tell in this evidence."""
+    return Titles(load(evidence.run.knowledge).matcher(evidence.log.server).processes)
 
 
 def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
@@ -332,7 +327,8 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
     asked = [sizes["world_size"]] if "world_size" in sizes else []
     if {"tp", "pp", "dp"} & sizes.keys():
         # SGLang's and vLLM's DP attention shares the TP ranks; plain DP multiplies them. Seen ranks decide below.
-        shared = sizes.get("dp_attention") or evidence.log.server == "trtllm"
+        server = traits(evidence.log.server, evidence.run.knowledge)
+        shared = sizes.get("dp_attention") or server.data_parallel_shares_ranks
         asked.append(sizes.get("tp", 1) * sizes.get("pp", 1) * (1 if shared else sizes.get("dp", 1)))
     if "nproc_per_node" in sizes:
         asked.append(sizes["nproc_per_node"] * sizes.get("nnodes", 1))

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.gpu_generation import generation
-from kit.analyse.verdict.phases import PHASES
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import VERSIONS, Settings, settings_of
 from kit.knowledge_paths import PACKAGED, SIGNATURES, load
+from kit.parse.grammar_file import PHASES
 from kit.tomlfile import Table, TomlFile
 
 FILE = PACKAGED / SIGNATURES
