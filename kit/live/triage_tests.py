@@ -11,11 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from kit import knowledge_paths
 from kit.capture.hosts.host import HostLost
 from kit.capture.processes import descendants, listener_of, process_table, tree_of
 from kit.capture.recording import Recording
 from kit.capture.tools import commands as tools
 from kit.capture.tools import probe
+from kit.parse import grammar
 
 SECOND_LOOK_S = 10.0
 """Seconds between the two tests of a test that needs two: long enough for a token, a file, a byte that does arrive."""
@@ -26,15 +28,6 @@ REQUEST_S = (5.0, 30.0)
 """Shortest and longest time that the one real request is given."""
 CONSENT = {"python_stacks": ("py-spy",), "native_stacks": ("gdb", "py-spy"), "system_calls": ("strace",)}
 """Programs that a test may use, one of which must be allowed."""
-FOLDERS = {
-    "HF_HOME": "~/.cache/huggingface",
-    "VLLM_CACHE_ROOT": "~/.cache/vllm",
-    "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor_{user}",
-    "TRITON_CACHE_DIR": "~/.triton",
-    "FLASHINFER_WORKSPACE_BASE": "~/.cache/flashinfer",
-    "SGLANG_CACHE_DIR": "~/.cache/sglang",
-}
-"""Variables that name the folders of downloads and of compilers, with the folder that serves where one is not set."""
 
 
 class TriageTests:
@@ -152,13 +145,14 @@ class TriageTests:
 
     def _folders(self) -> list[str]:
         """Folders as the environment of the launch names them, else where they are by default."""
-        wanted = "|".join([*FOLDERS, "HOME", "USER", "LOGNAME"])  # these alone: the rest of an environment holds secrets
+        caches = grammar.caches(knowledge_paths.folders())
+        wanted = "|".join([*caches, "HOME", "USER", "LOGNAME"])  # these alone: the rest of an environment holds secrets
         _, out = self.host.ask(
             f"tr '\\000' '\\n' < /proc/{self.launch.pid}/environ | grep -E '^({wanted})='; echo \"MINE=$HOME\""
         )
         given = dict(line.split("=", 1) for line in out.decode("utf-8", "surrogateescape").splitlines() if "=" in line)
         home, user = given.get("HOME") or given["MINE"], given.get("USER") or given.get("LOGNAME") or "root"
-        names = [given.get(name) or place.replace("{user}", user) for name, place in FOLDERS.items()]
+        names = [given.get(name) or place.replace("{user}", user) for name, place in caches.items()]
         return list(dict.fromkeys(home + name[1:] if name.startswith("~/") else name for name in names))
 
     # the one real request

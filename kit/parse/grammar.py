@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,12 @@ class Matcher:
             if rule.pattern.search(description):
                 return rule
         return None
+
+
+@cache
+def libraries() -> frozenset[str]:
+    """Packaged grammars that are no server's: layers and launchers."""
+    return frozenset(found.name for found in load().all if found.role != "server")
 
 
 class Grammars:

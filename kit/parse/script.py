@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kit.parse import grammar
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 
@@ -31,13 +32,12 @@ _SHELL_WORDS = re.compile(
     r"wait|mkdir|export|"
     r"unset|read|return|exit|function|local|\{|\}|\[\[?|true|rm|cp|mv|tee|kill|pkill)\b"
 )
-_STARTS = re.compile(
-    r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|vllm serve|sglang serve|python[\d.]* -m |torchrun|"
-    r"deepspeed|accelerate launch|llama-server|"
-    r"text-generation-launcher|trtllm-serve|mpirun|srun|ray start|tritonserver|singularity exec|apptainer exec|"
-    r"python[\d.]* (?:-u )?\S+\.py|kubectl apply|sbatch|uvicorn|helm (?:install|upgrade)|"
+_LAUNCHERS = re.compile(
+    r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|python[\d.]* -m |mpirun|srun|ray start|singularity exec|"
+    r"apptainer exec|python[\d.]* (?:-u )?\S+\.py|kubectl apply|sbatch|uvicorn|helm (?:install|upgrade)|"
     r"kubectl (?:run|create)|nerdctl run)"
 )
+"""Commands that start something, whatever it is; those of servers stand in their grammars."""
 
 
 def program_of(command: str) -> str | None:
@@ -98,6 +98,11 @@ def parse_launch(lines: Iterable[str], source: Source, report: Report) -> Rows:
         yield "commands", {"text": " ".join(pending), "program": program_of(" ".join(pending)), "line": at}
 
 
+def _starts(line: str) -> bool:
+    servers = (found.launch.command for found in grammar.load().all if found.launch)
+    return _LAUNCHERS.search(line) is not None or any(command.search(line) for command in servers)
+
+
 def is_launch(head: str) -> float:
     """Score of a head as a launch script or command line."""
     if re.match(r"^#! ?/\S*(?:sh|env)\b", head):
@@ -111,7 +116,7 @@ def is_launch(head: str) -> float:
     started = [
         line
         for line in lines
-        if _STARTS.search(" " + line[:200])
+        if _starts(" " + line[:200])
         and re.match(r"^[\w./$({\"-]", line)
         and not re.match(r"^\d|^\S+ +\d+ ", line)
         and not re.search(r"\b(?:INFO|WARNING|ERROR)\b", line[:80])

@@ -379,7 +379,7 @@ def test_looks_like_leaves_other_captures_alone():
 def test_every_packaged_grammar_has_known_codes():
     loaded = grammar.load()
     names = {"sglang", "vllm", "tgi", "trtllm", "llamacpp", "torchrun", "nccl", "ray", "training", "common"}
-    assert names == {g.name for g in loaded.all}
+    assert names <= {g.name for g in loaded.all}
     for server in ("sglang", "vllm", "tgi", "trtllm", "llamacpp"):
         begun = {m.phase for g in loaded.all if g.name == server for m in g.milestones}
         assert {"launch", "weights", "ready"} <= begun, server

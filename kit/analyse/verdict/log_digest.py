@@ -6,6 +6,7 @@ import json
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from kit.parse.grammar import libraries
 from kit.schema import Row
 
 MOST_MARKS = 400
@@ -236,8 +237,7 @@ class LogDigest:
     @property
     def server(self) -> str | None:
         """The server whose grammar matched most, launchers and libraries aside where there is one."""
-        libraries = {"nccl", "torchrun", "ray", "training", "common"}
-        ranked = [name for name, _ in self.servers.most_common() if name not in libraries]
+        ranked = [name for name, _ in self.servers.most_common() if name not in libraries()]
         return ranked[0] if ranked else (self.servers.most_common(1)[0][0] if self.servers else None)
 
 

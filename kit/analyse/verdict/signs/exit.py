@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.words import count_of, named
 
-SERVER_NAMES = ("python", "sglang", "vllm", "ray::", "text-gen", "llama", "trtllm", "pt_main")
-"""Parts of the names under which the kernel knows server processes."""
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
@@ -16,16 +15,14 @@ DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdo
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch; any that it ended, where no process of the launch is known."""
     killed = [row for row in scene.evidence.kernel_log if row.get("kind") == "oom_kill"]
-    own = scene.processes.by_pid
-    of_launch = [row for row in killed if row.get("pid") in own or _is_server(row.get("process"))] or ([] if own else killed)
+    own, titles = scene.processes.by_pid, titles_of(scene.evidence)
+    of_launch = [row for row in killed if row.get("pid") in own or titles.may_serve(row.get("process"))] or (
+        [] if own else killed
+    )
     if of_launch:
         pids = [row.get("pid") for row in of_launch]
         where = [ref(row, row["text"]) for row in of_launch[:3]]
         yield Sign("kernel_oom_kill", f"the kernel's OOM killer ended {named('pid', pids)}", where, scene.ranks_of(pids))
-
-
-def _is_server(name: str | None) -> bool:
-    return any(word in (name or "").lower() for word in SERVER_NAMES)
 
 
 @rule("memory_available", needs=("host_memory",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
@@ -11,14 +10,11 @@ from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.clock import NS, show_duration
+from kit.parse.grammar import metric_names
 from kit.schema import Row
 from kit.words import count_of
 
 PROXIES = ("docker-proxy", "rootlessport", "kube-proxy")
-TOKENS = ("generation_tokens_total", "tokens_predicted_total", "tgi_request_generated_tokens_sum")
-RUNNING = ("num_requests_running", "num_running_reqs", "requests_processing", "tgi_batch_current_size")
-DONE = re.compile(r"print_timing|\brelease|stop processing|eval time")
-"""Words of llama.cpp at the end of a request."""
 
 
 def _unseen(scene: Scene) -> set[str]:
@@ -155,8 +151,9 @@ def listener(scene: Scene) -> Signs:
 def tokens(scene: Scene) -> Signs:
     """Tokens are generated between two samples, or stand still while requests run."""
     rows = [row for row in scene.evidence.counters if row["source"] == "metrics"]
-    generated = deltas(_named(rows, TOKENS), "name", lambda row: row["value"])
-    running = max((row["value"] for row in _named(rows, RUNNING)), default=0)
+    folders = scene.evidence.run.knowledge
+    generated = deltas(_named(rows, metric_names("tokens", folders)), "name", lambda row: row["value"])
+    running = max((row["value"] for row in _named(rows, metric_names("running", folders))), default=0)
     most = max(generated.values(), key=lambda delta: delta.change, default=None)
     if most is not None and most.change > 0:
         claim = f"{count_of(int(most.change), 'token')} generated between two samples"
@@ -187,7 +184,7 @@ def stuck_request(scene: Scene) -> Signs:
     """A request was taken and did not finish."""
     log, quiet, limits = scene.log, scene.silence_s, scene.limits
     taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
-    finished = [mark for mark in taken if "status" in mark.fields or DONE.search(mark.text)]
+    finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done")
     finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
     last_finished = max((mark.order for mark in finished), default=-1)
     answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
