@@ -9,28 +9,23 @@ from kit.capture.find import find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
-from kit.capture.recording import Options, Recording
+from kit.capture.options import Connection, Options, takes
+from kit.capture.plan import SAMPLER_PRICE
+from kit.capture.recording import Recording
 from kit.capture.together import collect_together, one_each
-from kit.capture.tools import commands as tools
+from kit.tool_table import table
 
 
+@takes(options=Options, connection=Connection)
 def collect(
     *targets: str,
     out: str | Path,
     pid: int | Sequence[int] | None = None,
     log: str | Path | Sequence[str | Path] | None = None,
     port: int | Sequence[int] | None = None,
-    duration_s: float = 30.0,
-    interval_s: float = 1.0,
-    strace_s: float | None = None,
-    strace_pid: int | None = None,
-    py_spy: bool = False,
-    gdb: bool = False,
-    smaps_rollup: bool = False,
-    probe_generate: bool = False,
-    transport: str = "paramiko",
-    accept_new: bool = False,
-    sudo: bool = False,
+    name: str | Sequence[str] | None = None,
+    options: Options,
+    connection: Connection,
     progress: Callable[[str], None] = print,
     until: Callable[[], bool] | None = None,
 ) -> Path:
@@ -39,31 +34,14 @@ def collect(
     Parameters
     ----------
     *targets : str
-        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`; this machine where none is named. Of several
+        Where it runs: `local`, this machine, or `ssh://[user@]host[:port]`; this machine where none is named. Of several
         hosts each is recorded into a folder of its own; together they open as one run.
     out : str or path
         Folder to make.
-    pid, log, port : int, path, int, optional
-        The launched process, its log, its port on that host; one of them suffices, the others are found where they can be. For
-        several hosts one for all, or a list with one for each.
-    duration_s, interval_s : float
-        How long to record, and the time between samples, in seconds.
-    strace_s : float, optional
-        Trace system calls for so many seconds: slows the launch while it lasts. Off by default.
-    strace_pid : int, optional
-        Trace this process only.
-    py_spy, gdb : bool
-        Dump Python stacks, C stacks at the beginning and at the end. Off by default.
-    smaps_rollup : bool
-        Read whose the memory is at the beginning. Off by default, for it takes long where memory is large.
-    probe_generate : bool
-        Ask the server for one token at the end. Off by default.
-    transport : str
-        `paramiko`, or `openssh` for what only the `ssh` program does.
-    accept_new : bool
-        Take the key of a host that is not known yet; its fingerprint is shown.
-    sudo : bool
-        Run everything there as root.
+    pid, log, port, name : int, path, int, str, optional
+        The launched process, its log, its port on that host, a word of its command line; any one is enough, the rest is
+        discovered. For several hosts one for all, or a list with one for each.
+    {fields}
     progress : callable
         Receives progress messages.
     until : callable, optional
@@ -77,7 +55,7 @@ def collect(
     Raises
     ------
     UsageError
-        Where the target cannot be read, nothing names the launch, or a number makes no sense.
+        Where the target cannot be read, nothing names the launch, or a time is out of range.
     EvidenceError
         Where the host cannot be reached, there is no such process, or the folder cannot be made.
 
@@ -85,11 +63,10 @@ def collect(
     --------
     >>> collect("local", out="run")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: kit collect local ...
+    kit.errors.UsageError: nothing to record: no process, log or port was given. Name one: kit collect local ...
     """
-    options = Options(duration_s, interval_s, strace_s, strace_pid, py_spy, gdb, smaps_rollup, probe_generate)
-    hosts = [open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) for target in targets or ("local",)]
-    return collect_from(hosts, Path(out), options, pid, log, port, progress, until)
+    hosts = [open_host(target, connection=connection) for target in targets or ("local",)]
+    return collect_from(hosts, Path(out), options, pid, log, port, progress, until, name)
 
 
 def collect_from(
@@ -101,26 +78,22 @@ def collect_from(
     port: int | Sequence[int] | None = None,
     progress: Callable[[str], None] = lambda text: None,
     until: Callable[[], bool] | None = None,
+    name: str | Sequence[str] | None = None,
 ) -> Path:
     """The same from hosts that are not yet connected; see `collect`."""
     count = len(hosts)
     logs = [str(path) if path is not None else None for path in one_each(log, count, "log")]
-    launches = list(zip(one_each(pid, count, "pid"), logs, one_each(port, count, "port"), strict=True))
-    for price in _prices(options):
-        progress(price)
+    each = one_each(pid, count, "pid"), logs, one_each(port, count, "port"), one_each(name, count, "name")
+    launches = list(zip(*each, strict=True))
+    progress(SAMPLER_PRICE)
+    for tool in table().tools.values():
+        if tool.allow and tool.option and getattr(options, tool.option):
+            progress(tool.price)
     if count > 1:
         return collect_together(hosts, out, options, launches, progress, until)
     with hosts[0] as host:
         launch = find_launch(host, *launches[0])
-        for said in launch.said:
-            progress(said)
+        for remark in launch.remarks:
+            progress(remark)
         make_folder(out)
         return Recording(host, out, launch, options, progress, until).record()
-
-
-def _prices(options: Options) -> list[str]:
-    """What the recording costs the launch."""
-    prices = [tools.SAMPLER_PRICE]
-    if options.strace_s:
-        prices.append(f"{tools.STRACE_PRICE}; for {options.strace_s:g} s")
-    return prices + [tools.PYSPY_PRICE] * options.py_spy + [tools.GDB_PRICE] * options.gdb

@@ -1,41 +1,14 @@
-"""`kit collect local`: options and what they do."""
+"""`kit collect`, `kit pull`: options and what they do."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import signal
 import sys
 from pathlib import Path
 
+from kit.capture.options import Connection, Options, add_options, from_arguments
 from kit.errors import DONE, UsageError
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h)?\Z")
-_UNITS_S = {"ms": 0.001, None: 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def duration(text: str) -> float:
-    """Read a duration: `30s`, `2m`, `1.5`.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    UsageError
-        Where the text is none.
-
-    Examples
-    --------
-    >>> [duration(text) for text in ("30s", "2m", "1.5")]
-    [30.0, 120.0, 1.5]
-    """
-    found = _DURATION.match(text.strip())
-    if not found:
-        raise UsageError(f"invalid duration {text!r}", "expected a number followed by s, m or h", "for example: --for 30s")
-    return float(found.group(1)) * _UNITS_S[found.group(2)]
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -48,30 +21,24 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
     """Add how a host is reached."""
-    parser.add_argument(
-        "--transport", choices=["paramiko", "openssh"], default="paramiko", help="openssh: by the ssh program, with all its means"
-    )
-    parser.add_argument("--accept-new", action="store_true", help="accept the key of an unknown host and show its fingerprint")
-    parser.add_argument("--sudo", action="store_true", help="run everything there as root, by sudo")
+    add_options(parser, Connection)
+
+
+def add_launch(parser: argparse.ArgumentParser, action: str = "store", also: str = "") -> None:
+    """Add what names a launch."""
+    parser.add_argument("--pid", type=int, action=action, help=f"process that was launched; its children belong to it{also}")
+    parser.add_argument("--log", action=action, help=f"its log there; by default the file behind its standard output{also}")
+    parser.add_argument("--port", type=int, action=action, help=f"port of its server; by default that of its command line{also}")
+    parser.add_argument("--name", action=action, help=f"a word of its command line, to find it by{also}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `kit collect`."""
     add_target(parser)
     parser.add_argument("--target", action="append", default=[], dest="more", metavar="TARGET", help="one more host")
-    each = "; of several hosts one for all, or once for each"
-    parser.add_argument("--pid", type=int, action="append", help=f"process that was launched, with its children{each}")
-    parser.add_argument("--log", action="append", help="its log on that host; without it, the file behind its standard output")
-    parser.add_argument("--port", type=int, action="append", help="port of its server; without it, the one of its command line")
-    parser.add_argument("--for", dest="duration", default="30s", metavar="TIME", help="how long to record (30s, 2m; default 30s)")
-    parser.add_argument("--interval", default="1s", metavar="TIME", help="time between samples (default 1s)")
-    parser.add_argument("--strace", metavar="TIME", help="trace system calls for so long; slows the launch while it lasts")
-    parser.add_argument("--strace-pid", type=int, metavar="PID", help="trace this process only")
-    parser.add_argument("--py-spy", action="store_true", help="dump the Python stacks at the beginning and at the end")
-    parser.add_argument("--gdb", action="store_true", help="dump the C stacks at the beginning and at the end; stops the launch")
-    parser.add_argument("--smaps-rollup", action="store_true", help="read whose the memory is; slow where it is large")
-    parser.add_argument("--probe-generate", action="store_true", help="ask the server for one token at the end")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be run there, connect to nothing")
+    add_launch(parser, "append", "; for several hosts give it once, or once per host")
+    add_options(parser, Options)
+    parser.add_argument("--dry-run", action="store_true", help="print the commands that would be run there; connect to nothing")
     parser.add_argument("-o", "--out", type=Path, metavar="RUN", help="folder to make")
 
 
@@ -97,38 +64,19 @@ def end_in_order_on_signals() -> None:
 def main(args: argparse.Namespace) -> int:
     """Record, and return the exit code."""
     from kit.capture.collect import collect
-    from kit.capture.plan import as_text, plan
-    from kit.capture.recording import Options
+    from kit.capture.plan import document, plan
+    from kit.document import text
 
-    wishes = {
-        "duration_s": duration(args.duration),
-        "interval_s": duration(args.interval),
-        "strace_s": duration(args.strace) if args.strace else None,
-        "strace_pid": args.strace_pid,
-        "py_spy": args.py_spy,
-        "gdb": args.gdb,
-        "smaps_rollup": args.smaps_rollup,
-        "probe_generate": args.probe_generate,
-    }
-    targets = [*args.targets, *args.more] or ["local"]
+    options, targets = from_arguments(Options, args), [*args.targets, *args.more] or ["local"]
     if args.dry_run:
-        print(f"on {', '.join(targets)}{' as root, by sudo' if args.sudo else ''}:\n{as_text(plan(Options(**wishes)))}")
+        text.write(document(plan(options), f"on {', '.join(targets)}{' as root, by sudo' if args.sudo else ''}"))
         return DONE
     if args.out is None:
         raise UsageError("no output folder", "a recording needs one", "name it: kit collect … -o RUN")
     end_in_order_on_signals()
-    folder = collect(
-        *targets,
-        out=args.out,
-        pid=args.pid,
-        log=args.log,
-        port=args.port,
-        **wishes,
-        transport=args.transport,
-        accept_new=args.accept_new,
-        sudo=args.sudo,
-        progress=say,
-    )
+    launch = {"pid": args.pid, "log": args.log, "port": args.port, "name": args.name}
+    connection = from_arguments(Connection, args)
+    folder = collect(*targets, out=args.out, **launch, options=options, connection=connection, progress=say)
     print(f"recorded {folder}; look at it: kit verdict {folder}")
     return DONE
 
@@ -146,7 +94,6 @@ def pull_main(args: argparse.Namespace) -> int:
     from kit.capture.logs.pull import pull
 
     end_in_order_on_signals()
-    how = {"transport": args.transport, "accept_new": args.accept_new, "sudo": args.sudo}
-    folder = pull(args.target, *args.paths, out=args.out, **how, progress=say)
+    folder = pull(args.target, *args.paths, out=args.out, connection=from_arguments(Connection, args), progress=say)
     print(f"pulled into {folder}; look at it: kit verdict {folder}")
     return DONE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kit.capture.hosts.host import Host
 from kit.capture.logs.sources import parse_source
 from kit.capture.manifest import utc_text
-from kit.capture.processes import ancestors, commands_of, launch_root, listener_of, process_table, started_ns, writer_of
+from kit.capture.processes import ancestors, launch_root, named, writer_of
 from kit.errors import EvidenceError, UsageError
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
@@ -30,25 +30,25 @@ class Launch:
         Port of its server.
     log : str or None
         Path of its log on the host.
-    said : list of str
+    remarks : list of str
         How the process and the port were found.
     """
 
     pid: int | None
     port: int | None
     log: str | None
-    said: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
 
-def find_launch(host: Host, pid: int | None, log: str | None, port: int | None) -> Launch:
+def find_launch(host: Host, pid: int | None, log: str | None = None, port: int | None = None, name: str | None = None) -> Launch:
     """Complete what is known of a launch.
 
     Parameters
     ----------
     host : Host
         Where it runs; connected.
-    pid, log, port : int, str, int or None
-        The launched process, path of its log on the host, its port; one of them suffices.
+    pid, log, port, name : int, str, int, str or None
+        The launched process, path of its log on the host, its port, a word of its command line; any one is enough.
 
     Raises
     ------
@@ -63,9 +63,9 @@ def find_launch(host: Host, pid: int | None, log: str | None, port: int | None) 
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:  # doctest: +ELLIPSIS
     ...     find_launch(host, os.getpid(), None, 8000)
-    Launch(pid=..., port=8000, log=None, said=[])
+    Launch(pid=..., port=8000, log=None, remarks=[])
     """
-    if pid is None and log is None and port is None:
+    if pid is None and log is None and port is None and name is None:
         raise UsageError(
             "nothing to record",
             "no process, log or port was given",
@@ -77,8 +77,8 @@ def find_launch(host: Host, pid: int | None, log: str | None, port: int | None) 
         path, exists = look_up(host, log) if log is not None else (None, False)
     launch = Launch(pid, port, path)
     if pid is None:
-        _find_process(host, launch)
-    elif pid not in process_table(host):
+        _find_process(host, launch, name)
+    elif pid not in host.processes.table():
         raise EvidenceError(
             f"no process {pid}",
             "it has ended, the pid belongs to another host or container, or /proc hides it (hidepid)",
@@ -87,14 +87,14 @@ def find_launch(host: Host, pid: int | None, log: str | None, port: int | None) 
     if launch.pid is None and not exists:
         raise EvidenceError(
             "nothing to record",
-            " and ".join(launch.said) or "neither the process nor the log exists",
+            " and ".join(launch.remarks) or "neither the process nor the log exists",
             "look for the process: ps -eo pid,args",
         )
     if launch.pid is not None and launch.port is None:
-        found = _PORT.search(" ".join(commands_of(host, [launch.pid]).get(launch.pid, [])))
+        found = _PORT.search(" ".join(host.processes.commands([launch.pid]).get(launch.pid, [])))
         if found:
             launch.port = int(found.group(1))
-            launch.said.append(f"port {launch.port} is in the command line")
+            launch.remarks.append(f"port {launch.port} is in the command line")
     return launch
 
 
@@ -114,21 +114,36 @@ def look_up(host: Host, log: str) -> tuple[str, bool]:
     return log if log.startswith("/") else f"{here}/{log}", "there" in about
 
 
-def _find_process(host: Host, launch: Launch) -> None:
+def _find_process(host: Host, launch: Launch, name: str | None) -> None:
     if launch.log is not None and parse_source(launch.log) is None:
         writer = writer_of(host, launch.log)
         if writer is not None:
             launch.pid = launch_root(host, writer)
-            launch.said.append(f"process {launch.pid}: it or a child of it writes to {launch.log}")
+            launch.remarks.append(f"process {launch.pid}: it or a child of it writes to {launch.log}")
             return
-        launch.said.append(f"no visible process writes to {launch.log}")
+        launch.remarks.append(f"no visible process writes to {launch.log}")
     if launch.port is not None:
-        owner = listener_of(host, launch.port)
+        owner = host.processes.listeners().get(launch.port)
         if owner is not None:
             launch.pid = launch_root(host, owner)
-            launch.said.append(f"process {launch.pid}: it or a child of it listens on port {launch.port}")
-        else:
-            launch.said.append(f"no visible process listens on port {launch.port}")
+            launch.remarks.append(f"process {launch.pid}: it or a child of it listens on port {launch.port}")
+            return
+        launch.remarks.append(f"no visible process listens on port {launch.port}")
+    if name is not None:
+        _find_by_name(host, launch, name)
+
+
+def _find_by_name(host: Host, launch: Launch, name: str) -> None:
+    roots = named(host, name)
+    if len(roots) > 1:
+        commands = host.processes.commands(roots)
+        listed = "; ".join(f"{pid}: {_short(commands.get(pid, []))}" for pid in roots[:MOST_PARENTS])
+        raise UsageError(f"{len(roots)} launches match {name!r}", listed, "name one by --pid")
+    if roots:
+        launch.pid = roots[0]
+        launch.remarks.append(f"process {roots[0]}: {name!r} is in its command line")
+    else:
+        launch.remarks.append(f"no visible process has {name!r} in its command line")
 
 
 def launch_entry(host: Host, launch: Launch) -> dict:
@@ -140,16 +155,16 @@ def launch_entry(host: Host, launch: Launch) -> dict:
         "command": [],
         "started_at": None,
         "parents": [],
-        "found_by": launch.said,
+        "found_by": launch.remarks,
     }
-    table = process_table(host) if launch.pid is not None else {}
+    table = host.processes.table() if launch.pid is not None else {}
     if launch.pid not in table:
         return entry
     parents = ancestors(table, launch.pid)[:MOST_PARENTS]
-    commands = commands_of(host, [launch.pid, *parents])
+    commands = host.processes.commands([launch.pid, *parents])
     entry["command"] = commands.get(launch.pid, [])
     entry["start_ticks"] = table[launch.pid].start_ticks
-    entry["started_at"] = utc_text(started_ns(host, table[launch.pid].start_ticks))
+    entry["started_at"] = utc_text(host.processes.started_ns(table[launch.pid]))
     entry["parents"] = [{"pid": pid, "command": _short(commands.get(pid, []))} for pid in parents]
     return entry
 

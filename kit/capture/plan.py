@@ -1,105 +1,117 @@
-"""What a recording would run on a target: every command, how often, the privilege that it needs and its price."""
+"""What a recording would run on a target: every command, how often, the privilege that it needs and its price.
+
+The commands come from the objects that run them: the table of tools, `hosts.process_source.READS`, `hosts.remote_files`.
+"""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from textwrap import wrap
 
 from kit.capture import sampler_program
-from kit.capture.recording import Options
-from kit.capture.tools import commands as tools
-from kit.capture.tools import probe
+from kit.capture.hosts.process_source import READS
+from kit.capture.hosts.remote_files import OPEN, READ, STAT
+from kit.capture.logs.follow import list_command
+from kit.capture.logs.sources import TextSource
+from kit.capture.options import Options
+from kit.capture.tools.probe import HEALTH_PATHS
+from kit.capture.tools.strace import attach_words
+from kit.document import Command, Document, Item, Section, Values
+from kit.tool_table import Tool, table
 
-ANY = "any user"
-OWN = "the launch's user or root (another user: state and CPU time, no system call, descriptors or environment)"
-PTRACE = "root, or the launch's user where ptrace is allowed (kernel.yama.ptrace_scope = 0)"
-WIDTH = 110
+NEEDS = {
+    "owner": "the launch's user or root (another user: state and CPU time, no system call, descriptors or environment)",
+    "ptrace": "root, or the launch's user where ptrace is allowed (kernel.yama.ptrace_scope = 0)",
+}
+SAMPLER_PRICE = (
+    "sampling costs 5 µs of CPU a thread and sample, 0.1 ms for one that ran (1,845 threads, nearly all asleep: 10 ms a sample), "
+    "at the lowest priority; docs/performance.md"
+)
+"""Measured with 9 processes of 205 threads on two cores of an AMD EPYC, Linux 6.18."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is run: what for, the command, when, who may, and what it costs."""
+    """One thing that is run: what for, the commands, when, who may, and what it costs."""
 
     what: str
-    command: str
+    commands: tuple[str, ...]
     when: str
-    privilege: str = ANY
+    needs: str = "any user"
     price: str = "milliseconds"
 
 
-def plan(options: Options) -> list[Step]:
+def plan(options: Options, **known: object) -> list[Step]:
     """Steps of a recording with these options, in their order.
+
+    Parameters
+    ----------
+    **known
+        What stands for the placeholders of the table of tools (`pid`, `pids`, `port`, …), where it is known.
 
     Examples
     --------
     >>> [step.what for step in plan(Options(strace_s=5))][-1]
     'system calls'
     """
-    ends = "at the beginning and at the end"
     every = f"every {options.interval_s:g} s for {options.whole_s:g} s"
-    size = len(sampler_program())
-    script = f"/bin/sh -s: python3 -S -I -, fed with kit/redact.py and the sampler ({size:,} characters); without Python: awk"
-    gpus = "nvidia-smi --query-gpu=…; nvidia-smi --query-compute-apps=…; rocm-smi"
-    pid: list = ["PID"]
+    script = f"python3 -S -I -, fed with kit/redact.py and the sampler ({len(sampler_program()):,} characters); else awk"
+    sources = (TextSource("docker", "NAME"), TextSource("journal", "UNIT"), TextSource("kubectl", "POD"))
+    where = "where the output goes there, or --log names it"
+    sampled = tuple(_shown(tool, command, known) for tool in table().sampled() for command in (tool.command, *tool.more))
+    read = {"number": "N", "path": "LOG", "file": "LOG", "block": "BYTES", "first": "BLOCK", "count": "COUNT"}
+    log = (*(text.format(**read) for text in (OPEN, STAT, READ)), shlex.join(list_command("FOLDER")))
+    processes = tuple(_filled(text, known) for text in READS.values())
     steps = [
-        Step("shell", "/bin/sh -s", "stays open; what follows is run by it or beside it"),
+        Step("shell", ("/bin/sh -s",), "stays open; what follows is run by it or beside it"),
+        Step("processes, descriptors, listeners", processes, "to find the launch and its tree", NEEDS["owner"]),
+        Step("log", log, "as it grows", "whoever may read it", "reading it once"),
+        Step("log of a container, unit or pod", tuple(shlex.join(source.command()) for source in sources), where),
+        Step("samples", (f"/bin/sh -s: {script}",), every, NEEDS["owner"], SAMPLER_PRICE),
         Step(
-            "process table, listeners, descriptors",
-            "cat /proc/[0-9]*/stat; grep ' 0A ' /proc/PID/net/tcp /proc/PID/net/tcp6; ls -l /proc/PID/fd",
-            ends,
-            OWN,
-            "some microseconds a process",
-        ),
-        Step(
-            "whose log, whose port",
-            "ls -l /proc/[0-9]*/fd | grep -F LOG",
-            "once, where no --pid is given",
-            OWN,
-            "some microseconds a descriptor",
-        ),
-        Step("log", "tail -c +OFFSET LOG", "as it grows", "whoever may read it", "reading it once"),
-        Step(
-            "log of a container, unit or pod",
-            "docker logs --follow NAME; journalctl --follow -u UNIT; kubectl logs --follow POD; tmux list-panes",
-            "where the output goes there, or --log names it",
-            "whoever may run them",
-        ),
-        Step("samples", script, every, OWN, tools.SAMPLER_PRICE),
-        Step("GPUs, by the sampler", gpus, "each tenth sample, where they are there", price="up to 5 s each, then it is ended"),
-        Step("processes", shlex.join(tools.ps_command(pid)), ends),
-        Step("sockets", "ss -tanp", ends, "any user; root for the owners of others"),
-        Step("GPUs", shlex.join(tools.nvidia_smi_command()), f"{ends}, where it is there", price="up to 5 s, then it is ended"),
-        Step("kernel log", "dmesg", "at the end", "root where kernel.dmesg_restrict = 1"),
-        Step(
-            "health",
-            f"curl -m {probe.PROBE_S:g} http://127.0.0.1:PORT/health; …/v1/models",
-            f"{ends}; by Python where that is there",
+            "accelerators, by the sampler",
+            sampled,
+            "every tenth sample, where they exist",
+            price="up to 5 s each, then it is ended",
         ),
     ]
-    if options.probe_generate:
-        generate = f"curl -m {probe.GENERATE_S:g} -d '{{…, \"max_tokens\": 1}}' http://127.0.0.1:PORT/v1/completions"
-        steps.append(Step("one token", generate, "at the end", price="one request"))
-    if options.py_spy:
-        command = "py-spy dump --nonblocking --pid PID; where that fails: py-spy dump --pid PID"
-        steps.append(Step("Python stacks", command, ends, PTRACE, tools.PYSPY_PRICE))
-    if options.gdb:
-        steps.append(Step("C stacks", shlex.join(tools.gdb_command("PID")), ends, PTRACE, tools.GDB_PRICE))
-    if options.smaps_rollup:
-        price = f"{tools.SMAPS_PRICE_S_PER_GB * 1000:g} ms a gigabyte of memory in which the process cannot map more"
-        steps.append(Step("memory by mapping", "cat /proc/PID/smaps_rollup", "at the beginning", OWN, price))
-    if options.strace_s:
-        command = shlex.join(tools.strace_command([options.strace_pid or "PID"], options.strace_s))
-        steps.append(Step("system calls", command, "once", PTRACE, tools.STRACE_PRICE))
+    for tool in table().tools.values():
+        if tool.system == "linux" and (getattr(options, tool.option, None) if tool.option else tool.look or tool.path):
+            steps.append(_step(tool, options, known))
     return steps
 
 
-def as_text(steps: list[Step]) -> str:
+def _step(tool: Tool, options: Options, known: dict[str, object]) -> Step:
+    ends = {("begin", "end"): "at the beginning and at the end", ("begin",): "at the beginning"}
+    when = ends.get(tool.look, "at the end") if tool.name != "strace" else "once"
+    when += ", where it exists" if tool.accelerator else ""
+    values = {"limit": f"{tool.limit_s:g}", "path": tool.path, **known}
+    if tool.name == "strace":
+        values = {"seconds": f"{options.strace_s:g}", "attach": attach_words([options.strace_pid or "PID"]), **values}
+    if tool.name == "curl":
+        return Step(
+            tool.what,
+            tuple(_shown(tool, (), {**values, "path": path}) for path in HEALTH_PATHS),
+            "at the beginning and at the end",
+        )
+    commands = tuple(_shown(tool, command, values) for command in (tool.command, tool.fallback) if command)
+    return Step(tool.what, commands, when, NEEDS.get(tool.needs, tool.needs), tool.price)
+
+
+def _shown(tool: Tool, command: tuple[str, ...], known: dict[str, object]) -> str:
+    return shlex.join(tool.words(command, **known))
+
+
+def _filled(text: str, known: dict[str, object]) -> str:
+    shown = {"pid": "PID", "pids": "PIDS", "part": "LOG", "net": "/proc/PID/net", "links": "/proc/PID/exe"}
+    return text.format(**{**shown, **{key: value for key, value in known.items() if key in shown}})
+
+
+def document(steps: list[Step], title: str) -> Document:
     """The plan for a person."""
-    lines = ["Nothing is installed and nothing is written there; only these are read and run:"]
+    promise = Item("Nothing is installed and nothing is written there; only these commands are run.", "")
+    sections = [Section("", [promise])]
     for step in steps:
-        lines += ["", step.what]
-        for name, text in (("run", step.command), ("when", step.when), ("needs", step.privilege), ("costs", step.price)):
-            indent = {"initial_indent": f"  {name:6}", "subsequent_indent": " " * 8}
-            lines += wrap(text, WIDTH, **indent, break_on_hyphens=False, break_long_words=False)
-    return "\n".join(lines)
+        about = Values({"when": step.when, "needs": step.needs, "costs": step.price})
+        sections.append(Section(step.what, [*map(Command, step.commands), about]))
+    return Document(title, sections)

@@ -7,77 +7,27 @@ by their open files. Tools that cost something run only when asked, with a time 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kit import __version__
 from kit.capture.find import Launch, launch_entry
-from kit.capture.hosts.host import Host, HostLost, Ran
+from kit.capture.hosts.host import Host, HostLost
 from kit.capture.logs.streams import Logs
 from kit.capture.manifest import Manifest, utc_text
-from kit.capture.processes import process_table
+from kit.capture.options import STRACE_AT_S, Options
 from kit.capture.sampler.sampling import Sampling
 from kit.capture.tools.intrusive import IntrusiveTools
 from kit.capture.tools.snapshots import Snapshots
-from kit.errors import KitError, UsageError
+from kit.capture.waiting import CLOCK, Clock
+from kit.errors import KitError
+from kit.tool_table import table
 
 WAIT_S = 0.2
-STRACE_AT_S = 2.0
-"""Some samples come first: strace changes states (t) and rates, and what was before it must be known."""
+DEFAULTS = Options()
 AGAIN_S = (0.5, 10.0)
 """First and longest pause between attempts to connect again."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a recording takes, and for how long.
-
-    Attributes
-    ----------
-    duration_s, interval_s : float
-        How long to record, and the time between samples, in seconds.
-    strace_s : float, optional
-        Trace system calls for so many seconds. Slows the launch while it lasts.
-    strace_pid : int, optional
-        Trace this process only, with all its threads.
-    py_spy, gdb : bool
-        Dump the Python stacks, the C stacks of all processes at the beginning and at the end.
-    smaps_rollup : bool
-        Read how much memory is whose at the beginning: walks every page.
-    probe_generate : bool
-        Ask the server for one token at the end.
-
-    Raises
-    ------
-    UsageError
-        Where a number makes no sense.
-
-    Examples
-    --------
-    >>> Options(duration_s=1, strace_s=2).whole_s
-    5.0
-    """
-
-    duration_s: float = 30.0
-    interval_s: float = 1.0
-    strace_s: float | None = None
-    strace_pid: int | None = None
-    py_spy: bool = False
-    gdb: bool = False
-    smaps_rollup: bool = False
-    probe_generate: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in (("duration", self.duration_s), ("interval", self.interval_s), ("strace time", self.strace_s)):
-            if value is not None and not 0 < value < 7 * 86400:
-                raise UsageError(f"invalid {name} {value:g} s", "it must be above 0 s and below 7 days", "for example: --for 30s")
-
-    @property
-    def whole_s(self) -> float:
-        """Duration in seconds, the time for strace included."""
-        return max(self.duration_s, self.strace_s + STRACE_AT_S + 1.0 if self.strace_s else 0.0)
 
 
 class Recording:
@@ -98,6 +48,8 @@ class Recording:
         Receives progress messages.
     until : callable, optional
         Ends the recording early when it returns true; asked about five times a second.
+    clock : Clock
+        By which it waits.
     """
 
     def __init__(
@@ -105,10 +57,12 @@ class Recording:
         host: Host,
         folder: Path,
         launch: Launch,
-        options: Options = Options(),
+        options: Options = DEFAULTS,
         progress: Callable[[str], None] = lambda text: None,
         until: Callable[[], bool] | None = None,
+        clock: Clock = CLOCK,
     ):
+        self.clock = clock
         self.host, self.folder, self.launch, self.options, self.progress = host, folder, launch, options, progress
         self.duration_s, self.interval_s = options.whole_s, options.interval_s
         self.until = until or (lambda: False)
@@ -118,7 +72,7 @@ class Recording:
         self.snapshots = Snapshots(host, self.manifest, launch, options.probe_generate)
         self.intrusive = IntrusiveTools(host, self.manifest, launch.pid, progress)
         self.sampler: Sampling | None = None
-        self.began = time.monotonic()
+        self.began = self.clock.monotonic()
         self._lost: HostLost | None = None
         self._pause_s = AGAIN_S[0]
 
@@ -129,7 +83,7 @@ class Recording:
                 self.begin()
                 self._wait()
             except KeyboardInterrupt:
-                done = time.monotonic() - self.began
+                done = self.clock.monotonic() - self.began
                 self.progress(f"interrupted after {done:.0f} s: ending the recording (press Ctrl-C again to leave at once)")
                 self.manifest.lacks(
                     "the rest of the recording", f"it was interrupted after {done:.0f} of {self.duration_s:g} s", "record again"
@@ -155,20 +109,20 @@ class Recording:
         parameters = {
             "roots": [self.launch.pid],
             "port": self.launch.port,
-            "interval_s": self.interval_s,
+            "interval_s": self.clock.real(self.interval_s),
             "samples": int(self.duration_s / self.interval_s + 1e-9) + 1,
             "exclude": [os.getpid()] if self.host.name == "local" else [],
         }
         if not (self.host.abilities.python or self.host.has("awk")):
             self.manifest.lacks("samples of the processes", f"{self.host.name} has neither Python 3 nor awk", "install one there")
             return
-        self.sampler = Sampling(self.manifest, parameters, self.host)
+        self.sampler = Sampling(self.manifest, parameters, self.host, self.clock)
 
     def _wait(self) -> None:
         """Until the time is over, the launch is gone, the disk is full or somebody says so."""
         traced = self.options.strace_s is None or self.launch.pid is None
         while not self.manifest.full.is_set() and not self.until():
-            passed = time.monotonic() - self.began
+            passed = self.clock.monotonic() - self.began
             if self.sampler is not None and self.sampler.ended.is_set() and (passed >= self.duration_s or self.sampler.root_gone):
                 return
             if self.sampler is None and passed >= self.duration_s:
@@ -178,8 +132,10 @@ class Recording:
             self.keep_going()
             if not traced and passed >= STRACE_AT_S:
                 traced = True
-                self.start_strace(self.options.strace_s, self.options.strace_pid)
-            time.sleep(WAIT_S)
+                self._connected(
+                    "system calls", lambda: self.intrusive.start_strace(self.options.strace_s, self.options.strace_pid)
+                )
+            self.clock.sleep(WAIT_S)
 
     @property
     def is_lost(self) -> bool:
@@ -188,7 +144,7 @@ class Recording:
 
     def keep_going(self) -> None:
         """Where the connection or the sampler is gone and time is left: connect again, and sample on."""
-        if self.is_lost and time.monotonic() - self.began < self.duration_s:
+        if self.is_lost and self.clock.monotonic() - self.began < self.duration_s:
             self._go_on()
 
     def _go_on(self) -> None:
@@ -196,7 +152,7 @@ class Recording:
         if not self._answers():
             self.progress(f"the connection to {self.host.name} was lost, reconnecting")
             since = self.manifest.now_ns()
-            while self._lost and time.monotonic() - self.began < self.duration_s and not self.until():
+            while self._lost and self.clock.monotonic() - self.began < self.duration_s and not self.until():
                 try:
                     self.host.connect()
                     self._lost = None
@@ -215,14 +171,14 @@ class Recording:
 
     def _sample_on(self) -> None:
         """Sample again, where the launched process is still the one that it was."""
-        found, before = process_table(self.host).get(self.launch.pid), self.manifest.data["launch"].get("start_ticks")
+        found, before = self.host.processes.table().get(self.launch.pid), self.manifest.data["launch"].get("start_ticks")
         if found is None or found.start_ticks != before:
             self.manifest.lacks(
                 "samples after the end of the launch",
                 f"process {self.launch.pid} ended while the connection was lost",
                 "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
             )
-            self.duration_s = min(self.duration_s, time.monotonic() - self.began)
+            self.duration_s = min(self.duration_s, self.clock.monotonic() - self.began)
         elif self.sampler is None:
             self._start_sampler()
         else:
@@ -237,12 +193,12 @@ class Recording:
         return self._lost is None
 
     def _pause(self) -> None:
-        time.sleep(max(0.0, min(self._pause_s, self.began + self.duration_s - time.monotonic())))
+        self.clock.sleep(max(0.0, min(self._pause_s, self.began + self.duration_s - self.clock.monotonic())))
         self._pause_s = min(2 * self._pause_s, AGAIN_S[1])
 
     def end(self, last_look: bool = True) -> None:
         """Second look, then stop what runs. On a full disk nothing more is looked at."""
-        self.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.options.strace_s or 0)
+        self.intrusive.end_strace(2.0 if self.sampler and self.sampler.root_gone else self.options.strace_s or 0)
         if last_look and not self.manifest.full.is_set():
             self._run_intrusive(1)
             self.look(1)
@@ -277,7 +233,7 @@ class Recording:
 
     def leave_nothing_behind(self) -> None:
         """Whatever happened: no tracer, no sampler stays."""
-        self.end_strace(0)
+        self.intrusive.end_strace(0)
         if self.sampler is not None:
             self.sampler.kill()
 
@@ -297,28 +253,10 @@ class Recording:
         """Process table, sockets, GPUs, health: at the beginning (moment 0), at the end (1)."""
         self._connected(f"a part of the {'last' if moment else 'first'} look", lambda: self.snapshots.look(moment))
 
-    def run_tool(self, kind: str, command: list[str], run: Callable[[], Ran], moment: int | None, ending: str = "txt") -> None:
-        """Run a tool and record its output; what fails is recorded as its message and listed as missing."""
-        self._connected(f"output of {command[0]}", lambda: self.snapshots.run_tool(kind, command, run, moment, ending))
-
     def _run_intrusive(self, moment: int) -> None:
+        """The tools that an option asks for, of those that look at this moment."""
         if self.launch.pid is None:
             return
-        if self.options.py_spy:
-            self.dump_stacks(moment)
-        if self.options.gdb:
-            self._connected("C stacks", lambda: self.intrusive.dump_native(moment))
-        if self.options.smaps_rollup and moment == 0:
-            self._connected("smaps_rollup", lambda: self.intrusive.read_smaps(moment))
-
-    def dump_stacks(self, moment: int) -> None:
-        """Python stacks of all processes of the launch."""
-        self._connected("Python stacks", lambda: self.intrusive.dump_stacks(moment))
-
-    def start_strace(self, seconds: float, pid: int | None = None) -> None:
-        """Attach strace for so many seconds, to all processes of the launch or to one."""
-        self._connected("system calls", lambda: self.intrusive.start_strace(seconds, pid))
-
-    def end_strace(self, patience_s: float) -> None:
-        """Wait for its end and close its capture."""
-        self.intrusive.end_strace(patience_s)
+        for tool in table().looked_at("end" if moment else "begin", self.host.abilities.system):
+            if tool.each and getattr(self.options, tool.option, False):
+                self._connected(tool.what, partial(self.intrusive.take_each, tool, moment))

@@ -15,7 +15,8 @@ from kit import __version__
 from kit.capture.find import Launch, find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.manifest import Manifest, make_folder
-from kit.capture.recording import Options, Recording
+from kit.capture.options import Options
+from kit.capture.recording import Recording
 from kit.errors import UsageError
 
 WAIT_S = 0.2
@@ -59,7 +60,7 @@ def collect_together(
     hosts: Sequence[Host],
     out: Path,
     options: Options,
-    launches: Sequence[tuple[int | None, str | None, int | None]],
+    launches: Sequence[tuple[int | None, str | None, int | None, str | None]],
     progress: Callable[[str], None],
     until: Callable[[], bool] | None = None,
 ) -> Path:
@@ -73,8 +74,8 @@ def collect_together(
         Folder to make.
     options : Options
         Of each recording.
-    launches : sequence of (int or None, str or None, int or None)
-        Process, log and port for each host.
+    launches : sequence of tuple
+        Process, log, port and name for each host, as `find_launch` takes them.
     progress : callable
         Receives progress messages, with the host's name in front.
     until : callable, optional
@@ -96,8 +97,8 @@ def collect_together(
         for host, name, given in zip(hosts, names, launches, strict=True):
             stack.enter_context(host)
             found.append(find_launch(host, *given))
-            for said in found[-1].said:
-                progress(f"{name}: {said}")
+            for remark in found[-1].remarks:
+                progress(f"{name}: {remark}")
         make_folder(out)
         manifest = Manifest(out, __version__, ", ".join(host.name for host in hosts), hosts[0].abilities)
         manifest.update(hosts=[{"name": name, "target": host.name} for host, name in zip(hosts, names, strict=True)])

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kit.analyse.verdict.verdict import Verdict, verdict
@@ -22,19 +22,21 @@ from kit.capture.find import find_launch
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.logs.streams import Logs
 from kit.capture.manifest import make_folder, utc_text
-from kit.capture.recording import Options, Recording
+from kit.capture.options import Options, takes
+from kit.capture.recording import Recording
 from kit.capture.tools import probe
+from kit.capture.waiting import CLOCK, Clock
 from kit.clock import show_duration
-from kit.errors import TROUBLE, KitError, UsageError
+from kit.errors import TROUBLE, EvidenceError, KitError, UsageError
 from kit.live.judging import WINDOW_S, Snapshot, judge_so_far, listens_itself
 from kit.live.launch import LogKeeper, StartedCommand
+from kit.live.options import GuardOptions
 from kit.live.triage_tests import SECOND_LOOK_S, STRACE_S, TriageTests
+from kit.tool_table import tool
 
 WAIT_S = 0.2
 FIRST_S = 3.0
 """The first judgement has two samples."""
-QUIET_S = {None: 60.0, "post_load": 120.0, "compile": 180.0, "graph_capture": 120.0, "warmup": 120.0}
-"""Seconds without any sign of progress after which a phase counts as quiet. Compilation is silent for 95 s on two cores."""
 WINDOW_GUARD_S = 15.0
 """Rates are taken over less than in a triage: what moved so long ago delays the capture by as much."""
 MOST_CAPTURES = 3
@@ -57,53 +59,14 @@ class TerminationRequested(BaseException):
         self.number = number
 
 
-@dataclass(frozen=True)
-class GuardOptions:
-    """What a guard does.
-
-    Attributes
-    ----------
-    quiet_s : float, optional
-        Seconds without a sign of progress that count as quiet; by phase (`QUIET_S`) without it.
-    end : bool
-        End a launch that is found stalled; else go on.
-    limit_s : float
-        Longest time to record; the output is passed on for as long as the launch lives.
-    stacks, strace : bool
-        Whether a capture takes Python stacks, and a short strace.
-    gdb : bool
-        Whether gdb may take C stacks where py-spy is not there: it stops the process for some seconds.
-    """
-
-    quiet_s: float | None = None
-    end: bool = False
-    limit_s: float = 86400.0
-    stacks: bool = True
-    strace: bool = True
-    gdb: bool = False
-
-    def patience_s(self, phase: str | None) -> float:
-        """Seconds of quiet to wait for in a phase.
-
-        Examples
-        --------
-        >>> GuardOptions().patience_s("compile"), GuardOptions(quiet_s=5).patience_s("compile")
-        (180.0, 5)
-        """
-        return self.quiet_s if self.quiet_s is not None else QUIET_S.get(phase, QUIET_S[None])
-
-
+@takes(options=GuardOptions)
 def guard(
     command: Sequence[str],
     *,
     out: str | Path | None = None,
-    quiet_s: float | None = None,
-    end: bool = False,
-    limit_s: float = 86400.0,
-    stacks: bool = True,
-    strace: bool = True,
-    gdb: bool = False,
+    options: GuardOptions,
     progress: Callable[[str], None] = print,
+    clock: Clock = CLOCK,
 ) -> int:
     """Start a launch and capture diagnostics if it stalls (Linux).
 
@@ -113,18 +76,21 @@ def guard(
         The launch: program and arguments.
     out : str or path, optional
         Run folder to make; `guard-DATE-TIME` without it.
-    quiet_s, end, limit_s, stacks, strace, gdb
-        As for `GuardOptions`.
+    {fields}
     progress : callable
-        Takes lines about what the guard does.
+        Receives messages about what the guard does.
+    clock : Clock
+        By which it waits.
 
     Returns
     -------
     int
         Exit code of the launch.
     """
+    if not sys.platform.startswith("linux"):
+        raise EvidenceError("cannot guard here", "it needs /proc, which only Linux has", "run it on the host of the server")
     folder = Path(out) if out is not None else Path(time.strftime("guard-%Y%m%d-%H%M%S"))
-    return Guard(list(command), folder, GuardOptions(quiet_s, end, limit_s, stacks, strace, gdb), progress).run()
+    return Guard(list(command), folder, options, progress, clock).run()
 
 
 class _OwnOutput(Logs):
@@ -147,7 +113,10 @@ class Guard:
         Receives progress messages.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path, options: GuardOptions, say: Callable[[str], None]):
+    def __init__(
+        self, command: Sequence[str], folder: Path, options: GuardOptions, say: Callable[[str], None], clock: Clock = CLOCK
+    ):
+        self.clock = clock
         self.command, self.folder, self.options, self.say = command, folder, options, say
         self.story: dict = {"ready_s": None, "captures": [], "ended_by": None, "left_behind": []}
         self.verdict: Verdict | None = None
@@ -161,7 +130,7 @@ class Guard:
             raise UsageError(f"cannot start {self.command[0]}", "no such program", "check its name and PATH")
         make_folder(self.folder)
         self._install_handlers()
-        self.began = self.moved_at = time.monotonic()
+        self.began = self.moved_at = self.clock.monotonic()
         with LocalHost() as self.host:
             self.child = StartedCommand(self.command)
             try:
@@ -176,7 +145,7 @@ class Guard:
 
     def _attach(self) -> None:
         launch = find_launch(self.host, self.child.pid, None, None)
-        self.recording = Recording(self.host, self.folder, launch, Options(self.options.limit_s))
+        self.recording = Recording(self.host, self.folder, launch, Options(self.options.limit_s), clock=self.clock)
         self.recording.logs = _OwnOutput(self.host, self.recording.manifest, launch)
         raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.child.pid)
         self.keeper = LogKeeper(raw)
@@ -185,7 +154,7 @@ class Guard:
 
     @property
     def passed_s(self) -> float:
-        return time.monotonic() - self.began
+        return self.clock.monotonic() - self.began
 
     def _guard(self) -> int:
         code = None
@@ -236,7 +205,7 @@ class Guard:
 
     def _pause(self) -> None:
         """Wait a little; a `TerminationRequested` that was raised inside a destructor, where Python drops it, is raised again."""
-        time.sleep(WAIT_S)
+        self.clock.sleep(WAIT_S)
         if self._asked is not None:
             raise TerminationRequested(self._asked)
 
@@ -251,7 +220,7 @@ class Guard:
         """Until the launch ends (its exit code), is ready, was ended, or the time is over (None)."""
         next_at, life, quiet = self.began + FIRST_S, -1, None
         while (code := self.child.poll()) is None:
-            now = time.monotonic()
+            now = self.clock.monotonic()
             if self.passed_s > self.options.limit_s or self.recording.manifest.full.is_set():
                 why = "the disk is full" if self.recording.manifest.full.is_set() else "its time limit is reached"
                 self.say(f"recording stopped: {why}")
@@ -260,14 +229,14 @@ class Guard:
             if now >= next_at:
                 self.recording.keep_going()
                 judged = judge_so_far(self.recording, self._window_s)
-                next_at = time.monotonic() + min(judged.pause_s, max(1.0, self.options.quiet_s or judged.pause_s))
+                next_at = self.clock.monotonic() + min(judged.pause_s, max(1.0, self.options.quiet_s or judged.pause_s))
                 if self._is_ready(judged.verdict):
                     return self._say_ready()
                 if judged.life != life or judged.moves:
                     life, quiet, self.moved_at = judged.life, None, now
                 elif now - self.moved_at >= self._patience_s(judged, quiet):
                     quiet = self._capture(now - self.moved_at, judged)
-                    if self.options.end and _may_end(quiet, self.story["captures"]):
+                    if self.options.then == "end" and _may_end(quiet, self.story["captures"]):
                         return self._end_launch(quiet)
                     if quiet.state != "progressing" and len(self.story["captures"]) < MOST_CAPTURES:
                         self.say("still guarding")
@@ -306,22 +275,22 @@ class Guard:
 
     def _capture(self, quiet_s: float, judged: Snapshot) -> Verdict:
         """Take what tells a stall from slow work, and judge it over the whole silence."""
-        began, number, stacks = time.monotonic(), len(self.story["captures"]), self._stacks()
-        more = [*([f"stacks by {stacks}"] if stacks else []), *(["a short strace"] if self.options.strace else [])]
+        began, number, stacks = self.clock.monotonic(), len(self.story["captures"]), self._stacks()
+        more = [*([f"stacks by {stacks}"] if stacks else []), *([] if self.options.no_strace else ["a short strace"])]
         quiet = f"quiet for {show_duration(quiet_s)} in phase {judged.verdict.phase}"
         self.say(f"{quiet}: taking {', '.join(['two snapshots', *more])}")
         if number == 0:
-            self.tests.run("kernel_log")
+            self.tests.run(tool("kernel"))
         for moment in (2 + 2 * number, 3 + 2 * number):
-            self.recording.look(moment)
+            self.recording.snapshots.look(moment)
             if stacks == "py-spy":
-                self.recording.dump_stacks(moment)
+                self.recording.intrusive.take_each(tool("pyspy"), moment)
             elif stacks == "gdb":
-                self.recording.intrusive.dump_native(moment)
+                self.recording.intrusive.take_each(tool("gdb"), moment)
             if moment % 2 == 0:
                 self._strace()
-                time.sleep(max(0.0, began + SECOND_LOOK_S - time.monotonic()))
-        found = judge_so_far(self.recording, quiet_s + time.monotonic() - began).verdict
+                self.clock.sleep(max(0.0, began + SECOND_LOOK_S - self.clock.monotonic()))
+        found = judge_so_far(self.recording, quiet_s + self.clock.monotonic() - began).verdict
         self.verdict = found
         self.story["captures"].append(
             {
@@ -342,14 +311,14 @@ class Guard:
 
     def _stacks(self) -> str | None:
         """Program that takes the stacks."""
-        if not self.options.stacks:
+        if self.options.no_stacks:
             return None
-        return "py-spy" if self.host.has("py-spy") else "gdb" if self.options.gdb and self.host.has("gdb") else None
+        return "py-spy" if self.host.has("py-spy") else "gdb" if "gdb" in self.options.allow and self.host.has("gdb") else None
 
     def _strace(self) -> None:
-        if self.options.strace:
-            self.recording.start_strace(STRACE_S)
-            self.recording.end_strace(STRACE_S)
+        if not self.options.no_strace:
+            self.recording.intrusive.start_strace(STRACE_S)
+            self.recording.intrusive.end_strace(STRACE_S)
 
     # ends
 
@@ -396,7 +365,7 @@ class Guard:
         if not self.recorded:
             self.recorded = True
             if code != 0:
-                self.tests.run("kernel_log")
+                self.tests.run(tool("kernel"))
             self.recording.end(last_look=False)
         if own:
             now, ended = utc_text(manifest.now_ns()), {key: self.story[key] for key in ("exit_code", "exit_signal")}

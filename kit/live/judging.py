@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
@@ -13,9 +12,11 @@ from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.hosts.host import HostLost
 from kit.capture.manifest import utc_text
-from kit.capture.processes import listener_of, tree_of
+from kit.capture.processes import tree_of
 from kit.capture.recording import Recording
+from kit.capture.waiting import CLOCK, Clock
 from kit.clock import NS
+from kit.live.options import SURE
 from kit.open import open_run
 
 WINDOW_S = 25.0
@@ -26,7 +27,6 @@ DUTY = 4.0
 """A judgement reads the run from its start: the pause after it is this many times as long as it took."""
 FLAT_S = 20.0
 """Evidence must have been flat for so long before a launch is called stalled for good."""
-SURE = 0.9
 
 
 @dataclass
@@ -60,7 +60,8 @@ class Snapshot:
 class QuietTimer:
     """How long nothing has moved, over the judgements of one recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = CLOCK) -> None:
+        self._clock = clock
         self._since: float | None = None
 
     def take(self, judged: Snapshot) -> None:
@@ -68,12 +69,12 @@ class QuietTimer:
         if judged.moves:
             self._since = None
         elif self._since is None:
-            self._since = time.monotonic()
+            self._since = self._clock.monotonic()
 
     @property
     def seconds(self) -> float:
         """Seconds since something moved, as far as it was watched."""
-        return time.monotonic() - self._since if self._since is not None else 0.0
+        return self._clock.monotonic() - self._since if self._since is not None else 0.0
 
     def too_early(self, found: Verdict | Status, sure: float = SURE) -> bool:
         """Whether a stall is believed in without enough flat evidence."""
@@ -96,9 +97,10 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     -------
     Snapshot
     """
-    began = time.monotonic()
+    clock = recording.clock
+    began = clock.monotonic()
     if began - recording.began > window_s:
-        recording.manifest.update(judged_from=utc_text(recording.manifest.now_ns() - int(window_s * NS)))
+        recording.manifest.update(judged_from=utc_text(recording.manifest.now_ns() - int(clock.real(window_s) * NS)))
     run = open_run(recording.folder, _now_there(recording))
     for capture in run.captures:
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
@@ -107,7 +109,7 @@ def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: i
     verdict = weigh(scene_of(gather(run, also={"log": activity.add})), most_steps)
     board = status_of(verdict, activity)
     moves = bool(verdict.signs.keys() & moving_codes())
-    return Snapshot(verdict, board, activity.signs, moves, time.monotonic() - began)
+    return Snapshot(verdict, board, activity.signs, moves, clock.real(clock.monotonic() - began))
 
 
 def _now_there(recording: Recording) -> str:
@@ -122,6 +124,6 @@ def listens_itself(recording: Recording) -> bool:
     if launch.pid is None or launch.port is None:
         return False
     try:
-        return listener_of(recording.host, launch.port, launch.pid) in tree_of(recording.host, launch.pid)
+        return recording.host.processes.listeners(launch.pid).get(launch.port) in tree_of(recording.host, launch.pid)
     except HostLost:
         return False

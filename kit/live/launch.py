@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
 from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import FULL, RawFile
 from kit.errors import UsageError
@@ -214,10 +216,11 @@ class StartedCommand:
     def left_behind(self) -> list[int]:
         """Processes of its session that still run."""
         found = []
-        for name in os.listdir("/proc"):
-            with contextlib.suppress(OSError, ValueError):
-                if int(name) != self.pid and os.getsid(int(name)) == self.pid and not _ended(int(name)):
-                    found.append(int(name))
+        for process in psutil.process_iter(["status"]):
+            with contextlib.suppress(OSError):
+                ended = process.info["status"] in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+                if process.pid != self.pid and not ended and os.getsid(process.pid) == self.pid:
+                    found.append(process.pid)
         return sorted(found)
 
     def end(self, patience_s: float) -> int | None:
@@ -237,8 +240,3 @@ def _same(one: int, other: int) -> bool:
     except OSError:
         return False
     return (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
-
-
-def _ended(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()[0] in "ZX"

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kit.analyse.verdict import belief_log
 from kit.analyse.verdict.belief_log import entry
-from kit.analyse.verdict.hypotheses import captures
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.capture.find import Launch, find_launch, look_up
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder, utc_text
-from kit.capture.processes import process_table, writer_of
-from kit.capture.recording import Options, Recording
-from kit.errors import EvidenceError, UsageError
-from kit.live.judging import FLAT_S, PAUSE_S, SURE, QuietTimer, judge_so_far, listens_itself
-from kit.live.triage_tests import CONSENT, TriageTests
+from kit.capture.options import Connection, Options, takes
+from kit.capture.processes import writer_of
+from kit.capture.recording import Recording
+from kit.capture.waiting import CLOCK, Clock
+from kit.document import Document, Shown
+from kit.errors import EvidenceError
+from kit.live.judging import FLAT_S, PAUSE_S, QuietTimer, judge_so_far, listens_itself
+from kit.live.options import TriageOptions
+from kit.live.triage_tests import TriageTests
 from kit.open import open_run
+from kit.tool_table import Tool, steps
 
-ALLOWED = frozenset(program for programs in CONSENT.values() for program in programs) | {"request"}
 FIRST_S = 2.3
 """The first answer waits for two samples of the sampler, which needs some tenths of a second to start."""
 LOG_S = 0.6
@@ -51,21 +56,53 @@ PORT_OPENED = {
 }
 
 
+@dataclass(frozen=True, repr=False)
+class TriageResult(Shown):
+    """What a triage found out.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        The last judgement.
+    ledger : list of dict
+        How belief changed: `t_s test why command cost outcome leading state for against changed because`.
+    path : pathlib.Path or None
+        The run with the evidence, where it was kept.
+    """
+
+    verdict: Verdict
+    ledger: list[dict]
+    path: Path | None = None
+
+    def document(self, brief: bool = False) -> Document:
+        """The verdict, and the ledger below it."""
+        own = self.verdict.document(brief)
+        log = belief_log.document(self.ledger)
+        return own if brief else replace(own, sections=[*own.sections, *log.sections])
+
+    def to_dict(self) -> dict:
+        """Plain data: the verdict's, with `ledger`, and `path` where the evidence was kept."""
+        path = {"path": str(self.path)} if self.path is not None else {}
+        return {**self.verdict.to_dict(), **path, "ledger": self.ledger}
+
+    def __repr__(self) -> str:
+        return f"TriageResult({self.verdict.state}: {self.verdict.klass}, {len(self.ledger)} steps)"
+
+
+@takes(options=TriageOptions, connection=Connection)
 def triage(
-    target: str = "local",
+    target: str | Host = "local",
     *,
     pid: int | None = None,
     log: str | Path | None = None,
     port: int | None = None,
+    name: str | None = None,
     out: str | Path | None = None,
-    limit_s: float = 60.0,
-    sure: float = SURE,
-    allow: Collection[str] = (),
-    transport: str = "paramiko",
-    accept_new: bool = False,
-    sudo: bool = False,
+    options: TriageOptions,
+    connection: Connection,
     progress: Callable[[str], None] = print,
-) -> tuple[Verdict, list[dict]]:
+    clock: Clock = CLOCK,
+) -> TriageResult:
     """Find out what a launch is doing: look, weigh the hypotheses, run the cheapest test that separates them, again.
 
     Only tests that harm nothing are run: they read, each within a time limit. A request for one token is sent at most once,
@@ -74,32 +111,26 @@ def triage(
     Parameters
     ----------
     target : str
-        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`.
-    pid, log, port : int, path, int, optional
-        The launched process, its log, its port; one of them suffices, the others are found where they can be.
+        Where it runs: `local`, this machine, or `ssh://[user@]host[:port]`.
+    pid, log, port, name : int, path, int, str, optional
+        The launched process, its log, its port, a word of its command line; any one is enough, the rest is discovered.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
-    limit_s : float
-        Time limit in seconds.
-    sure : float
-        Share of belief that ends the search, where two judgements in a row agree and more seconds cannot change the state.
-    allow : collection of str
-        Programs that may slow the launch: `py-spy`, `gdb`, `strace`; `request`: a real request to a port whose owner
-        cannot be told.
-    transport, accept_new, sudo : str, bool, bool
-        How the host is reached, as in `kit.collect`.
+    {fields}
     progress : callable
         Receives progress messages.
+    clock : Clock
+        By which it waits.
 
     Returns
     -------
-    tuple of (Verdict, list of dict)
-        The last verdict, and the ledger: `t_s test why command cost outcome leading state for against changed because`.
+    TriageResult
+        The last verdict, the ledger, the run.
 
     Raises
     ------
     UsageError
-        Where the target is another, nothing names the launch, or a program of `allow` is not known.
+        Where the target is another, nothing names the launch, or a word of `allow` is not known.
     EvidenceError
         Where there is neither process nor log, or the folder cannot be made.
 
@@ -109,29 +140,22 @@ def triage(
     Traceback (most recent call last):
     kit.errors.UsageError: rm cannot be allowed: no test uses it. Choose from: --allow gdb,py-spy,request,strace
     """
-    if unknown := sorted(set(allow) - ALLOWED):
-        raise UsageError(
-            f"{', '.join(unknown)} cannot be allowed", "no test uses it", f"choose from: --allow {','.join(sorted(ALLOWED))}"
-        )
-    if not 5 <= limit_s <= 3600:
-        raise UsageError(f"invalid time limit {limit_s:g} s", "--for must be between 5 s and 1 h", "for example: --for 60s")
-    began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch,
-        open_host(target, transport=transport, accept_new=accept_new, sudo=sudo) as host,
-    ):
-        launch, ended = _find(host, pid, str(log) if log is not None else None, port)
-        for said in launch.said:
-            progress(said)
+    began = clock.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, open_host(target, connection=connection) as host:
+        launch, ended = _find(host, pid, str(log) if log is not None else None, port, name)
+        for remark in launch.remarks:
+            progress(remark)
         folder = Path(out) if out is not None else Path(scratch) / "triage"
         make_folder(folder)
-        return _Triage(host, folder, launch, ended, limit_s, sure, allow, progress, began).run()
+        recording = Recording(host, folder, launch, Options(options.limit_s), clock=clock)
+        verdict, ledger = _Triage(recording, ended, options, progress, began).run()
+        return TriageResult(verdict, ledger, Path(out) if out is not None else None)
 
 
-def _find(host: Host, pid: int | None, log: str | None, port: int | None) -> tuple[Launch, bool]:
+def _find(host: Host, pid: int | None, log: str | None, port: int | None, name: str | None) -> tuple[Launch, bool]:
     """The launch, and whether its process has ended already: then its log is what is left of it."""
-    if pid is None or pid in process_table(host):
-        return find_launch(host, pid, log, port), False
+    if pid is None or pid in host.processes.table():
+        return find_launch(host, pid, log, port, name), False
     path, exists = look_up(host, log) if log is not None else (None, False)
     if not exists:
         raise EvidenceError(
@@ -145,26 +169,15 @@ def _find(host: Host, pid: int | None, log: str | None, port: int | None) -> tup
 class _Triage:
     """One search from the first look to the last judgement."""
 
-    def __init__(
-        self,
-        host: Host,
-        folder: Path,
-        launch: Launch,
-        ended: bool,
-        limit_s: float,
-        sure: float,
-        allow: Collection[str],
-        progress: Callable[[str], None],
-        began: float,
-    ):
-        self.folder, self.limit_s, self.sure, self.progress, self.began = folder, limit_s, sure, progress, began
-        self.recording = Recording(host, folder, launch, Options(limit_s))
-        self.tests = TriageTests(self.recording, allow)
-        self.probes = {source["name"]: source.get("probe") for source in captures()}
+    def __init__(self, recording: Recording, ended: bool, options: TriageOptions, progress: Callable[[str], None], began: float):
+        self.folder, self.limit_s, self.sure, self.progress = recording.folder, options.limit_s, options.sure, progress
+        self.recording, self.clock, self.began = recording, recording.clock, began
+        self.tests = TriageTests(self.recording, options.allow)
+        self.steps = {step["name"]: step for step in steps()}
         self.ledger: list[dict] = []
         self.verdict: Verdict | None = None
         self.agreed = 0
-        self.quiet_timer = QuietTimer()
+        self.quiet_timer = QuietTimer(self.clock)
         self.asked_health = False
         self.ended_at: float | None = None
         if ended:
@@ -172,7 +185,7 @@ class _Triage:
 
     @property
     def passed_s(self) -> float:
-        return time.monotonic() - self.began
+        return self.clock.monotonic() - self.began
 
     @property
     def left_s(self) -> float:
@@ -194,13 +207,13 @@ class _Triage:
     def _search(self) -> None:
         self.recording.begin()
         self.asked_health = listens_itself(self.recording)  # the first look asked
-        time.sleep(max(FIRST_S - self.passed_s, 0.0) if self.recording.sampler is not None else LOG_S)
+        self.clock.sleep(max(FIRST_S - self.passed_s, 0.0) if self.recording.sampler is not None else LOG_S)
         self._judge(FIRST_LOOK)
         while self.left_s > 0 and not self._final():
             self._watch_process()
             step = self._next_test()
             if step is None:
-                time.sleep(min(PAUSE_S, max(0.0, self.left_s)))
+                self.clock.sleep(min(PAUSE_S, max(0.0, self.left_s)))
                 self._judge(WATCH)
             elif self._perform(step):
                 self._judge(step)
@@ -211,38 +224,43 @@ class _Triage:
         if step is PORT_OPENED:
             self.asked_health = self.tests.health()
             return True
-        name = self.probes[step["what"]]
-        if name == "one_request":
-            self.tests.times[name] += 1
-            return self.tests.one_request(0, self.left_s)
-        return self.tests.run(name)
+        tool = self._tool(step["what"])
+        if tool.name == "generate":
+            self.tests.times[tool.name] += 1
+            return self.tests.one_request(tool, 0, self.left_s)
+        return self.tests.run(tool)
+
+    def _tool(self, what: str) -> Tool | None:
+        """The row of the table that takes a step here."""
+        return self.tests.tool_of(self.steps[what])
 
     def _next_test(self) -> dict | None:
         """A real request as soon as it can be sent, else the most useful test for its price that can be run here."""
         if not self.asked_health and listens_itself(self.recording):
             return PORT_OPENED
         for step in self.verdict.next:
-            name = self.probes.get(step["what"])
-            if name == "one_request" and not self.asked_health:
+            tool = self._tool(step["what"])
+            if tool is not None and tool.name == "generate" and not self.asked_health:
                 continue
-            if name == "system_calls" and self.left_s < STRACE_RESERVE_S:
+            if tool is not None and tool.name == "strace" and self.left_s < STRACE_RESERVE_S:
                 continue
-            if self.tests.can_run(name):
+            if self.tests.can_run(tool):
                 return step
-        for what, name in self.probes.items():  # the second look of a test, whatever is thought by then
-            if self.tests.waits(name) and self.tests.can_run(name):
-                return next(source | {"what": what} for source in captures() if source["name"] == what)
+        for what, step in self.steps.items():  # the second look of a test, whatever is thought by then
+            tool = self._tool(what)
+            if self.tests.waits(tool) and self.tests.can_run(tool):
+                return {**step, "what": what, "command": shlex.join(tool.words())}
         return None
 
     def _watch_process(self) -> None:
         """Enter the end of the launched process as soon as it is seen."""
         sampler = self.recording.sampler
         if sampler is not None and sampler.root_gone and self.ended_at is None:
-            self.ended_at = time.monotonic()
+            self.ended_at = self.clock.monotonic()
             self.recording.launch_ended(sampler)
 
     def _launch_is_over(self) -> None:
-        self.ended_at = time.monotonic()
+        self.ended_at = self.clock.monotonic()
         manifest = self.recording.manifest
         manifest.update(launch={**manifest.data["launch"], "ended_at": utc_text(manifest.now_ns())})
         manifest.lacks("samples of the processes", "the launch had ended before", "look at the next launch while it runs")
@@ -250,7 +268,7 @@ class _Triage:
     # judging
 
     def _judge(self, step: dict) -> None:
-        judged = judge_so_far(self.recording, most_steps=len(self.probes))
+        judged = judge_so_far(self.recording, most_steps=len(self.steps))
         found = judged.verdict
         before = self.verdict
         self._enter(step, found, always=step is not WATCH)
@@ -283,8 +301,12 @@ class _Triage:
         state = self.verdict.state
         if self.agreed >= 2 and (state in ("ready", "failed") or state == "stalled" and self.quiet_timer.seconds >= FLAT_S):
             return True
-        waiting = any(self.tests.waits(name) for name in self.probes.values())
+        waiting = any(self.tests.waits(self._tool(what)) for what in self.steps)
         if self._next_test() is not None or waiting:
             return False
-        over = self.recording.launch.pid is None or self.ended_at is not None and time.monotonic() - self.ended_at >= AFTER_END_S
+        over = (
+            self.recording.launch.pid is None
+            or self.ended_at is not None
+            and self.clock.monotonic() - self.ended_at >= AFTER_END_S
+        )
         return over or self.quiet_timer.seconds >= IDLE_S and state != "progressing" and "cpu_flat" in self.verdict.signs

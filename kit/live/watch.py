@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,9 +18,12 @@ from kit.analyse.verdict.live_status import LogActivity, Status, status_of
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
 from kit.capture.find import find_launch
+from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
-from kit.capture.recording import Options, Recording
+from kit.capture.options import Connection, Options, takes
+from kit.capture.recording import Recording
+from kit.capture.waiting import CLOCK, Clock
 from kit.live.judging import QuietTimer, judge_so_far, listens_itself
 from kit.live.triage_tests import TriageTests
 from kit.open import open_run
@@ -59,42 +61,48 @@ class Watch:
     ----------
     target : str
         Where it runs: `local`, or `ssh://[user@]host[:port]`.
-    pid, log, port : int, path, int, optional
-        The launched process, its log there, its port; one of them suffices.
+    pid, log, port, name : int, path, int, str, optional
+        The launched process, its log there, its port, a word of its command line; any one is enough.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
     limit_s : float, optional
         Longest time to watch.
     say : callable
         Receives how the launch was found.
-    **connection
-        As `kit.capture.hosts.targets.open_host` takes them: `transport`, `accept_new`, `sudo`.
+    connection : Connection
+        How the host is reached.
+    clock : Clock
+        By which it waits.
     """
 
+    @takes(connection=Connection)
     def __init__(
         self,
-        target: str = "local",
+        target: str | Host = "local",
         *,
         pid: int | None = None,
         log: str | Path | None = None,
         port: int | None = None,
         out: str | Path | None = None,
         limit_s: float | None = None,
+        name: str | None = None,
         say: Callable[[str], None] = lambda text: None,
-        **connection,
+        connection: Connection,
+        clock: Clock = CLOCK,
     ):
+        self.clock = clock
         self.out, self.limit_s, self._stop = out, limit_s if limit_s is not None else LIMIT_S, threading.Event()
-        self.host = open_host(target, **connection)
+        self.host = open_host(target, connection=connection)
         self.host.connect()
         try:
-            self.launch = find_launch(self.host, pid, str(log) if log is not None else None, port)
+            self.launch = find_launch(self.host, pid, str(log) if log is not None else None, port, name)
         except BaseException:
             self.host.close()
             raise
         of = f"process {self.launch.pid}" if self.launch.pid is not None else str(self.launch.log)
         self.name = f"{self.host.name}, {of}"
-        for said in self.launch.said:
-            say(said)
+        for remark in self.launch.remarks:
+            say(remark)
 
     def stop(self) -> None:
         """End the watch."""
@@ -105,8 +113,10 @@ class Watch:
         with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
             make_folder(folder)
-            recording = Recording(self.host, folder, self.launch, Options(self.limit_s), until=self._stop.is_set)
-            quiet_timer = QuietTimer()
+            recording = Recording(
+                self.host, folder, self.launch, Options(self.limit_s), until=self._stop.is_set, clock=self.clock
+            )
+            quiet_timer = QuietTimer(self.clock)
             try:
                 recording.begin()
                 yield from self._judge(recording, quiet_timer)
@@ -126,14 +136,14 @@ class Watch:
     def _judge(self, recording: Recording, quiet_timer: QuietTimer) -> Iterator[Status]:
         tests, asked = TriageTests(recording), listens_itself(recording)
         board, ended_at, pause_s = None, None, FIRST_S
-        while not (self._stop.wait(pause_s) or _time_left(recording) <= 0 or recording.manifest.full.is_set()):
+        while not (self.clock.wait(self._stop, pause_s) or _time_left(recording) <= 0 or recording.manifest.full.is_set()):
             if recording.is_lost:
                 if board is not None:
                     yield replace(board, name=f"{self.name} (the connection is lost: it is tried again)")
                 recording.keep_going()
             sampler = recording.sampler
             if sampler is not None and sampler.root_gone and ended_at is None:
-                ended_at = time.monotonic()
+                ended_at = self.clock.monotonic()
                 recording.launch_ended(sampler)
             if not asked and listens_itself(recording):
                 asked = tests.health()
@@ -142,12 +152,12 @@ class Watch:
             board = self._named(judged.board, quiet_timer)
             yield board
             pause_s = min(judged.pause_s, max(0.0, _time_left(recording)))
-            if ended_at is not None and time.monotonic() - ended_at > AFTER_END_S:
+            if ended_at is not None and self.clock.monotonic() - ended_at > AFTER_END_S:
                 return
 
 
 def _time_left(recording: Recording) -> float:
-    return recording.duration_s - (time.monotonic() - recording.began)
+    return recording.duration_s - (recording.clock.monotonic() - recording.began)
 
 
 class LiveView:
@@ -207,33 +217,31 @@ class LiveView:
         self.view._ipython_display_()
 
 
+@takes(connection=Connection)
 def watch(
-    target: str = "local",
+    target: str | Host = "local",
     *,
     pid: int | None = None,
     log: str | Path | None = None,
     port: int | None = None,
+    name: str | None = None,
     out: str | Path | None = None,
     limit_s: float | None = None,
-    transport: str = "paramiko",
-    accept_new: bool = False,
-    sudo: bool = False,
+    connection: Connection,
 ) -> LiveView:
-    """Watch a launch in a notebook: a table of its ranks that is drawn anew every few seconds, with a button to stop.
+    """Watch a launch in a notebook: a table of its ranks that is redrawn every few seconds, with a button to stop.
 
     Parameters
     ----------
     target : str
-        Where it runs: `local`, this machine (Linux), or `ssh://[user@]host[:port]`.
+        Where it runs: `local`, this machine, or `ssh://[user@]host[:port]`.
     pid, log, port : int, path, int, optional
         The launched process, its log there, its port; one of them suffices, the others are found where they can be.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
     limit_s : float, optional
         Longest time to watch, in seconds; until the launch ends or `stop` without it, a day at most.
-
-    transport, accept_new, sudo
-        How the host is reached, as for `kit.collect`.
+    {fields}
 
     Returns
     -------
@@ -251,7 +259,6 @@ def watch(
     --------
     >>> watch()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    kit.errors.UsageError: nothing to record: neither a process nor a log nor a port is given. Say which: ...
+    kit.errors.UsageError: nothing to record: no process, log or port was given. Name one: ...
     """
-    how = {"transport": transport, "accept_new": accept_new, "sudo": sudo}
-    return LiveView(Watch(target, pid=pid, log=log, port=port, out=out, limit_s=limit_s, **how))
+    return LiveView(Watch(target, pid=pid, log=log, port=port, name=name, out=out, limit_s=limit_s, connection=connection))

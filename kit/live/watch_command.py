@@ -6,7 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from kit.capture.command import add_connection, duration, end_in_order_on_signals, say
+from kit.capture.command import add_connection, add_launch, end_in_order_on_signals, say
+from kit.capture.options import Connection, duration, from_arguments
 from kit.clock import show_duration
 from kit.errors import DONE
 
@@ -17,9 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target", nargs="?", default="local", help="where the launch runs: local (this machine), ssh://[user@]host[:port]"
     )
     add_connection(parser)
-    parser.add_argument("--pid", type=int, help="process that was launched; its children belong to it")
-    parser.add_argument("--log", help="its log on that host; without it, the file behind its standard output")
-    parser.add_argument("--port", type=int, help="port of its server; without it, the one of its command line")
+    add_launch(parser)
     parser.add_argument("--for", dest="limit", metavar="TIME", help="longest time to watch; until Ctrl-C without it")
     parser.add_argument("-o", "--out", type=Path, metavar="RUN", help="keep the evidence in this folder")
 
@@ -31,18 +30,9 @@ def main(args: argparse.Namespace) -> int:
 
     end_in_order_on_signals()
     limit_s = duration(args.limit) if args.limit else None
-    watch = Watch(
-        args.target,
-        pid=args.pid,
-        log=args.log,
-        port=args.port,
-        out=args.out,
-        limit_s=limit_s,
-        say=say,
-        transport=args.transport,
-        accept_new=args.accept_new,
-        sudo=args.sudo,
-    )
+    launch = {"pid": args.pid, "log": args.log, "port": args.port, "name": args.name}
+    connection = from_arguments(Connection, args)
+    watch = Watch(args.target, **launch, out=args.out, limit_s=limit_s, say=say, connection=connection)
     began, boards = time.monotonic(), watch.boards()
     with Screen() as screen:
         try:

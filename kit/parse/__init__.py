@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import LineReader, head_of
+from kit.tool_table import table
 
 MODULES = (
     "sampler",
@@ -51,8 +52,10 @@ LEAST = 0.35
 
 @cache
 def formats() -> dict[str, Format]:
-    """All formats by kind."""
-    return {entry.kind: entry for name in MODULES for entry in importlib.import_module(f"kit.parse.{name}").FORMATS}
+    """All formats by kind: of `MODULES`, and of the modules that rows of the table of tools name."""
+    named = (tool.module for tool in table().tools.values() if tool.module)
+    modules = dict.fromkeys((*MODULES, *named))
+    return {entry.kind: entry for name in modules for entry in importlib.import_module(f"kit.parse.{name}").FORMATS}
 
 
 def recognise(name: str, head: str) -> tuple[str | None, str | None]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kit.parse.amd import parse_rocm_smi
+from kit.parse import formats
 from kit.parse.base import Report, Source
-from kit.parse.gpu import parse_nvidia_smi
 from kit.parse.hostfiles import MEMINFO
-from kit.parse.kernel import parse_kernel
 from kit.parse.procfs import parse_stack
 from kit.schema import Row
+from kit.tool_table import table
 
 Line = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
@@ -19,7 +18,6 @@ Rows = Iterator[tuple[str, Row]]
 MEMORY_NAMES = MEMINFO | {"AnonPages": "anon", "Dirty": "dirty", "Writeback": "writeback"}
 LOAD_NAMES = ("load1", "load5", "load15", "running", "tasks")
 NOT_RECORDED = "[not recorded]"
-PROGRAMS = {"nvidia-smi": parse_nvidia_smi, "rocm-smi": parse_rocm_smi, "dmesg": parse_kernel}
 MOMENTLESS = ("tool_errors", "kernel_log", "filesystems", "host")
 
 
@@ -148,7 +146,11 @@ def program(entry: Line, base: Row, source: Source, report: Report) -> Rows:
         yield "tool_errors", {"tool": tool, "error": "timeout", "text": text, "time": base["time"], "line": base["line"]}
     own = Report()
     at = Source(source.name, base["time"], source.offset_s, base["moment"])
-    for frame, row in PROGRAMS[tool](entry["text"].split("\n"), at, own):
+    known = formats().get(table().kind_of(tool) or "")
+    if known is None:
+        report.odd("output of a tool that no parser reads", entry["text"].partition("\n")[0])
+        return
+    for frame, row in known.parse(entry["text"].split("\n"), at, own):
         row["line"] = base["line"]
         if row.get("time") is None:
             row["time"] = base["time"]

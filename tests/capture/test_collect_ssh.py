@@ -19,7 +19,8 @@ import pytest
 from kit.capture.collect import collect_from
 from kit.capture.hosts import remote
 from kit.capture.hosts.targets import open_host
-from kit.capture.recording import Options
+from kit.capture.options import Options
+from kit.capture.waiting import Clock
 from kit.errors import EvidenceError
 from kit.live.triage import triage
 from kit.open import open_run
@@ -82,10 +83,13 @@ def launched(folder: Path, program: str = LAUNCH, user: int | None = None):
         process.wait()
 
 
-def record(server: Sshd, folder: Path, process, log, options: Options, until=None, port: int | None = None, **about) -> Path:
+def record(
+    server: Sshd, folder: Path, process, log, options: Options, until=None, port: int | None = None, pythons=None, **about
+) -> Path:
     """A recording over SSH, through another port where a proxy stands before the server."""
     target = server.target.replace(str(server.port), str(port or server.port))
     host = open_host(target, **server.options())
+    host.pythons = pythons or host.pythons
     return collect_from([host], folder / "run", options, process and process.pid, log and str(log), None, until=until, **about)
 
 
@@ -111,11 +115,10 @@ def steps(run: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("python", [True, False])
-def test_whole_recording_without_any_secret(sshd, tmp_path, monkeypatch, python):
-    if not python:
-        monkeypatch.setattr(remote, "_ABILITIES", remote._ABILITIES.replace(" ".join(remote._PYTHONS), "no-such-python"))
+def test_whole_recording_without_any_secret(sshd, tmp_path, python):
+    pythons = None if python else ["no-such-python"]
     with launched(tmp_path) as (process, log):
-        run = record(sshd, tmp_path, process, log, Options(2.0, 0.5, strace_s=0.5, gdb=True, smaps_rollup=True))
+        run = record(sshd, tmp_path, process, log, Options(2.0, 0.5, strace_s=0.5, gdb=True, smaps_rollup=True), pythons=pythons)
         assert process.poll() is None
     manifest = manifest_of(run)
     assert all(entry["whole"] for entry in manifest["captures"]), manifest["captures"]
@@ -235,7 +238,7 @@ def test_a_process_that_is_traced_already_is_said(sshd, tmp_path):
             if not wait_for(lambda: b"TracerPid:\t0" not in Path(f"/proc/{process.pid}/status").read_bytes(), 5):
                 pytest.skip("ptrace is not permitted here")
             run = record(sshd, tmp_path, process, log, Options(0.5, 0.5, strace_s=0.3, strace_pid=process.pid))
-            assert f"process {other.pid} traces it already" in missing(run) and other.poll() is None
+            assert f"process {other.pid} already traces it" in missing(run) and other.poll() is None
         finally:
             other.terminate()
             other.communicate()
@@ -289,11 +292,11 @@ def test_two_hosts_are_one_run(make_sshd, tmp_path, monkeypatch):
     assert (clean / "host2/run.json").exists() and servers[0].target.encode() not in (clean / "host1/run.json").read_bytes()
 
 
-def test_triage_over_ssh(sshd, tmp_path, monkeypatch):
-    monkeypatch.setattr("kit.live.triage.open_host", lambda target, **about: open_host(target, **sshd.options()))
+def test_triage_over_ssh(sshd, tmp_path):
+    host = open_host(sshd.target, **sshd.options())
     with launched(tmp_path) as (process, log):
-        found, ledger = triage(sshd.target, pid=process.pid, log=log, limit_s=8, progress=lambda text: None, out=tmp_path / "run")
-    assert ledger[0]["test"] == "first look" and found.state in ("progressing", "unknown")
+        found = triage(host, pid=process.pid, log=log, limit_s=12, progress=print, out=tmp_path / "run", clock=Clock(3))
+    assert found.ledger[0]["test"] == "first look" and found.verdict.state in ("progressing", "unknown")
     assert open_run(tmp_path / "run").rows("threads")
 
 
@@ -302,7 +305,7 @@ def collector(server: Sshd, folder: Path, pid: int, before: str = "") -> subproc
     code = f"""
 import resource; from pathlib import Path
 from kit.capture.collect import collect_from
-from kit.capture.recording import Options
+from kit.capture.options import Options
 from kit.capture.hosts.targets import open_host
 {before}
 host = open_host({server.target!r}, config={str(server.config)!r}, known_hosts={str(server.known_hosts)!r})
@@ -338,8 +341,11 @@ def test_a_full_disk_here_ends_the_recording_and_is_said(make_sshd, tmp_path):
 
 
 def test_a_host_without_strace_is_said(sshd, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "_ABILITIES", remote._ABILITIES.replace(" strace ", " "))
+    monkeypatch.setenv("KIT_KNOWLEDGE", str(tmp_path))
+    (tmp_path / "tools.toml").write_text(
+        '[[tool]]\nname = "strace"\nwhat = "system calls"\noption = "strace_s"\ncommand = ["strace-not-here", "{attach}"]\n'
+    )
     with launched(tmp_path) as (process, log):
         run = record(sshd, tmp_path, process, log, Options(0.4, 0.4, strace_s=0.2, py_spy=True))
-    assert "system calls: strace is not installed" in missing(run) and open_run(run).rows("threads")
+    assert "system calls: strace-not-here is not installed" in missing(run) and open_run(run).rows("threads")
     assert not (run / "raw/strace.txt").exists()

@@ -22,7 +22,6 @@ from kit.capture import sampler_program
 from kit.capture.collect import collect
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.processes import tree_of
-from kit.capture.tools import commands as tools
 from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
 from tools.anonymise import anonymise_run
@@ -254,7 +253,10 @@ def test_tool_that_hangs_is_ended_and_said(tmp_path, monkeypatch):
     hanging.write_text("#!/bin/sh\nsleep 61.25 & wait\n")
     hanging.chmod(0o755)
     monkeypatch.setenv("PATH", f"{hanging.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(tools, "NVIDIA_SMI_S", 0.5)
+    monkeypatch.setenv("KIT_KNOWLEDGE", str(tmp_path / "mine"))
+    (tmp_path / "mine").mkdir()
+    row = '[[tool]]\nname = "nvidia_smi"\nwhat = "GPUs"\ncommand = ["nvidia-smi"]\nlimit_s = 0.5\nlook = ["begin", "end"]\n'
+    (tmp_path / "mine" / "tools.toml").write_text(row)
     with launched(tmp_path) as (process, log, _):
         run = collect(pid=process.pid, log=log, duration_s=0.5, interval_s=0.5, out=tmp_path / "run")
     assert "output of nvidia-smi: it did not answer within its time limit" in missing(run)

@@ -19,12 +19,13 @@ from kit.capture import sampler_program
 from kit.capture.hosts.targets import open_host
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import Manifest, make_folder
-from kit.capture.sampler import sampling
 from kit.capture.sampler.sampling import Sampling
 from kit.capture.sampler.threads import thread_row
+from kit.capture.waiting import CLOCK, Clock
 from kit.frames import FRAMES
 from kit.parse.base import Report, Source
 from kit.parse.sampler import parse
+from kit.tool_table import table
 from tests.sshd import Proxy, wait_for
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sampler reads /proc")
@@ -79,7 +80,8 @@ def sampled(pid: int, **parameters: object) -> list[dict]:
 
 
 def raw_lines(pid: int, user: int | None = None, path: Path | None = None, **parameters: object) -> list[str]:
-    text = sampler_program({"roots": [pid], "interval_s": 0.1, "samples": 4, **parameters})
+    tools = [[tool.program, [tool.command, *tool.more]] for tool in table().sampled()]
+    text = sampler_program({"roots": [pid], "interval_s": 0.1, "samples": 4, "tools": tools, **parameters})
     environ = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
     program = sys.executable if user is None else shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     command = [program, "-S", "-I", "-"]
@@ -98,10 +100,10 @@ def read(lines: list[str]) -> tuple[dict[str, list[dict]], Report]:
 
 
 @contextmanager
-def sampling_of(folder: Path, host: LocalHost, pid: int, **parameters: object) -> Iterator[Sampling]:
+def sampling_of(folder: Path, host: LocalHost, pid: int, clock: Clock = CLOCK, **parameters: object) -> Iterator[Sampling]:
     make_folder(folder)
     manifest = Manifest(folder, "0", host.name, host.abilities)
-    one = Sampling(manifest, {"roots": [pid], "interval_s": 0.1, "samples": 1000, **parameters}, host)
+    one = Sampling(manifest, {"roots": [pid], "interval_s": 0.1, "samples": 1000, **parameters}, host, clock)
     try:
         yield one
         one.finish()
@@ -396,8 +398,7 @@ def of_sampler(sshd) -> list[int]:
 
 
 @pytest.mark.parametrize("way", ["python", "awk"])
-def test_a_black_hole_ends_it_on_both_sides(tmp_path, sshd, monkeypatch, way):
-    monkeypatch.setattr(sampling, "SILENT_S", 1.0)
+def test_a_black_hole_ends_it_on_both_sides(tmp_path, sshd, way):
     with Proxy(sshd.port) as proxy:
         sshd.know(proxy.port)
         name = f"ssh://{sshd.user}@127.0.0.1:{proxy.port}"
@@ -405,7 +406,7 @@ def test_a_black_hole_ends_it_on_both_sides(tmp_path, sshd, monkeypatch, way):
             run, before = tmp_path / "run", of_sampler(sshd)
             if way == "awk":
                 host.abilities.python = None
-            with sampling_of(run, host, process.pid, patience_s=2.5) as one:
+            with sampling_of(run, host, process.pid, Clock(6), patience_s=2.5) as one:
                 assert wait_for(lambda: count(run) >= 3)
                 running = [pid for pid in of_sampler(sshd) if pid not in before]
                 assert len(running) >= 2

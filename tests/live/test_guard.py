@@ -22,7 +22,10 @@ from kit.open import open_run
 from tests.live.launches import MOVES, SECRET, SERVES, stalling
 from tests.live.test_triage import free_port
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a guard reads /proc")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a guard reads /proc"),
+    pytest.mark.usefixtures("quiet_kernel_log"),
+]
 KIT = [sys.executable, "-m", "kit", "guard"]
 LONG_S = 60.0
 """A condition that does not come true within this time never will."""

@@ -18,13 +18,17 @@ import pytest
 from kit.analyse.verdict.belief_log import document, ledger_of
 from kit.analyse.verdict.evidence import gather
 from kit.capture.manifest import Manifest, utc_text
+from kit.capture.waiting import Clock
 from kit.cli import main
 from kit.document.text import render
 from kit.errors import EvidenceError, UsageError
 from kit.live.triage import triage
 from kit.open import open_run
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc"),
+    pytest.mark.usefixtures("quiet_kernel_log"),
+]
 
 SERVER = """
 import http.server, json, sys, time
@@ -94,8 +98,10 @@ def test_a_server_is_ready_once_it_gave_a_token(tmp_path: Path) -> None:
     port, asked = free_port(), tmp_path / "asked"
     with launched(tmp_path / "server.log", SERVER, port, asked) as process:
         said: list[str] = []
-        found, ledger = triage(pid=process.pid, port=port, out=tmp_path / "run", limit_s=14, progress=said.append)
-    assert (found.state, found.klass, found.ranks) == ("ready", "ready", [])
+        found = triage(pid=process.pid, port=port, out=tmp_path / "run", limit_s=60, progress=said.append, clock=Clock(3))
+    ledger = found.ledger
+    assert found.path == tmp_path / "run" and found.to_dict()["ledger"] == ledger
+    assert (found.verdict.state, found.verdict.klass, found.verdict.ranks) == ("ready", "ready", [])
     assert asked.read_text() == "asked /v1/completions\n", "one real request, no more"
     assert any("a real request was answered" in step["outcome"] for step in ledger)
     assert ledger[0]["t_s"] < 15 and ledger[0]["test"] == "first look"
@@ -108,32 +114,32 @@ def test_a_server_is_ready_once_it_gave_a_token(tmp_path: Path) -> None:
 def test_the_port_of_another_process_is_not_asked(tmp_path: Path) -> None:
     port, asked = free_port(), tmp_path / "asked"
     with launched(tmp_path / "other.log", SERVER, port, asked), launched(tmp_path / "server.log", QUIET) as process:
-        found, _ = triage(pid=process.pid, port=port, limit_s=7, progress=lambda text: None)
+        found = triage(pid=process.pid, port=port, limit_s=7, progress=print, clock=Clock(2))
     assert not asked.exists()
-    assert found.state != "ready"
+    assert found.verdict.state != "ready"
 
 
 def test_what_grows_is_not_called_stalled(tmp_path: Path) -> None:
     with launched(tmp_path / "server.log", GROWS) as process:
-        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=lambda text: None)
-    assert found.state == "progressing"
-    assert {step["state"] for step in ledger} <= {"progressing", "unknown"}
+        found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=print, clock=Clock(3))
+    assert found.verdict.state == "progressing"
+    assert {step["state"] for step in found.ledger} <= {"progressing", "unknown"}
 
 
 def test_some_flat_seconds_are_no_stall(tmp_path: Path) -> None:
     with launched(tmp_path / "server.log", QUIET) as process:
-        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=lambda text: None)
-    assert found.klass in ("undetermined", "slow_weights")
-    assert {step["state"] for step in ledger} <= {"progressing", "unknown"}
+        found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=print, clock=Clock(3))
+    assert found.verdict.klass in ("undetermined", "slow_weights")
+    assert {step["state"] for step in found.ledger} <= {"progressing", "unknown"}
 
 
 def test_a_stopped_process_stays_stopped_and_nothing_is_left(tmp_path: Path) -> None:
     with launched(tmp_path / "server.log", QUIET) as process:
         os.kill(process.pid, signal.SIGSTOP)
-        found, ledger = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=9, progress=lambda text: None)
+        found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=9, progress=print, clock=Clock(3))
         assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    assert (found.state, found.klass) == ("stalled", "rank_straggler")
-    assert any("is stopped (state T)" in claim for claim in ledger[0]["outcome"])
+    assert (found.verdict.state, found.verdict.klass) == ("stalled", "rank_straggler")
+    assert any("is stopped (state T)" in claim for claim in found.ledger[0]["outcome"])
 
 
 def test_a_taken_port_is_a_failure(tmp_path: Path) -> None:
@@ -143,16 +149,16 @@ def test_a_taken_port_is_a_failure(tmp_path: Path) -> None:
         port, log = holder.getsockname()[1], tmp_path / "server.log"
         with launched(log, TAKEN, port) as process:
             process.wait(10)
-            found, ledger = triage(pid=process.pid, log=log, port=port, limit_s=10, progress=lambda text: None)
-    assert (found.state, found.klass) == ("failed", "port_in_use")
-    assert "the launch has ended" in ledger[0]["outcome"]
+            found = triage(pid=process.pid, log=log, port=port, limit_s=10, progress=print, clock=Clock(3))
+    assert (found.verdict.state, found.verdict.klass) == ("failed", "port_in_use")
+    assert "the launch has ended" in found.ledger[0]["outcome"]
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     with launched(tmp_path / "server.log", QUIET) as process:
-        triage(pid=process.pid, log=tmp_path / "server.log", limit_s=6, progress=lambda text: None)
+        triage(pid=process.pid, log=tmp_path / "server.log", limit_s=8, progress=print, clock=Clock(3))
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

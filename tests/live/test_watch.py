@@ -24,7 +24,10 @@ from kit.show.watch import StatusView
 from tests.live.launches import stalling
 from tests.live.test_guard import until
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc"),
+    pytest.mark.usefixtures("quiet_kernel_log"),
+]
 HOSTILE = "\x1b[2Jgone\r\n<script>alert(1)</script>"
 ROW = {
     "rank": 0,

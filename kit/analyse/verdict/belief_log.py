@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import Evidence, SyscallDigest
-from kit.analyse.verdict.hypotheses import captures
 from kit.analyse.verdict.scene import scene_of, scene_of_run
 from kit.analyse.verdict.verdict import GUESS_SHARE, Verdict, weigh
 from kit.document import Document, Item, Section, items, percent
+from kit.tool_table import steps
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.hypotheses import Hypothesis
@@ -128,7 +128,7 @@ def ledger_of(run: Run) -> list[dict]:
 
 def derived(evidence: Evidence) -> list[dict]:
     """Judge the evidence with one more source at a time, the cheapest first; sources that need consent come last."""
-    sources = sorted(captures(), key=lambda source: (bool(source.get("consent")), source["cost_s"]))
+    sources = sorted(steps(evidence.run.knowledge), key=lambda source: (bool(source.get("consent")), source["cost_s"]))
     owned = {"probes"} | {name for source in sources for name in source["have"]}
     given = {name: [] if name in owned else rows for name, rows in evidence.rows.items()}
     partial = replace(evidence, rows=given, syscalls=SyscallDigest())

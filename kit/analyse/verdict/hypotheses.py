@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass, field
-from functools import cache
 
+from kit.analyse.verdict.accelerator import accelerator_of
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.scene import Scene, Sign, present
-from kit.knowledge_paths import PACKAGED
+from kit.tool_table import step_command, steps
 
 
 @dataclass
@@ -64,12 +63,6 @@ def _said(sign: Sign, weight: float, reason: str) -> dict:
     return {"sign": sign.code, "claim": sign.claim, "weight": weight, "reason": reason, "evidence": sign.refs}
 
 
-@cache
-def captures() -> list[dict]:
-    """What can be collected."""
-    return tomllib.loads((PACKAGED / "captures.toml").read_text(encoding="utf-8"))["capture"]
-
-
 def judge(scene: Scene, signs: dict[str, Sign]) -> list[Hypothesis]:
     """Weigh all classes by the signs that hold, the likeliest first."""
     hypotheses = []
@@ -103,7 +96,7 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
     likely = [hypothesis for hypothesis in found if hypothesis.share >= least and hypothesis.name != UNDETERMINED]
     leading = likely[:5] or found[:3]
     ranked = []
-    for capture in captures():
+    for capture in steps(scene.evidence.run.knowledge):
         if not _wanted(capture, scene, signs):
             continue
         worth = 0.0
@@ -116,7 +109,8 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
             price = 1.0 + math.log10(1.0 + 20.0 * capture["cost_s"]) + (0.5 if capture.get("consent") else 0.0)
             ranked.append((worth / price, capture))
     ranked.sort(key=lambda pair: -pair[0])
-    return [_step(capture, scene, leading) for _, capture in ranked[:most]]
+    accelerator = accelerator_of(scene.evidence)
+    return [_step(capture, scene, leading, accelerator) for _, capture in ranked[:most]]
 
 
 def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most: int = 3) -> list[dict]:
@@ -128,7 +122,7 @@ def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most:
         As `Hypothesis.settled_by`, the weightiest sign first; captures that were taken already are left out.
     """
     offered: dict[str, dict] = {}
-    for capture in sorted(captures(), key=lambda entry: entry["cost_s"]):
+    for capture in sorted(steps(scene.evidence.run.knowledge), key=lambda entry: entry["cost_s"]):
         if _wanted(capture, scene, signs):
             for code in capture["signs"]:
                 offered.setdefault(code, capture)
@@ -158,7 +152,7 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
     return not set(capture["signs"]) & set(signs)
 
 
-def _step(capture: dict, scene: Scene, leading: list[Hypothesis]) -> dict:
+def _step(capture: dict, scene: Scene, leading: list[Hypothesis], accelerator: str | None) -> dict:
     workers = [process.pid for process in scene.processes.workers] or sorted(scene.processes.by_pid)
     names = {
         "pid": str(workers[0]) if workers else "PID",
@@ -167,13 +161,10 @@ def _step(capture: dict, scene: Scene, leading: list[Hypothesis]) -> dict:
         "lock": scene.facts.value("lock_path") or "LOCK",
         "log": "LOG",
     }
-    command = capture["command"]
-    for name, value in names.items():
-        command = command.replace("{" + name + "}", value)
     return {
         "what": capture["name"],
         "why": capture["why"],
-        "command": command,
+        "command": step_command(capture, accelerator, **names),
         "cost_s": capture["cost_s"],
         "consent": bool(capture.get("consent")),
         "separates": [hypothesis.name for hypothesis in leading],

@@ -6,21 +6,22 @@ login shell is, and nothing is written on the host's disk. Everything else is bu
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kit.capture.hosts.process_source import ANSWER_S, ProcessSource, ProcFiles
 from kit.errors import EvidenceError
+from kit.redact import scrub_text
 
 KILL_AFTER_S = 2.0
 """A program that outlives its time limit gets SIGTERM, and SIGKILL so much later."""
-ANSWER_S = 10.0
-"""Time limit of one request on the shell that stays open, the time on the network included."""
 ERRORS_KEPT_BYTES = 65_536
 
 
@@ -69,7 +70,11 @@ class Abilities:
     python : str or None
         A python3 of 3.6 or later.
     programs : dict of str to str
-        Path by name, of those of `PROGRAMS` that are there.
+        Path by name, of those of the table of tools that are there.
+    system : str
+        `linux`, or `darwin` for this machine only.
+    proc : bool
+        Whether it has a /proc.
     uid : int
         The user that we are there.
     kernel, machine : str
@@ -83,6 +88,8 @@ class Abilities:
 
     python: str | None = None
     programs: dict[str, str] = field(default_factory=dict)
+    system: str = "linux"
+    proc: bool = True
     uid: int = 0
     kernel: str = ""
     machine: str = ""
@@ -90,11 +97,6 @@ class Abilities:
     offset_ns: int = 0
     offset_error_ns: int = 0
     utc_offset_s: int = 0
-
-
-PROGRAMS = (
-    "awk curl dmesg docker du gdb journalctl kubectl lslocks nvidia-smi ps py-spy rocm-smi ss strace sudo tail timeout tmux"
-).split()
 
 
 class Stream(ABC):
@@ -165,10 +167,13 @@ class Host(ABC):
         As the user gave it: `local`, `ssh://user@host:port`.
     abilities : Abilities
         Known once it is connected.
+    processes : ProcessSource
+        Its processes.
     """
 
     def __init__(self, name: str):
         self.name, self.abilities = name, Abilities()
+        self.processes: ProcessSource = ProcFiles(self)
         self._shell: Shell | None = None
         self._asking = threading.RLock()
 
@@ -233,9 +238,50 @@ class Host(ABC):
     def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
         """Run a program within a time limit that holds on the host itself, also when the connection is lost."""
 
+    def run_each(self, commands: Mapping[int, Sequence[str]], timeout_s: float) -> dict[int, Ran]:
+        """Run one command for each process, all started at the same moment, in one session on the host.
+
+        Returns
+        -------
+        dict of int to Ran
+            In the order given. Output and errors are one text.
+
+        Examples
+        --------
+        >>> from kit.capture.hosts.this_machine import LocalHost
+        >>> with LocalHost() as host:
+        ...     {pid: (ran.code, ran.text) for pid, ran in host.run_each({7: ["echo", "a b"], 8: ["false"]}, 5).items()}
+        {7: (0, 'a b\\n'), 8: (1, '')}
+        """
+        boxes = [
+            # Each line is printed by one write that a pipe takes whole, so that those of several processes do not mix.
+            f"{{ ({boxed_script(command, timeout_s)}) 2>&1; printf '\\nexit %s\\n' $?; }} | "
+            f"while IFS= read -r line; do printf '%s %s\\n' {key} \"$line\"; done &\n"
+            for key, command in commands.items()
+        ]
+        stream = self.start_shell("{ " + "".join(boxes) + "wait; } | cat\nexit 0\n")
+        texts: dict[int, list[str]] = {key: [] for key in commands}
+        try:
+            data = b""
+            while piece := stream.read(timeout_s + 10):
+                data += piece
+        except TimeoutError:
+            pass  # what came is kept; a command without its exit code was not ended
+        finally:
+            stream.stop()
+        for line in data.decode("utf-8", "replace").splitlines():
+            key, _, text = line.partition(" ")
+            if key.isdigit() and int(key) in texts:
+                texts[int(key)].append(text)
+        return {key: _ran(list(commands[key]), lines) for key, lines in texts.items()}
+
     def has(self, program: str) -> bool:
-        """Whether a program of `PROGRAMS` is there."""
+        """Whether a program of the table of tools is there."""
         return program in self.abilities.programs
+
+    def real_path(self, path: str) -> str:
+        """A path with its links followed."""
+        return self.ask(f"readlink -f {shlex.quote(path)}")[1].decode("utf-8", "surrogateescape").strip("\n") or path
 
     def __enter__(self) -> Host:
         self.connect()
@@ -243,6 +289,16 @@ class Host(ABC):
 
     def __exit__(self, *about: object) -> None:
         self.close()
+
+
+def _ran(command: list[str], lines: list[str]) -> Ran:
+    ended = re.match(r"exit (\d+)$", lines[-1]) if lines else None
+    code = int(ended[1]) if ended else None
+    shown = lines[:-1] if ended else lines
+    if ended and shown and not shown[-1]:
+        shown = shown[:-1]  # the line end before the exit code, for output that ended in the middle of a line
+    text = scrub_text("".join(line + "\n" for line in shown))
+    return Ran(command, code, text, text if code else "", code is None or code in (124, 137))
 
 
 def boxed_script(command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> str:

@@ -18,14 +18,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from kit.capture.hosts.host import ANSWER_S, KILL_AFTER_S, PROGRAMS, Abilities, Host, HostLost, Ran, Shell, Stream, boxed_script
+from kit.capture.hosts.host import ANSWER_S, KILL_AFTER_S, Abilities, Host, HostLost, Ran, Shell, Stream, boxed_script
 from kit.capture.hosts.remote_files import FileShell, RemoteFile
 from kit.errors import EvidenceError
 from kit.redact import scrub_text
+from kit.tool_table import table
 
-MORE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/rocm/bin"
-"""Where a login that is no login shell does not look: programs for root, and those of GPU drivers in containers and WSL."""
-PREPARE = f'LC_ALL=C; PATH="$PATH:{MORE_PATH}:$HOME/.local/bin"; export LC_ALL PATH'
 SUDO_S = 30.0
 """How long sudo may take to ask or to let us in: it may look users up in a directory on the network."""
 POLL_S = 0.05
@@ -34,15 +32,25 @@ CLOCK_ASKED_LEAST, CLOCK_ASKED_MOST, CLOCK_S = 3, 8, 0.1
 NOISE_KEPT_BYTES = 65_536
 
 _PYTHONS = "python3 /usr/bin/python3 /usr/local/bin/python3 /usr/libexec/platform-python /opt/conda/bin/python3 python".split()
-_ABILITIES = (
-    "echo uid $(id -u); echo kernel $(uname -r); echo machine $(uname -m); echo zone $(date +%z)\n"
-    'read up rest </proc/uptime && echo uptime "$up"\n'
-    f"for p in {' '.join(PROGRAMS)}; do x=$(command -v $p) && echo program $p $x; done\n"
-    f"for p in {' '.join(_PYTHONS)}; do\n"
-    "x=$($p -S -I -c 'import sys, zlib; print(sys.executable if sys.version_info >= (3, 6) else \"\")')"
-    ' && [ -n "$x" ] && echo python $x && break\ndone; true'
-)
 _PYTHON_CLOCK = "import time; print(int(time.time() * 1e9))"
+
+
+def prepare() -> str:
+    """Shell text before every program: where a login that is not a login shell does not look (table of tools)."""
+    return f'LC_ALL=C; PATH="$PATH:{":".join(table().paths)}:$HOME/.local/bin"; export LC_ALL PATH'
+
+
+def abilities_script(pythons: Sequence[str] = _PYTHONS) -> str:
+    """Shell text that prints what a host has."""
+    return (
+        "echo uid $(id -u); echo kernel $(uname -r); echo machine $(uname -m); echo zone $(date +%z)\n"
+        'read up rest </proc/uptime && echo uptime "$up"\n'
+        f"for p in {' '.join(table().programs)}; do x=$(command -v $p) && echo program $p $x; done\n"
+        f"for p in {' '.join(pythons)}; do\n"
+        "x=$($p -S -I -c 'import sys, zlib; print(sys.executable if sys.version_info >= (3, 6) else \"\")')"
+        ' && [ -n "$x" ] && echo python $x && break\ndone; true'
+    )
+
 
 # What strerror() says in the C locale, lower case for busybox.
 _REASONS = {
@@ -162,13 +170,15 @@ class RemoteHost(Host):
 
     Attributes
     ----------
+    pythons : sequence of str
+        Interpreters that are tried.
     notes : list of str
         What the host said at login, and what was not taken from the user's ssh configuration.
     """
 
     def __init__(self, name: str, ask: Callable[[str], str], sudo: bool = False):
         super().__init__(name)
-        self._prompt, self._wants_sudo = ask, sudo
+        self._prompt, self._wants_sudo, self.pythons = ask, sudo, _PYTHONS
         self.notes: list[str] = []
         self._sudo: list[str] = []
         self._secret = ""
@@ -242,7 +252,7 @@ class RemoteHost(Host):
     def _start(self, program: str) -> MarkedStream:
         mark = f"B-{secrets.token_hex(8)}"
         sudo = " ".join([*self._sudo, ""])
-        line = f"exec {sudo}/bin/sh -c " + shlex.quote(f"echo {mark}; {PREPARE}; exec {program}")
+        line = f"exec {sudo}/bin/sh -c " + shlex.quote(f"echo {mark}; {prepare()}; exec {program}")
         hidden = {self._secret: "[redacted]", self._sudo[-1]: ""} if self._secret and self._sudo else {}
         stream = MarkedStream(self._execute(line), f"{mark}\n".encode(), hidden)
         if self._sudo:
@@ -339,7 +349,10 @@ class RemoteHost(Host):
     # what is there
 
     def _find_abilities(self) -> Abilities:
-        found, lines = Abilities(), self.ask(_ABILITIES, 3 * ANSWER_S)[1].decode("utf-8", "replace").split("\n")
+        found, lines = (
+            Abilities(),
+            self.ask(abilities_script(self.pythons), 3 * ANSWER_S)[1].decode("utf-8", "replace").split("\n"),
+        )
         for line in lines:
             word, _, rest = line.partition(" ")
             if word == "program":

@@ -20,6 +20,10 @@ BLOCK_BYTES = 4096
 ANSWER_BYTES = 1 << 17
 """Most that one small read brings; more comes faster over a channel of its own (`stream`)."""
 STREAM_BLOCK_BYTES = 1 << 16
+OPEN = "command exec {number}<{path}"
+STAT = "stat -L -c '%d %i %s %h' {path}"
+READ = "dd bs={block} skip={first} count={count} <{file}"
+"""What a log is read by. A dry run prints them."""
 
 
 def stat_script(path: str) -> str:
@@ -31,8 +35,7 @@ def stat_script(path: str) -> str:
     "stat -L -c '%d %i %s %h' /x"
     """
     return (
-        f"stat -L -c '%d %i %s %h' {path} || {{ found=$(ls -iLnd {path}) && set -f && set -- $found && set +f"
-        ' && echo "0 $1 $6 $3"; }'
+        f'{STAT.format(path=path)} || {{ found=$(ls -iLnd {path}) && set -f && set -- $found && set +f && echo "0 $1 $6 $3"; }}'
     )
 
 
@@ -50,7 +53,7 @@ class FileShell:
         # `command` keeps the shell alive where the file cannot be opened; a pipe would block it.
         status, said = self.shell.ask(
             f"if [ -d {quoted} ]; then echo Is a directory; false; elif [ -p {quoted} ]; then echo Illegal seek; false\n"
-            f"else {{ command exec {number}<{quoted}; }} 2>&1 && echo $$; fi"
+            f"else {{ {OPEN.format(number=number, path=quoted)}; }} 2>&1 && echo $$; fi"
         )
         if not status:
             self.free.discard(number)
@@ -91,7 +94,7 @@ class RemoteFile(HostFile):
         first, skip = divmod(offset, BLOCK_BYTES)
         most = min(most, ANSWER_BYTES)
         count = -(-(skip + most) // BLOCK_BYTES)
-        script = f"dd bs={BLOCK_BYTES} skip={first} count={count} </proc/$$/fd/{self._number}"
+        script = READ.format(block=BLOCK_BYTES, first=first, count=count, file=f"/proc/$$/fd/{self._number}")
         status, data = self._held.shell.ask(script)
         if status and not data and self.stat().size > offset:
             raise OSError(f"{self.path} cannot be read from byte {offset}")
@@ -101,7 +104,7 @@ class RemoteFile(HostFile):
         first, skip = divmod(offset, STREAM_BLOCK_BYTES)
         count = -(-(skip + most) // STREAM_BLOCK_BYTES)
         path = f"/proc/{self._held.pid}/fd/{self._number}"
-        stream = self._host.start_shell(f"exec dd bs={STREAM_BLOCK_BYTES} skip={first} count={count} <{path}\n")
+        stream = self._host.start_shell(f"exec {READ.format(block=STREAM_BLOCK_BYTES, first=first, count=count, file=path)}\n")
         try:
             stream.end_input()
             while most > 0 and (piece := stream.read(ANSWER_S)):

@@ -122,7 +122,7 @@ class _ProxyCommand:
 
 
 @dataclass
-class Connection:
+class Link:
     """A way to a host: its transport, and what lies below (hops, a proxy's program)."""
 
     transport: paramiko.Transport | None = None
@@ -170,7 +170,7 @@ class SshHost(RemoteHost):
         self._address, self._config, self._known_hosts = address, config, known_hosts
         self._accept_new, self._say = accept_new, say
         self._secrets = Secrets(ask)
-        self._connections: list[Connection] = []
+        self._connections: list[Link] = []
 
     # connecting
 
@@ -187,9 +187,9 @@ class SshHost(RemoteHost):
         for connection in connections:
             connection.close()
 
-    def _connect_all(self) -> Connection:
+    def _connect_all(self) -> Link:
         """Connect hop by hop."""
-        connection = Connection()
+        connection = Link()
         try:
             for settings in self._hops(self._address, 0):
                 if connection.transport is not None:
@@ -209,7 +209,7 @@ class SshHost(RemoteHost):
         hops += [self._config.settings(jump, self._known_hosts) for jump in settings.jumps[1:]]
         return [*hops, settings]
 
-    def _connect_hop(self, settings: Settings, connection: Connection) -> paramiko.Transport:
+    def _connect_hop(self, settings: Settings, connection: Link) -> paramiko.Transport:
         label = f"{settings.host}:{settings.port}"
         transport = None
         try:
@@ -228,7 +228,7 @@ class SshHost(RemoteHost):
                 raise _unreachable(label, error) from error
             raise
 
-    def _reach(self, settings: Settings, connection: Connection) -> socket.socket | paramiko.Channel:
+    def _reach(self, settings: Settings, connection: Link) -> socket.socket | paramiko.Channel:
         """A byte stream to the host: through the hop before, by a proxy's program, or straight."""
         if connection.transport is not None:
             where = (settings.host, settings.port)
@@ -282,7 +282,7 @@ class SshHost(RemoteHost):
         why, do = "the server allows no session", "look at MaxSessions in its sshd_config"
         raise HostLost(f"{self.name} starts no program", why, do)
 
-    def _try(self, connection: Connection, line: str) -> ChannelStream | None:
+    def _try(self, connection: Link, line: str) -> ChannelStream | None:
         channel = None
         try:
             with time_limit(connection.transport):

@@ -12,9 +12,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 
-from kit.capture.hosts.host import ERRORS_KEPT_BYTES, PROGRAMS, Abilities, FileStat, Host, HostFile, HostLost, Ran, Stream
+from kit.capture.hosts.host import ERRORS_KEPT_BYTES, Abilities, FileStat, Host, HostFile, HostLost, Ran, Stream
+from kit.capture.hosts.process_source import LocalProcesses
 from kit.redact import scrub_text
+from kit.tool_table import table
 
 
 def utc_offset_s() -> int:
@@ -189,19 +192,35 @@ def _file_stat(found: os.stat_result) -> FileStat:
 
 
 class LocalHost(Host):
-    """This machine."""
+    """This machine.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    proc : bool, optional
+        Whether to read /proc; by default where there is one. Without it (macOS) psutil gives what it can.
+    """
+
+    def __init__(self, proc: bool | None = None) -> None:
         super().__init__("local")
+        self.proc = Path("/proc/self/stat").exists() if proc is None else proc
+        self.processes = LocalProcesses(self.proc)
 
     def connect(self) -> None:
         uname = os.uname()
         beside = os.path.dirname(sys.executable)  # py-spy of the extra `stallkit[stacks]` lies there
-        found = {name: shutil.which(name) or name == "py-spy" and shutil.which(name, path=beside) for name in PROGRAMS}
+        found = {name: shutil.which(name) or name == "py-spy" and shutil.which(name, path=beside) for name in table().programs}
         programs = {name: path for name, path in found.items() if path}
         boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
         self.abilities = Abilities(
-            sys.executable, programs, os.getuid(), uname.release, uname.machine, boot, utc_offset_s=utc_offset_s()
+            python=sys.executable,
+            programs=programs,
+            system="linux" if self.proc else "darwin",
+            proc=self.proc,
+            uid=os.getuid(),
+            kernel=uname.release,
+            machine=uname.machine,
+            boottime_ns=boot,
+            utc_offset_s=utc_offset_s(),
         )
 
     def start_shell(self, script: str = "") -> LocalStream:
@@ -222,6 +241,9 @@ class LocalHost(Host):
             while len(data) < most and (piece := file.read(most - len(data))):
                 data += piece
         return data
+
+    def real_path(self, path: str) -> str:
+        return os.path.realpath(path)
 
     def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
         return run_boxed(list(command), timeout_s, first)

@@ -30,6 +30,11 @@ MOST_OPEN = 4
 MOST_CANDIDATES = 20
 
 
+def list_command(folder: str) -> list[str]:
+    """The command that lists a folder, newest first."""
+    return ["ls", "-1at", folder]
+
+
 def rotated_copies(host: Host, path: str) -> list[str]:
     """Files that a log may have been renamed or copied to: those of its folder whose name begins with its own, newest first.
 
@@ -40,7 +45,7 @@ def rotated_copies(host: Host, path: str) -> list[str]:
     []
     """
     folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
-    ran = host.run(["ls", "-1at", folder], 10)
+    ran = host.run(list_command(folder), 10)
     names = [found for found in ran.text.split("\n") if found.startswith(name) and found != name]
     return [str(PurePosixPath(folder) / found) for found in names][:MOST_CANDIDATES]
 

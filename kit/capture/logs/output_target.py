@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kit.capture.hosts.host import Host
 from kit.capture.logs.sources import TextSource
-from kit.capture.processes import ancestors, descriptors, descriptors_to, process_table
+from kit.capture.processes import ancestors
 
 CHAIN_MOST = 5
 """Programs in a pipeline that are looked through, as in `launch | sed | tee FILE`."""
@@ -64,7 +64,7 @@ def destination(host: Host, pid: int, fd: int) -> Destination | None:
     >>> process.kill(), process.wait()
     (None, -9)
     """
-    target = next((one.target for one in descriptors(host, pid) if one.fd == fd), None)
+    target = next((one.target for one in host.processes.descriptors(pid) if one.fd == fd), None)
     if target is None:
         return None
     found = Destination(pid, fd, _kind(host, pid, fd, target), target)
@@ -76,7 +76,8 @@ def destination(host: Host, pid: int, fd: int) -> Destination | None:
     elif found.kind == "other":
         found.said, found.do = f"to {target}", "look what reads it"
     else:
-        found.files = [(f"/proc/{pid}/fd/{fd}", target.removesuffix(" (deleted)"))]
+        path = target.removesuffix(" (deleted)")
+        found.files = [(f"/proc/{pid}/fd/{fd}" if host.abilities.proc else path, path)]
         found.said = f"to the {found.kind} {found.files[0][1]}"
     return found
 
@@ -88,6 +89,8 @@ def _kind(host: Host, pid: int, fd: int, target: str) -> str:
         return "null"
     if _TERMINAL.match(target):
         return "terminal"
+    if not host.abilities.proc:  # psutil names regular files alone
+        return "file"
     if host.ask(f"[ -p /proc/{pid}/fd/{fd} ]")[0] == 0:
         return "pipe"  # one with a name: containerd's, mkfifo
     if host.ask(f"[ -f /proc/{pid}/fd/{fd} ]")[0] == 0:
@@ -97,16 +100,16 @@ def _kind(host: Host, pid: int, fd: int, target: str) -> str:
 
 def _pipe(host: Host, found: Destination) -> None:
     """The programs that read it, one after the other; `tee` and its like write files that can be followed."""
-    table, target, writers, names = process_table(host), found.target, {found.pid}, []
+    table, target, writers, names = host.processes.table(), found.target, {found.pid}, []
     for _ in range(CHAIN_MOST):
-        readers = [one.pid for one in descriptors_to(host, target) if one.target == target and not one.writes]
+        readers = [one.pid for one in host.processes.descriptors_to(target) if one.target == target and not one.writes]
         reader = next((one for one in readers if one not in writers), None)
         if reader is None:
             break
         name = table[reader].name if reader in table else "a process"
         names.append(f"{name} (process {reader})")
         writers.add(reader)
-        opened = descriptors(host, reader)
+        opened = host.processes.descriptors(reader)
         # A reader's standard error is no copy, and files that other programs than tee have open may be anything.
         copies = [one for one in opened if one.writes and (one.fd == 1 or one.fd > 2 and name == "tee")]
         files = [one for one in copies if _kind(host, reader, one.fd, one.target) in ("file", "deleted file")]
@@ -167,7 +170,7 @@ def _terminal_name(target: str) -> str:
 
 def _terminal(host: Host, found: Destination) -> None:
     """Who holds the other end: the nearest parent that gives terminals to others."""
-    table = process_table(host)
+    table = host.processes.table()
     names = [table[pid].name.lower() for pid in ancestors(table, found.pid) if pid in table]
     holder = next((one for name in names for one in HOLDERS if name.startswith(one)), "")
     found.said, found.do = f"to the terminal {found.target}", "copy the terminal's scroll-back into a file"

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from kit import __version__
 from kit.capture.hosts.host import Host, HostFile, HostLost
@@ -20,6 +19,7 @@ from kit.capture.hosts.targets import open_host
 from kit.capture.logs.follow import CHUNK_BYTES, TAIL_BYTES, blocks, opened_or_none, rotated_copies
 from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import Manifest, RawFile, make_folder
+from kit.capture.options import Connection, takes
 from kit.errors import EvidenceError, UsageError
 
 MOST_FILES = 500
@@ -33,16 +33,8 @@ NOTES = {"gzip": "unpacked; its text was scrubbed", "binary": "binary: copied as
 _WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
 
 
-def pull(
-    target: str,
-    *paths: str,
-    out: str | Path,
-    transport: str = "paramiko",
-    accept_new: bool = False,
-    sudo: bool = False,
-    progress: Callable[[str], None] = print,
-    **connection: Any,
-) -> Path:
+@takes(connection=Connection)
+def pull(target: str, *paths: str, out: str | Path, connection: Connection, progress: Callable[[str], None] = print) -> Path:
     """Fetch files of a host into a run folder, without looking at processes.
 
     Text is scrubbed line by line. A gzip file is unpacked and its text scrubbed. Other binary files (pickles of PyTorch's
@@ -57,8 +49,7 @@ def pull(
         Files, folders with all that is below them, or patterns with `*`, `?` and `[…]`, on that host.
     out : str or path
         Folder to make, or one that an earlier pull from the same target made.
-    transport, accept_new, sudo : str, bool, bool
-        As `open_host` takes them, with all else in `connection`.
+    {fields}
     progress : callable
         Receives progress messages.
 
@@ -87,7 +78,7 @@ def pull(
     if not paths:
         raise UsageError("nothing to pull", "no path is given", f"name files: kit pull {target} '/var/log/vllm/*.log' -o RUN")
     folder, before = Path(out), _before(Path(out), target)
-    with open_host(target, transport=transport, accept_new=accept_new, sudo=sudo, **connection) as host:
+    with open_host(target, connection=connection) as host:
         found, missing = find_files(host, paths)
         if not found:
             raise EvidenceError(

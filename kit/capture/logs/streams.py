@@ -11,7 +11,6 @@ from kit.capture.logs.follow import LogFollower
 from kit.capture.logs.output_target import Destination, destination
 from kit.capture.logs.sources import SourceFollower, TextSource, parse_source
 from kit.capture.manifest import Manifest
-from kit.capture.processes import process_table, started_ns
 from kit.clock import NS
 
 BEFORE_NS = 60 * NS
@@ -72,8 +71,8 @@ class Logs:
                 f"the log of {source.name}", f"{self.host.name} has no {source.program}", f"record where {source.program} is"
             )
             return
-        process = process_table(self.host).get(self.launch.pid) if self.launch.pid is not None else None
-        began_ns = started_ns(self.host, process.start_ticks) if process is not None else None
+        process = self.host.processes.table().get(self.launch.pid) if self.launch.pid is not None else None
+        began_ns = self.host.processes.started_ns(process) if process is not None else None
         follower = SourceFollower(self.manifest, self.host, source, began_ns - BEFORE_NS if began_ns is not None else None)
         self.followers.append(follower)
         follower.start()

@@ -5,20 +5,6 @@ import signal
 import threading
 import time
 
-NVIDIA_QUERY = (
-    "index,name,pci.bus_id,utilization.gpu,utilization.memory,memory.used,memory.total,power.draw,power.limit,"
-    "temperature.gpu,clocks.sm,pstate"
-)
-GPU_TOOLS = (
-    (
-        "nvidia-smi",
-        (
-            ["nvidia-smi", "--query-gpu=" + NVIDIA_QUERY, "--format=csv"],
-            ["nvidia-smi", "--query-compute-apps=gpu_bus_id,pid,process_name,used_memory", "--format=csv"],
-        ),
-    ),
-    ("rocm-smi", (["rocm-smi"],)),
-)
 PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/opt/rocm/bin")
 MOST_OUTPUT = 1 << 20
 

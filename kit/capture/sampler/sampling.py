@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import threading
 import time
 import zlib
@@ -12,10 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kit.capture.hosts.host import Host, HostLost, Stream
-from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.manifest import Manifest
 from kit.capture.sampler import shell as sampler_shell
+from kit.capture.waiting import CLOCK, Clock
 from kit.redact import scrub_argv, scrub_environ
+from kit.tool_table import table
 
 LATE = 2.5
 """A gap is noted where samples lie further apart than this many intervals."""
@@ -41,8 +43,10 @@ class Sampling:
     manifest : Manifest
     parameters : dict
         As kit/capture/sampler/script.py explains them; `roots`, `interval_s` and `samples` must be there.
-    host : Host, optional
-        Connected; this machine where it is not given.
+    host : Host
+        Connected.
+    clock : Clock
+        By which it takes a silent sampler for lost.
 
     Attributes
     ----------
@@ -60,8 +64,9 @@ class Sampling:
         Bytes that came over the connection.
     """
 
-    def __init__(self, manifest: Manifest, parameters: dict[str, Any], host: Host | None = None):
-        self._manifest, self._host = manifest, host or connected()
+    def __init__(self, manifest: Manifest, parameters: dict[str, Any], host: Host, clock: Clock = CLOCK):
+        self._manifest, self._host, self._clock = manifest, host, clock
+        parameters = {"tools": [[tool.program, [tool.command, *tool.more]] for tool in table().sampled()], **parameters}
         interval_s = parameters["interval_s"]
         self._given = self._parameters = parameters
         self.ended, self.root_gone_ns, self.exit_status, self.denied = threading.Event(), None, None, []
@@ -81,6 +86,8 @@ class Sampling:
 
     def _possible_ways(self) -> list[str]:
         abilities = self._host.abilities
+        if not abilities.proc:
+            return ["psutil"]
         return ["python"] * bool(abilities.python) + ["awk"] * self._host.has("awk")
 
     def _begin(self) -> None:
@@ -93,7 +100,10 @@ class Sampling:
         patience_s = max(5 * every, PATIENCE_S)
         parameters = {"patience_s": patience_s, **given, "first": first}
         self._parameters = parameters
-        if way == "python":
+        if way == "psutil":
+            text = sampler_shell.portable_shell(parameters, sys.executable)
+            self._raw.note("taken by psutil: there is no /proc here, so no system calls and no wait channels")
+        elif way == "python":
             text = sampler_shell.python_shell(parameters | {"compress": True}, self._host.abilities.python)
         else:
             text = sampler_shell.awk_shell(parameters, self._host.abilities.programs["awk"])
@@ -137,7 +147,7 @@ class Sampling:
     def _pieces(self) -> Iterator[bytes]:
         """Output as it comes; sends signs of life meanwhile. HostLost where nothing comes for too long."""
         interval_s = self._parameters["interval_s"]
-        beat_s = max(1.0, interval_s)
+        beat_s = max(self._clock.real(1.0), interval_s)
         heard = beaten = time.monotonic()
         while True:
             try:
@@ -152,7 +162,7 @@ class Sampling:
             if data:
                 heard, self.received = now, self.received + len(data)
                 yield data
-            patience_s = max(SILENT * interval_s, SILENT_S if self._sampled else FIRST_SILENT_S)
+            patience_s = max(SILENT * interval_s, self._clock.real(SILENT_S) if self._sampled else FIRST_SILENT_S)
             if now - heard > patience_s:
                 raise HostLost("the sampler is silent", f"nothing came for {patience_s:g} s", "look whether the host is up")
             if self._sampled and now - beaten >= beat_s and not self._stopping:
@@ -233,13 +243,6 @@ class Sampling:
         """End it at once, where it still runs."""
         self._stopping = True
         self._stream.stop()
-
-
-def connected() -> LocalHost:
-    """This machine, connected."""
-    host = LocalHost()
-    host.connect()
-    return host
 
 
 def _scrubbed(line: bytes) -> bytes:

@@ -15,6 +15,7 @@ text, the first argument, or the environment's STALLKIT_SAMPLER.
     sockets_every sockets each so many samples (10)
     gpu_every     GPU tools each so many samples (10), where there are any
     program_s     time limit of each of them (5.0)
+    tools         which: [program, [command, ...]] each, from the table of tools
     key_every     everything in full each so many samples (30); between them only what changed
     stacks_every  kernel stacks of threads in D or R each so many samples (0: never; only root may read them)
     dmesg_lines   the last lines of the kernel log, then each `key_every` what is new (0: never)
@@ -44,7 +45,7 @@ import zlib
 from kit.capture.sampler.files import download_rows, filesystem_row, hub_of, lock_rows
 from kit.capture.sampler.machine import Sockets, counter_rows, host_line
 from kit.capture.sampler.process import PAGE, Process, command_of, descriptors, environ_of, oom_rows
-from kit.capture.sampler.programs import GPU_TOOLS, Programs, which
+from kit.capture.sampler.programs import Programs, which
 from kit.capture.sampler.reading import Aside, Held, difference, raise_limit, text
 from kit.capture.sampler.threads import Threads, kernel_stacks
 from kit.capture.sampler.tree import Tree
@@ -69,7 +70,7 @@ class Sampler:
         self.quick, self.slow, self.asked = Aside(1.0), Aside(2 * LATE), Aside(3 * LATE)
         self.sockets, self.host, self.hub, self.since = Sockets(chosen["port"]), None, None, time.time()
         self.previous, self.left_out, self.last_message, self.cpu_s = None, None, None, 0.0
-        self.gpu_tools = [(tool, commands) for tool, commands in GPU_TOOLS if which(tool)]
+        self.gpu_tools = [(tool, commands) for tool, commands in chosen["tools"] if which(tool)]
 
     def due(self, n, every, turn=0):
         """Whether something that is done each so many samples is due, also where samples were left out."""
@@ -293,6 +294,7 @@ def parameters():
         "sockets_every": 10,
         "gpu_every": 10,
         "program_s": 5.0,
+        "tools": [],
         "key_every": 30,
         "stacks_every": 0,
         "dmesg_lines": 0,

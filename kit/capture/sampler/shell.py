@@ -11,6 +11,7 @@ The whole text is one command in braces: some shells read their input by blocks,
 from __future__ import annotations
 
 import base64
+import json
 import shlex
 import zlib
 from pathlib import Path
@@ -46,6 +47,12 @@ def awk_shell(parameters: dict[str, Any], awk: str = "awk") -> str:
     given = " ".join(f"-v {name}={shlex.quote(str(value))}" for name, value in settings.items())
     program = (HERE / "sampler.awk").read_text(encoding="utf-8")
     return _guarded(f"{shlex.quote(awk)} {given} -v guard=$g -v own=$$ {shlex.quote(program)}", parameters)
+
+
+def portable_shell(parameters: dict[str, Any], python: str) -> str:
+    """Shell text that runs the sampler by psutil, on this machine where it has no /proc."""
+    command = shlex.join([python, "-m", "kit.capture.sampler.portable", json.dumps(parameters)])
+    return f"{{ PYTHONPATH={shlex.quote(str(HERE.parents[2]))} exec {command}; }}\n"
 
 
 def _guarded(work: str, parameters: dict[str, Any]) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from kit.capture.hosts.host import Host
 from kit.capture.tools import probe_script
 from kit.redact import scrub_text
+from kit.tool_table import tool
 
-PROBE_S, GENERATE_S = 3.0, 30.0
+HEALTH_PATHS = ("/health", "/v1/models")
 LOOPBACK = "127.0.0.1"
 
 
@@ -39,7 +40,7 @@ def can_ask(host: Host) -> bool:
     return bool(host.abilities.python) or host.has("curl")
 
 
-def request(host: Host, port: int, path: str, payload: dict | None = None, limit_s: float = PROBE_S) -> Answer:
+def request(host: Host, port: int, path: str, payload: dict | None = None, limit_s: float = 0.0) -> Answer:
     """Ask the server once, within a time limit for the whole exchange.
 
     Parameters
@@ -53,7 +54,7 @@ def request(host: Host, port: int, path: str, payload: dict | None = None, limit
     payload : dict, optional
         JSON body; makes it a POST.
     limit_s : float
-        Time limit in seconds.
+        Time limit in seconds; that of the table of tools without it.
 
     Returns
     -------
@@ -66,8 +67,10 @@ def request(host: Host, port: int, path: str, payload: dict | None = None, limit
     ...     print(request(host, 1, "/health").text.splitlines()[0])
     $ curl -sS -i -m 3 http://127.0.0.1:1/health
     """
+    curl = tool("curl")
+    limit_s = limit_s or curl.limit_s
     data = ["-H", "Content-Type: application/json", "-d", json.dumps(payload)] if payload is not None else []
-    command = ["curl", "-sS", "-i", "-m", f"{limit_s:g}", f"http://{LOOPBACK}:{port}{path}", *data]
+    command = [*curl.words(limit=f"{limit_s:g}", port=port, path=path), *data]
     if host.name == "local":
         status, shown, body = probe_script.exchange(LOOPBACK, port, path, payload, limit_s)
     elif host.abilities.python:
@@ -105,6 +108,8 @@ def first_model(answer: Answer) -> str | None:
         return None
 
 
-def generate(host: Host, port: int, model: str, limit_s: float = GENERATE_S) -> Answer:
+def generate(host: Host, port: int, model: str, limit_s: float = 0.0) -> Answer:
     """Ask for one token: the only proof that the engine behind the port works."""
-    return request(host, port, "/v1/completions", {"model": model, "prompt": "hi", "max_tokens": 1}, limit_s)
+    chosen = tool("generate")
+    payload = json.loads(chosen.command[-1]) | {"model": model}
+    return request(host, port, chosen.path, payload, limit_s or chosen.limit_s)

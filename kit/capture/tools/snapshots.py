@@ -1,48 +1,43 @@
-"""TriageTests at a launch: process table, sockets, GPUs, kernel log, health. Each tool is run on the host with a time limit."""
+"""Snapshots of a launch: each tool of the table (kit/knowledge/tools.toml) that a moment asks for, and the server's answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import shlex
 
 from kit.capture.find import Launch
 from kit.capture.hosts.host import Host, Ran
 from kit.capture.manifest import Manifest
-from kit.capture.processes import listener_of, ports_of, tree_of
-from kit.capture.tools import commands as tools
+from kit.capture.processes import ports_of, tree_of
 from kit.capture.tools import probe
+from kit.tool_table import Tool, table
 
 
 class Snapshots:
-    """Takes snapshots and puts them into a recording.
+    """Runs tools within their time limits and puts what they print into a recording.
 
     Parameters
     ----------
     host : Host
-        Where the launch runs.
     manifest : Manifest
         Of the recording.
     launch : Launch
-        The launch. Its port is filled in where a look finds it.
+        Its port is filled in where a snapshot finds it.
     probe_generate : bool
-        Ask the server for one token in the last look.
+        Ask the server for one token in the last snapshot.
     """
 
     def __init__(self, host: Host, manifest: Manifest, launch: Launch, probe_generate: bool = False):
         self.host, self.manifest, self.launch, self.probe_generate = host, manifest, launch, probe_generate
 
     def look(self, moment: int) -> None:
-        """Look once: at the beginning (moment 0) or at the end (moment 1)."""
-        host, pids = self.host, set(tree_of(self.host, self.launch.pid))
+        """All tools of a moment: 0 at the beginning of a recording, 1 at its end, further ones between."""
+        pids = tree_of(self.host, self.launch.pid)
         if pids:
-            command = tools.ps_command(sorted(pids))
-            self.run_tool("ps", command, lambda: host.run(command, tools.SHORT_S), moment)
             self._find_port(pids)
-        if host.has("ss") and (pids or self.launch.port):
-            self.run_tool("ss", ["ss", "-tanp"], lambda: tools.ss_table(host, pids, self.launch.port), moment)
-        if tools.has_nvidia(host):
-            self.run_tool("nvidia_smi", ["nvidia-smi", "--query-gpu"], lambda: tools.nvidia_smi(host), moment, "csv")
-        if moment == 1 and host.has("dmesg"):
-            self.run_tool("kernel", ["dmesg"], lambda: tools.dmesg_tail(host), None)
+        for tool in table().looked_at("end" if moment == 1 else "begin", self.host.abilities.system):
+            if not tool.option:
+                self.take(tool, moment if "begin" in tool.look else None, pids)
         if self.launch.port is not None:
             self._probe(self.launch.port, moment)
         elif moment == 1:
@@ -50,26 +45,45 @@ class Snapshots:
                 "the HTTP endpoint", "no port is known: none in the command line, none listened on", "name it: --port PORT"
             )
 
-    def _find_port(self, pids: set[int]) -> None:
+    def _find_port(self, pids: list[int]) -> None:
         ports = ports_of(self.host, self.launch.pid) if self.launch.port is None else []
-        if ports and listener_of(self.host, ports[0], self.launch.pid) in pids:
+        if ports and self.host.processes.listeners(self.launch.pid).get(ports[0]) in pids:
             self.launch.port = ports[0]
             self.manifest.update(launch={**self.manifest.data["launch"], "port": ports[0]})
 
-    def run_tool(self, kind: str, command: list[str], run: Callable[[], Ran], moment: int | None, ending: str = "txt") -> None:
-        """Run a tool and record its output; what fails is recorded as its message and listed as missing."""
-        name = command[0].rsplit("/", 1)[-1]
-        if not self.host.has(name):
-            self.manifest.lacks(f"output of {name}", f"{name} is not installed on the host", f"install it there: {name}")
-            return
-        ran = run()
-        number = f".t{moment}" if moment is not None else ""
-        file = f"{'dmesg' if kind == 'kernel' else kind.replace('_', '-')}{number}.{ending}"
-        if ran.code != 0 and not ran.text.strip():
-            self.manifest.lacks(f"output of {name}", ran.failure, f"run it by hand: {' '.join(command)}")
-            if not ran.errors.strip():
-                return
-        self.manifest.save(file, kind, " ".join(command), ran.text if ran.text.strip() else ran.errors, moment=moment)
+    def take(self, tool: Tool, number: int | None, pids: list[int], **values: object) -> bool:
+        """Run one tool and record its output; a failure is recorded as its message and listed as missing.
+
+        Returns
+        -------
+        bool
+            Whether something was recorded.
+        """
+        if not pids and ("{pids}" in tool.command or tool.keep == "launch" and self.launch.port is None):
+            return False
+        if not self.host.has(tool.program):
+            if self._is_expected(tool):
+                self.manifest.lacks(f"output of {tool.program}", f"{tool.program} is not installed on the host", tool.how_to_get)
+            return False
+        words = tool.words(pids=",".join(map(str, pids)), **values)
+        ran = self.host.run(words, tool.limit_s)
+        text = kept_lines(ran, tool.keep, set(pids), self.launch.port)
+        if ran.code != 0 and not text.strip():
+            self.manifest.lacks(f"output of {tool.program}", ran.failure, f"run it by hand: {shlex.join(words)}")
+        if not (text.strip() or ran.errors.strip()):
+            return False
+        self.manifest.save(
+            tool.capture_file(number), tool.kind, shlex.join(words), text if text.strip() else ran.errors, moment=number
+        )
+        return True
+
+    def _is_expected(self, tool: Tool) -> bool:
+        """Whether its absence is worth a line: an accelerator is there, and no other tool that shows it."""
+        others = [row for row in table().tools.values() if row.accelerator == tool.accelerator]
+        if not tool.accelerator:
+            return True
+        shown = any(self.host.has(row.program) for row in others)
+        return not shown and any(self.host.ask(f"[ -e {device} ]")[0] == 0 for device in tool.devices)
 
     def _probe(self, port: int, moment: int) -> None:
         if not probe.can_ask(self.host):
@@ -77,7 +91,7 @@ class Snapshots:
                 "the HTTP endpoint", "the host has neither Python nor curl", f"ask from elsewhere: curl http://HOST:{port}/health"
             )
             return
-        answers = [probe.request(self.host, port, "/health"), probe.request(self.host, port, "/v1/models")]
+        answers = [probe.request(self.host, port, path) for path in probe.HEALTH_PATHS]
         model = probe.first_model(answers[-1])
         if moment == 1 and self.probe_generate:
             if model is None:
@@ -95,3 +109,40 @@ class Snapshots:
             "".join(answer.text for answer in answers),
             moment=moment,
         )
+
+
+def kept_lines(ran: Ran, keep: str | int, pids: set[int], port: int | None) -> str:
+    r"""Lines of a tool's output that are about the launch; what belongs to others on the host is not recorded.
+
+    Parameters
+    ----------
+    keep : str or int
+        `launch`: the heading, and lines with one of the pids (or `pid=PID`) or the port; a number: so many last lines.
+
+    Examples
+    --------
+    >>> text = "State Local Peer Process\nLISTEN *:80 *:* pid=3\nLISTEN *:81 *:* pid=4\nESTAB a:9 b:82 pid=5\n"
+    >>> print(kept_lines(Ran([], 0, text, ""), "launch", {4}, 82), end="")
+    State Local Peer Process
+    LISTEN *:81 *:* pid=4
+    ESTAB a:9 b:82 pid=5
+    >>> kept_lines(Ran([], 0, text, ""), 1, set(), None)
+    'ESTAB a:9 b:82 pid=5\n'
+    """
+    lines = ran.text.splitlines()
+    if isinstance(keep, int):
+        lines = lines[-keep:]
+    elif keep == "launch":
+        by_port = re.compile(rf":{port}\s") if port is not None else None
+        lines = [
+            line.rstrip()
+            for number, line in enumerate(lines)
+            if number == 0 or _owners(line) & pids or by_port is not None and by_port.search(line + " ")
+        ]
+    return "".join(line + "\n" for line in lines)
+
+
+def _owners(line: str) -> set[int]:
+    """Processes that a line names: `pid=7`, else its second column, as lslocks has it."""
+    named = re.findall(r"pid=(\d+)", line) or [word for word in line.split()[1:2] if word.isdigit()]
+    return {int(pid) for pid in named}
