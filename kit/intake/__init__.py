@@ -1,0 +1,46 @@
+"""From files to segments: unpacked, decoded, cut. It stands between what people hand over and the parsers, and knows no format.
+
+A file may be an archive, a terminal copy, an issue's text, a shipper's JSON, one log a rank. `segments` gives the stretches of
+it that hold one kind of thing each, as texts with the line numbers of the file that they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kit.intake.content import Content, Text
+from kit.intake.cut import Recognise, Segment, cut
+from kit.intake.decode import decode, encoding_of
+from kit.intake.unpack import Note, unpack
+
+
+def segments(path: Path, recognise: Recognise, name: str | None = None) -> Iterator[Segment | Note]:
+    """Segments of a file, and notes on what could not be read.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A file on the disk.
+    recognise : callable
+        Takes a file name and its first 64 KiB as text, returns a kind or None.
+    name : str, optional
+        Its name in the evidence; the file's own where it is not given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> tell = lambda name, head: name if head.startswith("ep_") else None
+    >>> path = Path(tempfile.mkdtemp()) / "paste.txt"
+    >>> _ = path.write_text("It hangs.\\n\\n```\\n$ cat /proc/7/wchan\\nep_poll\\n```\\n")
+    >>> [(one.kind, one.command, one.line) for one in segments(path, tell) if one.kind]
+    [('wchan', 'cat /proc/7/wchan', 5)]
+    """
+    for item in unpack(path, name or path.name):
+        if isinstance(item, Note):
+            yield item
+        elif item.size:
+            yield from cut(decode(item), recognise)
+
+
+__all__ = ["Content", "Note", "Recognise", "Segment", "Text", "cut", "decode", "encoding_of", "segments", "unpack"]

@@ -1,0 +1,121 @@
+"""What announces a segment, and what that says about it: a command, a file, a tool."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+TOOLS = (
+    "cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
+    "killall|kubectl|"
+    "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
+    "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
+)
+PROMPT = (
+    r"\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]?\s?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]|PS [A-Z]:\\[^>\n]*>"
+    r"|[➜❯] (?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]) ?|\$ "
+    rf"|[#%>+❯] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
+)
+"""A shell's prompt and the command after it."""
+EMPTY_PROMPT = r"\s*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]?\s?[$#%>] ?$"
+_SHORT_TOOLS = re.compile(
+    r"\b(?:py-?spy(?: dump| top)?|nvidia-smi|rocm-smi|amd-smi|npu-smi|dmesg|strace|lslocks|lsof|ss|netstat|ps|top|free|df|du|"
+    r"gdb|pstack|curl|kubectl \w+|docker \w+|journalctl|lspci|ip|mount|ray status|wchan|smaps|meminfo|vmstat|iostat|"
+    r"/proc/\S+|ncclras|faulthandler|env|ulimit|squeue|sinfo|events?|metrics)\b",
+    re.IGNORECASE,
+)
+_FILE = re.compile(
+    r"(?<![\w/.-])(?:[\w~./-]*/)?([\w-][\w.+-]*\.(?:txt|log|out|err|csv|json|jsonl|sh|prom|tsv)(?:\.\d+)?)(?![\w/-])"
+)
+_QUOTED = re.compile(r"`+([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
+_PROC = re.compile(r"/(?:proc|sys)/\S*?([\w.]+)(?=[\s;|)\"']|$)")
+_WRAPPERS = {
+    "sudo",
+    "time",
+    "watch",
+    "timeout",
+    "nice",
+    "nohup",
+    "exec",
+    "env",
+    "stdbuf",
+    "ssh",
+    "docker",
+    "kubectl",
+    "-i",
+    "-it",
+}
+_SHOWS = {"cat", "tail", "head", "less", "more", "bat", "zcat", "type", "Get-Content"}
+
+
+class Said(NamedTuple):
+    """What an announcement says: a name as a file would bear it, the command if there is one."""
+
+    name: str
+    command: str
+
+
+def read(text: str) -> Said:
+    """Take an announcement apart.
+
+    Examples
+    --------
+    >>> read("$ cat /proc/7/wchan")
+    Said(name='wchan', command='cat /proc/7/wchan')
+    >>> read("30 s later, output of `ls -l /proc/86/fd`:").name, read("## nvidia-smi while it hangs").name
+    ('fd', 'nvidia-smi')
+    >>> read("stat.t1.txt:"), read("Thanks for reading")
+    (Said(name='stat.t1.txt', command=''), Said(name='', command=''))
+    """
+    text = text.strip()
+    if text.startswith("$ "):
+        return Said(name_of(text[2:]), text[2:].strip())
+    quoted = _QUOTED.search(text)
+    inner = next((part for part in quoted.groups() if part), "") if quoted else ""
+    if inner and (re.match(rf"(?:{TOOLS})\b", inner) or " " in inner and _SHORT_TOOLS.match(inner)):
+        return Said(name_of(inner), inner.strip())
+    plain = re.sub(r"^(?:[#>*=\s-]|\d+[.)] )+|[:*=\s-]+$", "", text)
+    if not quoted and re.match(rf"(?:sudo )?(?:{TOOLS})(?: +[-/\w.]|$)", plain) and len(plain.split()) <= 12:
+        looks_typed = re.search(r" -|/|\|", plain) or plain in TOOLS.split("|")
+        if looks_typed:
+            return Said(name_of(plain), plain)
+    file = _FILE.search(inner or text)
+    if file:
+        return Said(file[1], "")
+    tool = _SHORT_TOOLS.search(inner or text)
+    return Said(
+        tool[0].rsplit("/", 1)[-1].replace(" ", "-") if tool else "log" if re.search(r"\blogs?\b", text, re.I) else "", ""
+    )
+
+
+def name_of(command: str) -> str:
+    """Name that a file with a command's output would bear.
+
+    Examples
+    --------
+    >>> name_of("sudo timeout 5 strace -f -p 7"), name_of("tail -n 50 /var/log/server.log"), name_of("docker logs -t vllm-1")
+    ('strace', 'server.log', 'vllm-1.log')
+    >>> name_of("for p in 7 8; do cat /proc/$p/io; done"), name_of("kubectl get events -n x"), name_of("ps aux | grep vllm")
+    ('io', 'events', 'ps')
+    """
+    words = command.replace("'", " ").replace('"', " ").split("|")[0].split()
+    logs = next((at for at, word in enumerate(words) if word == "logs"), None)
+    if logs is not None or words[:1] == ["journalctl"]:
+        plain = [word for word in words[(logs or 0) + 1 :] if not word.startswith("-")]
+        return (plain[-1].rsplit("/", 1)[-1] if plain else "journal") + ".log"
+    if "get" in words[:4] and words[0] == "kubectl" or "describe" in words[:4]:
+        return next(
+            (word for word in words[words.index("get" if "get" in words else "describe") + 1 :] if word[0] != "-"), "kubectl"
+        )
+    proc = _PROC.search(command)
+    if proc:
+        return proc[1]
+    while words and (words[0] in _WRAPPERS - {"docker", "kubectl"} or "=" in words[0] or words[0].isdigit()):
+        words.pop(0)
+    if not words:
+        return ""
+    program = words[0].rsplit("/", 1)[-1]
+    files = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
+    if program in _SHOWS and files:
+        return files[-1].rsplit("/", 1)[-1]
+    return program

@@ -1,0 +1,238 @@
+"""Texts and parts of them as byte streams that parsers read like files, each line with its number in the original file."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+import weakref
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+MEMORY_BYTES = 8 << 20
+"""What is unpacked or decoded stays in memory up to this size, and goes to a temporary file beyond it."""
+BLOCK_BYTES = 1 << 20
+
+
+class Numbers:
+    """Line numbers of a decoded text in its original, as runs; nothing is kept for a text whose lines are the original's.
+
+    Examples
+    --------
+    >>> numbers = Numbers()
+    >>> numbers.add(2, first=1), numbers.add(3, first=5, step=0), numbers.add(1, first=9)
+    (None, None, None)
+    >>> [numbers.original(line) for line in range(1, 7)]
+    [1, 2, 5, 5, 5, 9]
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.begins, self.firsts, self.steps = array("q", [0]), array("q", [1]), bytearray([1])
+
+    def add(self, lines: int, first: int, step: int = 1) -> None:
+        """Say that the next lines stand at `first` and after it, or, with step 0, all at `first`."""
+        if lines and not (step and self.steps[-1] and first == self.firsts[-1] + self.lines - self.begins[-1]):
+            self.begins.append(self.lines)
+            self.firsts.append(first)
+            self.steps.append(step)
+        self.lines += lines
+
+    def original(self, line: int) -> int:
+        """Number in the original of a line, both from 1."""
+        at = bisect_right(self.begins, line - 1) - 1
+        return self.firsts[at] + self.steps[at] * (line - 1 - self.begins[at])
+
+
+class Spool:
+    """Bytes that were unpacked or decoded: in memory, or in a temporary file that goes with the object."""
+
+    def __init__(self, pieces: Iterable[bytes] = ()):
+        self.size = 0
+        self._kept: io.BytesIO | None = io.BytesIO()
+        self._path: str | None = None
+        file: BinaryIO | None = None
+        try:
+            for piece in pieces:
+                self.size += len(piece)
+                if file is None and self.size > MEMORY_BYTES:
+                    descriptor, self._path = tempfile.mkstemp(prefix="stallkit-")
+                    weakref.finalize(self, Path(self._path).unlink, missing_ok=True)
+                    file = os.fdopen(descriptor, "wb")
+                    file.write(self._kept.getbuffer())
+                    self._kept = None
+                (file or self._kept).write(piece)
+        finally:
+            if file is not None:
+                file.close()
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        """Open for reading."""
+        return io.BytesIO(self._kept.getvalue()) if self._kept is not None else open(self._path, mode)
+
+
+@dataclass
+class Text:
+    """A text in UTF-8, or a file as it lies on the disk.
+
+    Attributes
+    ----------
+    name : str
+        Path as a person would find it: relative to the folder that was opened, members of archives behind their archive.
+    data : pathlib.Path or Spool
+        Where the bytes are.
+    size : int
+        Bytes.
+    numbers : Numbers or None
+        Line numbers in the original; None where they are the same.
+    mtime_ns : int or None
+        When the original was written.
+    form : str or None
+        What was taken off: `journal`, `html`, `terminal`, …; None where nothing was.
+    """
+
+    name: str
+    data: Path | Spool
+    size: int
+    numbers: Numbers | None = None
+    mtime_ns: int | None = None
+    form: str | None = None
+
+    def original(self, line: int) -> int:
+        """Number in the original file of a line."""
+        return line if self.numbers is None else self.numbers.original(line)
+
+    def head(self, size: int) -> bytes:
+        """First bytes."""
+        with self.data.open("rb") as file:
+            return file.read(size)
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Whole lines in blocks of about 1 MiB, each with its offset; a longer line comes in pieces."""
+        with self.data.open("rb") as file:
+            offset, pending = 0, b""
+            while chunk := file.read(BLOCK_BYTES):
+                whole, newline, rest = chunk.rpartition(b"\n")
+                block = pending + whole + newline if newline else b""
+                pending = rest if newline else pending + rest
+                if not newline and len(pending) >= 4 * BLOCK_BYTES:
+                    block, pending = pending, b""
+                if block:
+                    yield offset, block
+                    offset += len(block)
+            if pending:
+                yield offset, pending
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a text: bytes from `begin` to `end`, which begin in line `line`; `lead` is a line put before it."""
+
+    begin: int
+    end: int
+    line: int
+    lead: bytes = b""
+
+
+@dataclass
+class Content:
+    """Parts of a text, read one after the other like a file (`open`, `size`); `strip` is taken off each line."""
+
+    text: Text
+    parts: tuple[Part, ...] = ()
+    leads: bool = True
+    strip: bytes = b""
+    _lines: list[tuple[int, int, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.end - part.begin + (len(part.lead) + 1 if self.leads and part.lead else 0) for part in self.parts)
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        """Open for reading; only binary reading is known."""
+        whole = self.parts == (Part(0, self.text.size, 1),)
+        if whole:
+            return self.text.data.open("rb")
+        stream = io.BufferedReader(_Joined(self), BLOCK_BYTES)
+        if not self.strip:
+            return stream
+        with stream:  # a section within a log: as long as a tool's output
+            return io.BytesIO(re.sub(rb"(?m)^" + self.strip, b"", stream.read()))
+
+    def head(self, size: int) -> bytes:
+        """First bytes."""
+        with self.open() as file:
+            return file.read(size)
+
+    def original(self, line: int) -> int:
+        """Number in the original file of a line of this content."""
+        if len(self.parts) == 1 and not (self.leads and self.parts[0].lead):
+            return self.text.original(self.parts[0].line + line - 1)
+        if not self._lines:
+            self._lines = list(self._count())
+        at = max(bisect_right(self._lines, (line, 1 << 62, 0)) - 1, 0)
+        first, original, lead = self._lines[at]
+        return self.text.original(max(original + line - first - lead, 1))
+
+    def _count(self) -> Iterator[tuple[int, int, int]]:
+        """First line of each part here, its line in the text, and whether a lead stands before it."""
+        line = 1
+        for part in self.parts:
+            lead = int(bool(self.leads and part.lead))
+            yield line, part.line, lead
+            with self.text.data.open("rb") as file:
+                file.seek(part.begin)
+                left, last = part.end - part.begin, b"\n"
+                while left and (chunk := file.read(min(left, BLOCK_BYTES))):
+                    line += chunk.count(b"\n")
+                    left -= len(chunk)
+                    last = chunk[-1:]
+            line += lead + (last != b"\n")
+
+
+class _Joined(io.RawIOBase):
+    """The parts of a content as one stream; a part without a newline at its end gets one before the next."""
+
+    def __init__(self, content: Content):
+        self._file = content.text.data.open("rb")
+        self._parts = iter(content.parts)
+        self._leads = content.leads
+        self._ahead, self._left, self._last = b"", 0, b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while not self._ahead and not self._left:
+            part = next(self._parts, None)
+            if part is None:
+                return 0
+            self._ahead = (b"" if self._last == b"\n" else b"\n") + (part.lead + b"\n" if self._leads and part.lead else b"")
+            self._left, self._last = part.end - part.begin, b"\n"
+            self._file.seek(part.begin)
+        if self._ahead:
+            piece, self._ahead = self._ahead[: len(buffer)], self._ahead[len(buffer) :]
+        else:
+            piece = self._file.read(min(len(buffer), self._left))
+            self._left = self._left - len(piece) if piece else 0
+            self._last = piece[-1:] or b"\n"
+        buffer[: len(piece)] = piece
+        return len(piece) if piece else self.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def whole(text: Text) -> Content:
+    """A text as one content."""
+    return Content(text, (Part(0, text.size, 1),))
+
+
+__all__ = ["Content", "Numbers", "Part", "Spool", "Text", "whole"]

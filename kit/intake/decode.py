@@ -1,0 +1,203 @@
+"""Members to texts: UTF-8, lines as their writer wrote them, whatever they went through on the way.
+
+A text that needs nothing is handed on as it lies on the disk. The others are rewritten once, in blocks, and remember where
+each line stood.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from kit.intake import markup, shippers, terminal
+from kit.intake.content import Numbers, Spool, Text
+
+HEAD_BYTES = 65_536
+LARGE_BYTES = 64 << 20
+"""A text of this size with colours and nothing else of a terminal is not rewritten: its parsers take colours off."""
+Blocks = Iterator[tuple[int, bytes]]
+
+
+def encoding_of(head: bytes) -> str:
+    """Tell the encoding from the first bytes: a byte-order mark, the NUL pattern of UTF-16, else UTF-8.
+
+    Examples
+    --------
+    >>> encoding_of("a log".encode("utf-16")), encoding_of(b"plain"), encoding_of("für alle".encode("latin-1"))
+    ('utf-16', 'utf-8', 'cp1252')
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    pairs = len(head) // 2
+    if pairs >= 8:
+        if head[1::2].count(0) > 0.8 * pairs and head[::2].count(0) < 0.2 * pairs:
+            return "utf-16-le"
+        if head[::2].count(0) > 0.8 * pairs and head[1::2].count(0) < 0.2 * pairs:
+            return "utf-16-be"
+    return "utf-8" if head.isascii() else _western(head)
+
+
+def _western(head: bytes) -> str:
+    """UTF-8, or Windows' Western European where letters stand alone between ASCII and nothing is UTF-8."""
+    single = re.findall(rb"(?<![\x80-\xff])[\xa0-\xff](?![\x80-\xff])", head)
+    several = re.findall(rb"[\x80-\xff]{2,}", head)
+    return "cp1252" if single and not several and 0 not in head else "utf-8"
+
+
+def decode(text: Text) -> Text:
+    """Take off what lies around the lines of a text.
+
+    Parameters
+    ----------
+    text : Text
+        As it was unpacked.
+
+    Returns
+    -------
+    Text
+        The same where there was nothing to take off.
+    """
+    text = _to_utf8(text)
+    head = text.head(HEAD_BYTES)
+    first = head.lstrip()[:1]
+    if first == b"{" and shippers.is_json_lines(head):
+        text = _rewritten(text, shippers.lines_of, "json lines")
+    elif first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES:
+        text = _document(text, lambda data: markup.json_lines(data))
+    elif first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
+        text = _document(text, lambda data: ("html", markup.html_lines(data)))
+    text = _plain(text)
+    if mark := markup.mark_of(text.head(HEAD_BYTES)):
+        text = _changed(text, [lambda block: markup.unmarked(block, mark)], "marked")
+    return unwrapped(text)
+
+
+def _to_utf8(text: Text) -> Text:
+    encoding = encoding_of(text.head(HEAD_BYTES))
+    if encoding in ("utf-8", "utf-8-sig"):
+        return text
+
+    def blocks() -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        with text.data.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
+
+    spool = Spool(blocks())
+    return replace(text, data=spool, size=spool.size, form=encoding)
+
+
+def _document(text: Text, read: Callable[[bytes], tuple[str, list[tuple[int, str]]] | None]) -> Text:
+    with text.data.open("rb") as file:
+        got = read(file.read())
+    if got is None:
+        return text
+    form, lines = got
+    return _rewritten(text, lambda blocks, numbers: markup.to_bytes(lines, numbers), form)
+
+
+def _plain(text: Text) -> Text:
+    """Terminal control off, written-out control too."""
+    changes = terminal.written_out(text.head(1 << 20))
+    needed = bool(changes) or any(
+        terminal.needs_cleaning(block) or (text.size < LARGE_BYTES and (b"\x1b" in block or b"\r\n" in block))
+        for _, block in text.blocks()
+    )
+    return _changed(text, [*changes, terminal.clean], "terminal") if needed else text
+
+
+def _changed(text: Text, changes: list[Callable[[bytes], bytes]], form: str) -> Text:
+    """A text after changes that keep the number of lines."""
+
+    def blocks() -> Iterator[bytes]:
+        for _, block in text.blocks():
+            for change in changes:
+                block = change(block)
+            yield block
+
+    spool = Spool(blocks())
+    return replace(text, data=spool, size=spool.size, form=text.form or form)
+
+
+def _rewritten(text: Text, read: Callable[[Iterable[tuple[int, bytes]], Numbers], Iterator[bytes]], form: str) -> Text:
+    """A text whose lines are others; their numbers lead back through those of the text itself."""
+    numbers = Numbers()
+    spool = Spool(read(text.blocks(), numbers))
+    return replace(text, data=spool, size=spool.size, form=form, numbers=_through(numbers, text.numbers))
+
+
+def _through(numbers: Numbers, before: Numbers | None) -> Numbers:
+    if before is not None:
+        for at, first in enumerate(numbers.firsts):
+            numbers.firsts[at] = before.original(first)  # of a run the first line; runs of a document are single lines
+    return numbers
+
+
+# --- hard wraps ------------------------------------------------------------------------------------------------------------
+
+WIDTHS = range(60, 400)
+LEAST_FULL = 4
+_BEGINS = re.compile(
+    rb"[\[({|+<>=#*$-]|\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} |Traceback|Loading |Process |Thread "
+    rb"|[\w.-]+@|[\w.-]+:\d+:\d+ \["
+)
+"""How lines begin that are no rest of the line before."""
+_STAMPED = re.compile(
+    rb"(?:[\w.-]+ +\| )?(?:\(\w[\w.]* [^)]*\) ?)?\[?(?:(?:DEBUG|INFO|WARNING|ERROR)\b|20\d\d-\d\d-\d\d|\d\d:\d\d:\d\d)"
+)
+
+
+def unwrapped(text: Text) -> Text:
+    """A text whose lines were broken at the width of a terminal, with its lines whole again; else the same text.
+
+    It is told by its stamped lines: many are exactly as long as the longest, none is longer, and what comes after those begins
+    as no line of the log begins.
+    """
+    width = _width(text.head(1 << 20))
+    if width is None:
+        return text
+
+    def read(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
+        number, kept, full = 0, [], False
+        for _, block in blocks:
+            out = []
+            for line in block.removesuffix(b"\n").split(b"\n"):
+                number += 1
+                if full and kept and not _STAMPED.match(line) and line[:1] not in b"+|":
+                    kept.append(line)
+                else:
+                    if kept:
+                        out.append(b"".join(kept))
+                    kept = [line]
+                    numbers.add(1, number)
+                full = _columns(line) == width
+            yield b"\n".join(out) + b"\n" if out else b""
+        yield b"".join(kept) + b"\n" if kept else b""
+
+    return _rewritten(text, read, text.form or "wrapped")
+
+
+def _columns(line: bytes) -> int:
+    return len(line) if line.isascii() else len(line.decode("utf-8", "replace"))
+
+
+def _width(head: bytes) -> int | None:
+    lines = head.split(b"\n")
+    columns = [_columns(line) for line in lines]
+    width = max(columns, default=0)
+    if width not in WIDTHS:
+        return None
+    full = [at for at in range(len(lines) - 1) if columns[at] == width]
+    opened = [at for at in full if _STAMPED.match(lines[at])]
+    rests = [at for at in full if lines[at + 1] and not _BEGINS.match(lines[at + 1])]
+    stamped = sum(1 for line in lines if _STAMPED.match(line))
+    good = len(opened) >= LEAST_FULL and len(rests) >= 0.5 * len(full) and len(opened) >= 0.1 * stamped
+    return width if good else None
+
+
+__all__ = ["HEAD_BYTES", "decode", "encoding_of", "unwrapped"]

@@ -1,0 +1,214 @@
+"""Documents to text: HTML, notebooks, issues as JSON; quoted, indented and numbered lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+from kit.intake import shippers
+from kit.intake.content import Numbers
+
+MOST_BYTES = 64 << 20
+"""Largest document that is taken apart as a whole; a larger one is read line by line."""
+_HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|code)[\s>]", re.IGNORECASE)
+_BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "summary", "details", "section", "table", "ul", "hr"}
+
+
+def is_html(head: bytes) -> bool:
+    """Whether a text is HTML, by its beginning."""
+    return head.lstrip()[:1] == b"<" and _HTML.search(head[:4096]) is not None
+
+
+class _Page(HTMLParser):
+    """Text of a page: what stands in <pre> becomes a fenced block, headings and summaries become headings."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[tuple[int, str]] = []
+        self._line, self._at, self._pre, self._hidden = "", 1, 0, 0
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        if tag in ("script", "style", "svg", "head"):
+            self._hidden += 1
+        elif tag == "pre" or tag == "textarea":
+            self.flush()
+            self._pre += 1
+            self._put("```")
+        elif self._pre and tag == "br":
+            self.flush(keep=True)
+        elif tag in _BLOCKS and not self._pre:
+            self.flush()
+            self._line = "## " if tag[0] == "h" and tag[1:].isdigit() or tag == "summary" else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style", "svg", "head"):
+            self._hidden = max(self._hidden - 1, 0)
+        elif tag == "pre" or tag == "textarea":
+            self.flush()
+            self._pre = max(self._pre - 1, 0)
+            self._put("```")
+        elif (tag in _BLOCKS or tag in ("td", "th")) and not self._pre:
+            if tag in ("td", "th"):
+                self._line += "  "
+            else:
+                self.flush()
+
+    def handle_data(self, data: str) -> None:
+        if self._hidden:
+            return
+        number = self.getpos()[0]
+        for place, piece in enumerate(data.split("\n")):
+            if place:
+                self.flush(keep=bool(self._pre))
+            self._at = number + place
+            self._line += piece if self._pre else re.sub(r"\s+", " ", piece)
+
+    def flush(self, keep: bool = False) -> None:
+        """End the line at hand; empty ones stay in <pre> only."""
+        if keep or self._line.strip():
+            self._put(self._line)
+        self._line = ""
+
+    def _put(self, line: str) -> None:
+        self.lines.append((self._at if line != "```" else self.getpos()[0], line))
+
+
+def html_lines(data: bytes) -> list[tuple[int, str]]:
+    """Lines of a page, each with its number in the file."""
+    page = _Page()
+    page.feed(data.decode("utf-8", "replace"))
+    page.close()
+    page.flush()
+    return page.lines
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------------
+
+
+def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
+    """Form and lines of a JSON document that wraps text: a notebook, an issue, records of a log; None for any other."""
+    raw = data.decode("utf-8", "replace")
+    try:
+        value = json.loads(raw, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value:
+        return "notebook", _numbered(raw, _notebook(value))
+    texts = list(_texts(value))
+    if texts:
+        return "issue", _numbered(raw, (line for text in texts for line in [*text.replace("\r\n", "\n").split("\n"), ""]))
+    if isinstance(value, str) and "\n" in value:
+        return "text", _numbered(raw, iter(value.replace("\r\n", "\n").split("\n")))
+    records = shippers.records_in(value)
+    if records:
+        said = (line for when, text in records for line in shippers.laid_out(when, text).decode().split("\n"))
+        return "records", _numbered(raw, said)
+    return None
+
+
+def _numbered(raw: str, lines: Iterator[str]) -> list[tuple[int, str]]:
+    """Lines that were strings of a JSON text, each with the number of the line it stands in there."""
+    at = counted = 0
+    number, numbered = 1, []
+    for line in lines:
+        probe = line.strip()[-60:]
+        if probe:
+            places = (raw.find(json.dumps(probe, ensure_ascii=ascii)[1:-1], at) for ascii in (False, True))
+            place = next((place for place in places if place >= 0), -1)
+            if place >= 0:
+                number += raw.count("\n", counted, place)
+                at = counted = place
+        numbered.append((number, line))
+    return numbered
+
+
+def _joined(value: Any) -> str:
+    return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+def _notebook(value: dict) -> Iterator[str]:
+    """Cells of a notebook: shell commands as prompts, other code as a heading, outputs as they were shown."""
+    for cell in value["cells"]:
+        if not isinstance(cell, dict):
+            continue
+        source = _joined(cell.get("source"))
+        if cell.get("cell_type") != "code":
+            yield from [*source.split("\n"), ""]
+            continue
+        commands = [line.strip() for line in source.split("\n") if line.lstrip().startswith("!")]
+        if source.startswith(("%%bash", "%%sh", "%%!")):
+            commands = ["!" + line for line in source.split("\n")[1:] if line.strip()]
+        yield from [f"$ {line[1:].strip()}" for line in commands] or ["", "## " + source.strip().split("\n")[0][:100], ""]
+        for output in cell.get("outputs") or ():
+            data = output.get("data") or {}
+            shown = output.get("text") or data.get("text/plain") or "\n".join(map(str, output.get("traceback") or ()))
+            yield from _joined(shown).removesuffix("\n").split("\n")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Texts of an issue, a ticket or a chat as JSON: titles, bodies, comments, messages."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        inner = item.get("comments") or item.get("messages") or item.get("notes") or item.get("fields")
+        body = next((item[key] for key in ("body", "description", "content") if isinstance(item.get(key), str)), None)
+        chat = item["text"] if isinstance(item.get("text"), str) and ("ts" in item or "user" in item) else None
+        if body is not None and (item.keys() & {"title", "number", "author", "user", "comments", "id", "created_at", "summary"}):
+            yield from ([f"# {item['title']}"] if isinstance(item.get("title"), str) else []) + [body]
+        elif chat is not None:
+            yield chat
+        if isinstance(inner, dict):
+            inner = [inner, *((inner.get("comment") or {}).get("comments") or [])]
+        if isinstance(inner, list):
+            yield from _texts(inner)
+
+
+# --- marks before each line ------------------------------------------------------------------------------------------------
+
+_MARKS = (
+    re.compile(rb"(?:> ?)+"),
+    re.compile(rb" {0,6}\d+(?:\t|:|\xe2\x86\x92|  ?\xe2\x94\x82 ?)"),
+    re.compile(rb"\[?\d{1,2}:\d\d(?: ?[AP]M)?\]? (?!DEBUG|INFO|WARN|ERROR)<?[\w .@-]{1,30}[>:] "),
+    re.compile(rb"[\w./-]+\.(?:log|out|txt)[:-](?:\d+[:-])?"),
+    re.compile(rb"(?! {4}PID )(?: {4}|\t)"),
+)
+"""Quotes (`> `), line numbers (`cat -n`, `grep -n`, `less -N`, bat), speakers of a chat, files of `grep -H`, an indent of four."""
+_LEAST = 0.95
+
+
+def mark_of(head: bytes) -> re.Pattern[bytes] | None:
+    """The mark that stands before (nearly) every line of a text, None where there is none."""
+    lines = [line for line in head.split(b"\n")[:400] if line.strip()]
+    if len(lines) < 3:
+        return None
+    for place, mark in enumerate(_MARKS):
+        marked = [line for line in lines if mark.match(line)]
+        if len(marked) >= _LEAST * len(lines) and (place != 1 or _counts_up(marked)):
+            return mark
+    return None
+
+
+def _counts_up(lines: list[bytes]) -> bool:
+    values = [int(re.search(rb"\d+", line)[0]) for line in lines]
+    return all(two > one for one, two in zip(values, values[1:], strict=False)) and values[-1] - values[0] < 20 * len(values)
+
+
+def unmarked(block: bytes, mark: re.Pattern[bytes]) -> bytes:
+    """Whole lines without the mark before each."""
+    return re.sub(rb"(?m)^(?:" + mark.pattern + rb")", b"", block)
+
+
+def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
+    """Numbered lines as blocks of a text."""
+    for begin in range(0, len(lines), 10_000):
+        part = lines[begin : begin + 10_000]
+        for number, _ in part:
+            numbers.add(1, number)
+        yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
+
+
+__all__ = ["html_lines", "is_html", "json_lines", "mark_of", "to_bytes", "unmarked"]

@@ -1,0 +1,117 @@
+r"""Terminal control and its written-out forms, taken off line by line: colours, titles, backspaces, cursor moves.
+
+Carriage returns stay, for progress bars are told apart by them; only those at a line's ends go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+CONTROL = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]"
+)
+"""CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48), control bytes that print nothing."""
+_ENDS = re.compile(rb"\r+(?=\n|\Z)|(?<=\n)\r+|\A\r+")
+_EDIT = re.compile(rb"\x1b\[(\d*)([KCDPG@])|\x1b\[[0-?]*[ -/]*[@-~]|\x1b.|(\x08)")
+_SGR_ONLY = re.compile(rb"\x1b(?!\[[\d;:]*m)")
+
+
+def needs_cleaning(block: bytes) -> bool:
+    """Whether a block holds more of a terminal's control than colours, which every parser takes off itself."""
+    return (b"\x1b" in block and _SGR_ONLY.search(block) is not None) or b"\x08" in block
+
+
+def clean(block: bytes) -> bytes:
+    r"""Take terminal control off whole lines.
+
+    Examples
+    --------
+    >>> clean(b"\x1b]0;user@host\x07\x1b[01;32muser@host\x1b[0m:~$ ca t\x08\x1b[K\x08\x1b[Kt a.log\r\n\x1b[?2004l\rone\r\n")
+    b'user@host:~$ cat a.log\none\n'
+    """
+    if b"\x08" in block:
+        block = b"\n".join(_edited(line) if b"\x08" in line else line for line in block.split(b"\n"))
+    if b"\x1b" in block or CONTROL.search(block):
+        block = CONTROL.sub(b"", block)
+    return _ENDS.sub(b"", block) if b"\r" in block else block
+
+
+def _edited(line: bytes) -> bytes:
+    """A line as the terminal shows it after backspaces and erasures; frames between carriage returns stay apart."""
+    return b"\r".join(_edited_piece(piece.decode("utf-8", "surrogateescape")) for piece in line.split(b"\r"))
+
+
+def _edited_piece(piece: str) -> bytes:
+    cells: list[str] = []
+    at = before = 0
+    data = re.sub(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", "", piece)
+    for found in re.finditer(r"\x1b\[(\d*)([KCDPG@])|\x1b\[[0-?]*[ -/]*[@-~]|\x1b.|\x08", data):
+        text = data[before : found.start()]
+        cells[at : at + len(text)] = text
+        at, before = at + len(text), found.end()
+        count = int(found[1] or 1) if found[2] else 1
+        if found[0] == "\b" or found[2] == "D":
+            at = max(at - count, 0)
+        elif found[2] == "C":
+            at = min(at + count, len(cells))
+        elif found[2] == "G":
+            at = min(count - 1, len(cells))
+        elif found[2] == "K":
+            del cells[at:]
+        elif found[2] == "P":
+            del cells[at : at + count]
+        elif found[2] == "@":
+            cells[at:at] = " " * min(count, 1000)
+    text = data[before:]
+    cells[at : at + len(text)] = text
+    return "".join(cells).encode("utf-8", "surrogateescape")
+
+
+# --- written-out forms -----------------------------------------------------------------------------------------------------
+
+_META = re.compile(rb"M-[B-t](?:M-\^[@-_]|M-[ -?])+")
+_META_BYTE = re.compile(rb"M-(\^?)(.)", re.DOTALL)
+
+
+def _meta(found: re.Match[bytes]) -> bytes:
+    return bytes(ord(sign) + (64 if caret else 128) for caret, sign in _META_BYTE.findall(found[0]))
+
+
+def _caret(block: bytes) -> bytes:
+    """`cat -v`."""
+    block = _META.sub(_meta, block) if b"M-" in block else block
+    for shown, byte in ((b"^[", b"\x1b"), (b"^M", b"\r"), (b"^H", b"\b"), (b"^G", b"\x07")):
+        block = block.replace(shown, byte)
+    return block
+
+
+def _octal(block: bytes) -> bytes:
+    """rsyslog's `#033`."""
+    return re.sub(rb"#(0[0-3][0-7])", lambda found: bytes([int(found[1], 8)]), block)
+
+
+def _backslash(block: bytes) -> bytes:
+    r"""`\u001b[`, `\x1b[`, `\033[`, `\e[`, and what else a terminal copy or a string literal shows for ESC."""
+    return re.sub(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)(?=[\[\]])", b"\x1b", block)
+
+
+def _lost(block: bytes) -> bytes:
+    """`[0;36m` whose ESC a copy through a browser has lost."""
+    return re.sub(rb"(?<!\x1b)\[(?:\d{1,3};)*\d{1,3}m", b"", re.sub(rb"(?<!\x1b)\[m(?=\W|\Z)", b"", block))
+
+
+_WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
+    (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|" + _META.pattern), _caret),
+    (re.compile(rb"#033\["), _octal),
+    (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
+    (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),
+)
+
+
+def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
+    """What turns the written-out control of a text back into control; empty where there is none."""
+    return [change for sign, change in _WRITTEN if sign.search(head)]
+
+
+__all__ = ["clean", "needs_cleaning", "written_out"]
