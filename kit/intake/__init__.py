@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kit.intake.content import Content, Text
-from kit.intake.cut import Recognise, Segment, cut
-from kit.intake.decode import decode, encoding_of
-from kit.intake.unpack import Note, unpack
+from kit.intake.cutting import Recognise, Segment, cut
+from kit.intake.decoding import decode, encoding_of
+from kit.intake.unpacking import Note, unpack
 
 
 def segments(path: Path, recognise: Recognise, name: str | None = None) -> Iterator[Segment | Note]:

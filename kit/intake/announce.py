@@ -12,12 +12,12 @@ TOOLS = (
     "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
 )
 PROMPT = (
-    r"\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]?\s?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]|PS [A-Z]:\\[^>\n]*>"
-    r"|[➜❯] (?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]) ?|\$ "
+    r"[ \t]*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]"
+    r"|PS [A-Z]:\\[^>\n]*>|[➜❯] (?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]) ?|\$ "
     rf"|[#%>+❯] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
 )
 """A shell's prompt and the command after it."""
-EMPTY_PROMPT = r"\s*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]?\s?[$#%>] ?$"
+EMPTY_PROMPT = r"[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?$"
 _SHORT_TOOLS = re.compile(
     r"\b(?:py-?spy(?: dump| top)?|nvidia-smi|rocm-smi|amd-smi|npu-smi|dmesg|strace|lslocks|lsof|ss|netstat|ps|top|free|df|du|"
     r"gdb|pstack|curl|kubectl \w+|docker \w+|journalctl|lspci|ip|mount|ray status|wchan|smaps|meminfo|vmstat|iostat|"
@@ -110,7 +110,7 @@ def name_of(command: str) -> str:
     proc = _PROC.search(command)
     if proc:
         return proc[1]
-    while words and (words[0] in _WRAPPERS - {"docker", "kubectl"} or "=" in words[0] or words[0].isdigit()):
+    while words and (words[0] in _WRAPPERS or "=" in words[0] or words[0].isdigit()):
         words.pop(0)
     if not words:
         return ""

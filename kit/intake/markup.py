@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from typing import Any
 
@@ -29,6 +29,7 @@ class _Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.lines: list[tuple[int, str]] = []
         self._line, self._at, self._pre, self._hidden = "", 1, 0, 0
+        self._opened = False
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         if tag in ("script", "style", "svg", "head"):
@@ -37,6 +38,7 @@ class _Page(HTMLParser):
             self.flush()
             self._pre += 1
             self._put("```")
+            self._opened = True
         elif self._pre and tag == "br":
             self.flush(keep=True)
         elif tag in _BLOCKS and not self._pre:
@@ -60,8 +62,9 @@ class _Page(HTMLParser):
         if self._hidden:
             return
         number = self.getpos()[0]
+        begins, self._opened = self._opened and data.startswith("\n"), False
         for place, piece in enumerate(data.split("\n")):
-            if place:
+            if place > begins:  # a newline right behind <pre> is none
                 self.flush(keep=bool(self._pre))
             self._at = number + place
             self._line += piece if self._pre else re.sub(r"\s+", " ", piece)
@@ -176,7 +179,8 @@ _MARKS = (
     re.compile(rb"[\w./-]+\.(?:log|out|txt)[:-](?:\d+[:-])?"),
     re.compile(rb"(?! {4}PID )(?: {4}|\t)"),
 )
-"""Quotes (`> `), line numbers (`cat -n`, `grep -n`, `less -N`, bat), speakers of a chat, files of `grep -H`, an indent of four."""
+"""Quotes (`> `), line numbers (`cat -n`, `grep -n`, `less -N`, bat), speakers of a chat, files of `grep -H`, an
+indent of four."""
 _LEAST = 0.95
 
 
@@ -202,6 +206,34 @@ def unmarked(block: bytes, mark: re.Pattern[bytes]) -> bytes:
     return re.sub(rb"(?m)^(?:" + mark.pattern + rb")", b"", block)
 
 
+_RUN = re.compile(rb"(?:(?:\A|\n)[ \t]*|:[ \t]*)\n(?= {0,3}> ?\S| {4}|\t)")
+_QUOTED = re.compile(rb" {0,3}>(?: |(?=\n|\Z))")
+_INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
+
+
+def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
+    """Quoted and indented stretches of a text with their marks off, where a blank line or a colon stands before them.
+
+    Indents are code only behind a line that announces something: tools indent what they print.
+    """
+    pieces, at = [], 0
+    for found in _RUN.finditer(data):
+        begin = found.end()
+        if begin < at:
+            continue
+        mark = _QUOTED if _QUOTED.match(data, begin) else _INDENTED
+        before = data[:begin].rstrip().rpartition(b"\n")[2][-200:].decode("utf-8", "replace")
+        if mark is _INDENTED and not announces(before):
+            continue
+        pieces.append(data[at:begin])
+        while begin < len(data) and (put := mark.match(data, begin)) is not None:
+            end = data.find(b"\n", begin) + 1 or len(data)
+            pieces.append(data[put.end() : end])
+            begin = end
+        at = begin
+    return b"".join([*pieces, data[at:]]) if pieces else data
+
+
 def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
     """Numbered lines as blocks of a text."""
     for begin in range(0, len(lines), 10_000):
@@ -211,4 +243,4 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
 
 
-__all__ = ["html_lines", "is_html", "json_lines", "mark_of", "to_bytes", "unmarked"]
+__all__ = ["html_lines", "is_html", "json_lines", "mark_of", "opened", "to_bytes", "unmarked"]

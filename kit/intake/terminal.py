@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-CONTROL = re.compile(
-    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]"
-)
-"""CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48), control bytes that print nothing."""
+CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])")
+"""CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48)."""
+_SILENT = bytes(sign for sign in (*range(32), 127) if sign not in b"\t\n\r")
+"""Control bytes that print nothing."""
 _ENDS = re.compile(rb"\r+(?=\n|\Z)|(?<=\n)\r+|\A\r+")
-_EDIT = re.compile(rb"\x1b\[(\d*)([KCDPG@])|\x1b\[[0-?]*[ -/]*[@-~]|\x1b.|(\x08)")
 _SGR_ONLY = re.compile(rb"\x1b(?!\[[\d;:]*m)")
 
 
@@ -32,8 +31,7 @@ def clean(block: bytes) -> bytes:
     """
     if b"\x08" in block:
         block = b"\n".join(_edited(line) if b"\x08" in line else line for line in block.split(b"\n"))
-    if b"\x1b" in block or CONTROL.search(block):
-        block = CONTROL.sub(b"", block)
+    block = (CONTROL.sub(b"", block) if b"\x1b" in block else block).translate(None, _SILENT)
     return _ENDS.sub(b"", block) if b"\r" in block else block
 
 
@@ -102,7 +100,7 @@ def _lost(block: bytes) -> bytes:
 
 
 _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
-    (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|" + _META.pattern), _caret),
+    (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|(?:\A|\n)\^M|" + _META.pattern), _caret),
     (re.compile(rb"#033\["), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),

@@ -129,8 +129,9 @@ def _decompressed(
 def _metered(stream: BinaryIO, budget: _Budget, packed: int, broken: list[str]) -> Iterator[bytes]:
     """Blocks of a stream, counted against the budget; an error ends it and is noted in `broken`."""
     size = 0
+    read = getattr(stream, "read1", stream.read)  # gives what there is before a damaged end
     try:
-        while piece := stream.read(BLOCK_BYTES):
+        while piece := read(BLOCK_BYTES):
             size += len(piece)
             budget.bytes -= len(piece)
             if size > RATIO_FROM and size > MOST_RATIO * max(packed, 1):

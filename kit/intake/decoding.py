@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kit.intake import markup, shippers, terminal
+from kit.intake import announce, markup, shippers, terminal
 from kit.intake.content import Numbers, Spool, Text
 
 HEAD_BYTES = 65_536
 LARGE_BYTES = 64 << 20
 """A text of this size with colours and nothing else of a terminal is not rewritten: its parsers take colours off."""
-Blocks = Iterator[tuple[int, bytes]]
+OPENED_BYTES = 8 << 20
+"""Largest text whose quoted and indented stretches are looked for: a mail, an issue, a chat."""
 
 
 def encoding_of(head: bytes) -> str:
@@ -64,21 +65,36 @@ def decode(text: Text) -> Text:
     text = _to_utf8(text)
     head = text.head(HEAD_BYTES)
     first = head.lstrip()[:1]
-    if first == b"{" and shippers.is_json_lines(head):
+    as_lines = first == b"{" and shippers.is_json_lines(head)
+    if first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES and (not as_lines or head.strip().count(b"\n") == 0):
+        text = _document(text, markup.json_lines)
+    if as_lines and text.form is None:
         text = _rewritten(text, shippers.lines_of, "json lines")
-    elif first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES:
-        text = _document(text, lambda data: markup.json_lines(data))
-    elif first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
+    if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, lambda data: ("html", markup.html_lines(data)))
     text = _plain(text)
     if mark := markup.mark_of(text.head(HEAD_BYTES)):
         text = _changed(text, [lambda block: markup.unmarked(block, mark)], "marked")
-    return unwrapped(text)
+    return unwrapped(_opened(text))
+
+
+def _opened(text: Text) -> Text:
+    if text.size > OPENED_BYTES:
+        return text
+    with text.data.open("rb") as file:
+        data = file.read()
+    changed = markup.opened(data, _announces)
+    return text if changed is data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
+
+
+def _announces(line: str) -> bool:
+    said = announce.read(line)
+    return bool(said.name or said.command)
 
 
 def _to_utf8(text: Text) -> Text:
     encoding = encoding_of(text.head(HEAD_BYTES))
-    if encoding in ("utf-8", "utf-8-sig"):
+    if encoding == "utf-8":
         return text
 
     def blocks() -> Iterator[bytes]:
@@ -143,7 +159,7 @@ def _through(numbers: Numbers, before: Numbers | None) -> Numbers:
 WIDTHS = range(60, 400)
 LEAST_FULL = 4
 _BEGINS = re.compile(
-    rb"[\[({|+<>=#*$-]|\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} |Traceback|Loading |Process |Thread "
+    rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} |Traceback|Loading |Process |Thread "
     rb"|[\w.-]+@|[\w.-]+:\d+:\d+ \["
 )
 """How lines begin that are no rest of the line before."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -36,9 +37,9 @@ _PREFIXES = (
 )
 """What docker, kubectl, compose, journald and srun put before each line."""
 RECORD = re.compile(
-    rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\(\w[\w.-]*[^)]* ?pid=\d+"
-    rb"|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |Traceback \(most|.{0,80}\d{1,3}%\|"
-    rb"|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
+    rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
+    rb"|\(\w[\w.-]*[^)]* ?pid=\d+|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
+    rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
 )
 """How lines of a log begin: a section within a log ends there."""
 
@@ -57,9 +58,11 @@ class Segment:
     name : str
         Name that a file with it would bear; of a text as a whole its own.
     command : str
-        Command that printed it, where that is known.
+        Command that printed it, or the line `==> path <==` before it, where one is known.
     kind : str or None
         What recognition made of it.
+    announced : Part or None
+        The line that announced it, where that goes back to the text if nothing comes of the segment.
     """
 
     content: Content
@@ -67,6 +70,7 @@ class Segment:
     name: str
     command: str = ""
     kind: str | None = None
+    announced: Part | None = None
 
     @property
     def file(self) -> str:
@@ -122,7 +126,8 @@ _EXPLICIT = (
 )  # fmt: skip
 _LEAD = (
     rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?(?:[\w' ]{0,30}(?:later|of|from|is|after|then)?,? ?(?:output of |of )?)"
-    rb"(?:`[^`\n]{2,120}`|[\w./-]+\.(?:txt|log|csv|out|json|sh)|(?:sudo )?(?:" + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z))"
+    rb"(?:`[^`\n]{2,120}`|[\w./-]+\.(?:txt|log|csv|out|json|sh)|(?:sudo )?(?:"
+    + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z)|(?:[\w .-]{0,40}\b)?[Ll]ogs?: *(?=\n))"
 )  # fmt: skip
 
 
@@ -147,35 +152,72 @@ def _prefix(head: bytes) -> bytes:
 
 
 def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
-    """Lines at which the text may be cut, found by one pass over its bytes."""
-    pattern = _pattern(kinds, prefix)
+    """Lines at which the text may be cut, found by one pass over its bytes; of the lines of a section the first."""
+    pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
     marks: list[_Mark] = []
-    line, counted = 1, []  # newlines of blocks without a mark are counted only when one comes
+    inside = 0
     for offset, block in text.blocks():
-        at = 0
         data = b"\n" + block
         for found in pattern.finditer(data):
             begin = found.start() + 1
-            if counted:
-                line += sum(chunk.count(b"\n") for _, chunk in _reread(text, counted[0], offset))
-                counted = []
-            line += block.count(b"\n", at, begin - 1)
-            at = begin - 1
+            if found.lastgroup == "section" and offset + begin - 1 < inside:
+                continue
             end = data.find(b"\n", begin)
             end = len(data) if end < 0 else end
             shown = data[begin : min(end, begin + 4096)].decode("utf-8", "replace")
-            marks.append(_Mark(offset + begin - 1, min(offset + end, offset + len(block)), found.lastgroup or "", shown, line))
-        if marks and not counted:
-            line += block.count(b"\n", at)
-        elif not counted:
-            counted = [offset]
-        if marks:
-            counted = []
-    return marks
+            marks.append(_Mark(offset + begin - 1, offset + end - 1, found.lastgroup or "", shown))
+            if found.lastgroup == "section":
+                inside, _ = _section_end(text, offset + begin - 1, text.size, strip)
+    return _with_lines(text, marks)
 
 
-def _reread(text: Text, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    return (pair for pair in text.blocks() if begin <= pair[0] < end)
+def _with_lines(text: Text, marks: list[_Mark]) -> list[_Mark]:
+    """Marks with the numbers of their lines; newlines are counted as far as the last of them."""
+    numbered: list[_Mark] = []
+    line, waiting = 1, iter(marks)
+    mark = next(waiting, None)
+    for offset, block in text.blocks() if marks else ():
+        at = 0
+        while mark is not None and mark.begin < offset + len(block):
+            line += block.count(b"\n", at, mark.begin - offset)
+            at = mark.begin - offset
+            numbered.append(replace(mark, line=line))
+            mark = next(waiting, None)
+        if mark is None:
+            break
+        line += block.count(b"\n", at)
+    return numbered
+
+
+def _stripper(prefix: bytes) -> re.Pattern[bytes]:
+    return re.compile(_COLOUR + rb"(?:" + prefix + rb")")
+
+
+def _begin(mark: _Mark) -> int:
+    return mark.begin
+
+
+def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -> tuple[int, int]:
+    """Where a section that begins at an offset ends, and how many lines it has."""
+    section, last, lines, blank = None, begin, 0, 0
+    with text.data.open("rb") as file:
+        file.seek(begin)
+        at = begin
+        while at < limit and (raw := file.readline(min(1 << 20, limit - at))):
+            line = strip.sub(b"", raw.rstrip(b"\r\n"), count=1)
+            if section is None:
+                section = next((one for one in _sections() if one.first.match(line)), _Section(re.compile(b"."), None))
+            elif not line.strip():
+                at += len(raw)
+                blank += 1
+                continue
+            elif section.body is not None and not section.body.match(line) and not section.first.match(line):
+                break
+            elif section.body is None and RECORD.match(line):
+                break
+            at += len(raw)
+            last, lines, blank = at, lines + 1 + blank, 0
+    return last, lines
 
 
 # --- pieces ----------------------------------------------------------------------------------------------------------------
@@ -188,6 +230,7 @@ class _Cutter:
         self.text = text
         self.recognise = recognise
         self.prefix = _prefix(text.head(HEAD_BYTES))
+        self.log = self.log_first = self.fenced = False
         self._kinds: dict[tuple[str, bytes], str | None] = {}
 
     def kind(self, segment: Segment) -> str | None:
@@ -207,65 +250,58 @@ class _Cutter:
         """All segments of the text, whose kind as a whole is `kind`."""
         base = self.text.name.rsplit("/", 1)[-1]
         at_once = Segment(whole(self.text), "file", base, kind=kind)
-        if kind not in (None, "log", "shell") and not self.document:
-            return [at_once]
-        log_first = kind == "log" and RECORD.match(_first_line(self.text, self.prefix)) is not None
-        kinds = "section" if self.prefix else "explicit section" if log_first else "explicit lead section"
-        marks = _marks(self.text, kinds, self.prefix)
-        if not marks:
-            return [at_once]
+        if re.match(rb"\s*(?:\{|\[\s*(?:[\[{\"]|-?[\d.]+\s*[,\]]))", self.text.head(256)):
+            return [at_once]  # JSON: of a tool, of the sampler
+        self.log = kind == "log"
+        self.log_first = self.log and RECORD.match(_first_line(self.text, self.prefix)) is not None
+        marks = _marks(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)
         explicit = [mark for mark in marks if mark.how != "section"]
+        if self.log_first:  # a log may print fences and headings
+            explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script")]
         inner = [mark for mark in marks if mark.how == "section"]
-        pieces = list(self._pieces(explicit))
-        found = [part for piece in pieces for part in self._inside(piece, inner)]
+        self.fenced = any(mark.how == "fence" for mark in explicit)
+        if not explicit and not inner:
+            return [at_once]
+        found = [part for piece in self._pieces(explicit) for part in self._inside(piece, inner)]
         if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None}:
             return [at_once]
         return self._grown(found, at_once)
 
-    @property
-    def document(self) -> bool:
-        """Whether a text of a known kind may hold more: it has a prompt or a fence somewhere."""
-        if self.text.size > 1 << 20 or self.text.head(1)[:1] in (b"{", b"["):
-            return False
-        return any(mark.how in ("prompt", "fence") for mark in _marks(self.text, "explicit", b""))
-
-    def _piece(self, begin: int, end: int, line: int, how: str, said: announce.Said | None, lead_line: int = 0) -> Segment | None:
+    def _piece(self, begin: int, end: int, line: int, how: str, said: announce.Said | None) -> Segment | None:
         if begin >= end and not (said and said.command):
             return None
-        lead = f"$ {said.command}".encode() if said and said.command else b""
+        end = max(begin, end)
+        command = said.command if said else ""
+        lead = command.encode() if command.startswith("==> ") else f"$ {command}".encode() if command else b""
         return Segment(
             Content(self.text, (Part(begin, end, line, lead),)), how, said.name if said else "", said.command if said else ""
         )
 
     def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
-        begin, line, how, said, fence = 0, 1, "rest", None, ""
+        how, said, fence = "rest", None, ""
+        start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
             inside = fence and mark.how != "end" and not _closes(mark, fence)
-            if inside and mark.how not in ("prompt", "empty"):
+            heading = announce.read(mark.text) if mark.how in ("heading", "lead") else None
+            if inside and mark.how not in ("prompt", "empty") or self.log and heading and not heading.name:
                 continue
-            piece = self._piece(begin, mark.begin, line, how, said)
+            begin = min(start.end + 1, self.text.size)
+            piece = self._piece(begin, mark.begin, start.line + 1, how, said)
             if piece is not None:
-                yield piece
-            after = min(mark.end + 1, self.text.size)
+                yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
+            start, said = mark, heading
             if mark.how == "prompt":
                 text = re.match(announce.PROMPT, re.sub(r"\x1b\[[\d;]*m", "", mark.text))
                 how, said = "prompt", announce.read("$ " + (text["command"] if text else mark.text))
-            elif mark.how in ("empty", "script"):
-                how, said = "rest", None
-            elif mark.how == "fence" and fence and not inside:
-                fence, how, said = "", "rest", None
-            elif mark.how == "fence":
+            elif mark.how == "fence" and (not fence or inside):
                 fence, how, said = mark.text.strip(" >"), "fence", self._lead(mark.begin)
             elif mark.how == "header":
-                how, said = "header", announce.Said(announce.name_of("cat " + mark.text[4:].rsplit(" <==", 1)[0]), "")
-                if piece is None or piece.how != "header":
-                    after, line = mark.begin, mark.line - 1  # the parsers read these lines themselves
+                path = mark.text.strip()[4:].rsplit(" <==", 1)[0]
+                how, said = "header", announce.Said(announce.name_of("cat " + path), mark.text.strip())
             else:
-                how, said = "heading", announce.read(mark.text)
-                if not said.name:
-                    how, said = "rest", None
-            begin, line = after, mark.line + 1 - (after == mark.begin)
+                fence = "" if mark.how == "fence" else fence
+                how = "heading" if heading and heading.name else "rest"
 
     def _lead(self, begin: int) -> announce.Said | None:
         """What the lines before a fence say about it."""
@@ -281,29 +317,31 @@ class _Cutter:
                 return said
         return None
 
-    def _inside(self, piece: Segment, marks: list[_Mark]) -> Iterator[Segment]:
-        """A piece, with the outputs of tools that begin within it taken out where it is a log or nothing known."""
+    def _inside(self, piece: Segment, marks: list[_Mark]) -> list[Segment]:
+        """A piece, with the outputs of tools that begin within it apart, where they are of another kind than the piece."""
         piece.kind = self.kind(piece)
         (part,) = piece.content.parts
-        within = [mark for mark in marks if part.begin <= mark.begin < part.end]
-        if piece.kind not in (None, "log", "shell") or not within:
-            yield piece
-            return
+        within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
+        apart = list(self._apart(piece, part, within)) if within else []
+        return apart if {one.kind for one in apart} - {piece.kind, None} else [piece]
+
+    def _apart(self, piece: Segment, part: Part, within: list[_Mark]) -> Iterator[Segment]:
+        """A log, or a text of no kind, with the outputs of tools in it apart from it."""
         rest: list[Part] = []
         at, line = part.begin, part.line
         for mark in within:
             if mark.begin < at:
                 continue
-            end, lines = self._ends(mark.begin, part.end)
+            end, lines = _section_end(self.text, mark.begin, part.end, _stripper(self.prefix))
             name = self._lead(mark.begin) if mark.begin > part.begin else announce.Said(piece.name, piece.command)
             section = self._piece(mark.begin, end, mark.line, "section", name)
             if section is None:
                 continue
+            if self.prefix:
+                section = replace(section, content=self._bare(section.content))
             section.kind = self.kind(section)
             if section.kind in (None, "log"):
                 continue
-            if self.prefix:
-                section = replace(section, content=self._bare(section.content))
             if mark.begin > at:
                 rest.append(Part(at, mark.begin, line, part.lead if not rest else b""))
             yield section
@@ -319,30 +357,6 @@ class _Cutter:
         """A section without what docker or the journal put before each line."""
         return replace(content, strip=_COLOUR + rb"(?:" + self.prefix + rb")")
 
-    def _ends(self, begin: int, limit: int) -> tuple[int, int]:
-        """Where a section that begins at an offset ends, and how many lines it has."""
-        strip = re.compile(rb"(?:" + self.prefix + rb")") if self.prefix else None
-        section, last, lines, blank = None, begin, 0, 0
-        with self.text.data.open("rb") as file:
-            file.seek(begin)
-            at = begin
-            while at < limit and (raw := file.readline(min(1 << 20, limit - at))):
-                line = re.sub(rb"\x1b\[[\d;]*m", b"", raw.rstrip(b"\r\n"))
-                line = strip.sub(b"", line, count=1) if strip else line
-                if section is None:
-                    section = next((one for one in _sections() if one.first.match(line)), _Section(re.compile(b"."), None))
-                elif not line.strip():
-                    at += len(raw)
-                    blank += 1
-                    continue
-                elif section.body is not None and not section.body.match(line) and not section.first.match(line):
-                    break
-                elif section.body is None and RECORD.match(line):
-                    break
-                at += len(raw)
-                last, lines, blank = at, lines + 1 + blank, 0
-        return last, lines
-
     # --- growing together ---
 
     def _grown(self, found: list[Segment], at_once: Segment) -> list[Segment]:
@@ -352,34 +366,49 @@ class _Cutter:
         """
         groups: dict[tuple, list[Segment]] = {}
         unknown: list[Segment] = []
+        rest: list[Part] = []
         last: Segment | None = None
         for segment in found:
-            if segment.kind is None:
-                silent = segment.how == "prompt" and not segment.head().strip()
-                if silent and last is not None and last.kind not in (None, "log") and last.how == "prompt":
-                    groups[self._key(last)].append(segment)
-                elif segment.how == "prompt" and segment.command or segment.head().strip():
-                    unknown.append(segment)
-                continue
-            groups.setdefault(self._key(segment), []).append(segment)
-            last = segment
-        logs = [key for key in groups if key[0] == "log"]
-        if len(logs) > 1 and ("log", "rest", "") in groups:
-            unknown += groups.pop(("log", "rest", ""))  # prose around fences and prompts that looks like one
+            back = segment.how == "heading" and (segment.kind is None or segment.kind == "log" and self.log)
+            prose = self.fenced and not segment.content.parts[0].lead and segment.kind != "log"
+            if back or segment.how == "rest" and (prose or segment.kind in (None, "log")):
+                rest += [segment.announced] * bool(segment.announced and (back or self.log)) + list(segment.content.parts)
+            elif segment.kind is not None:
+                groups.setdefault(self._key(segment), []).append(segment)
+                last = segment
+            elif segment.head().strip():
+                unknown.append(segment)
+            elif last is not None and last.kind != "log" and last.how == segment.how == "prompt":
+                groups[self._key(last)].append(segment)  # a command that printed nothing may say something too: fuser, curl
         joined = [self._joined(group) for group in groups.values()]
+        left = replace(at_once, content=Content(self.text, _touching(rest)), how="rest", name="") if rest else None
+        if left is not None and (not joined or self.log_first or "log" not in {one.kind for one in joined}):
+            left.kind = "log" if self.log else self.kind(left)
+            if left.content.parts == at_once.content.parts:
+                return [at_once]
+            joined += [left] * (left.kind is not None)
         if not joined:
             return [at_once]
-        return sorted(joined, key=lambda segment: segment.content.parts[0].begin) + [replace(one, kind=None) for one in unknown]
+        return sorted(joined, key=lambda segment: segment.content.parts[0].begin) + unknown
 
     def _key(self, segment: Segment) -> tuple:
-        if segment.kind != "log":
-            return (segment.kind,)
-        return "log", "rest" if segment.how == "rest" else segment.how, segment.name
+        return (segment.kind, segment.how, segment.name) if segment.kind == "log" else (segment.kind,)
 
     def _joined(self, group: Iterable[Segment]) -> Segment:
         first, *others = group
         parts = tuple(part for one in (first, *others) for part in one.content.parts)
         return replace(first, content=replace(first.content, parts=parts, leads=first.kind not in ("log", "strace")))
+
+
+def _touching(parts: list[Part]) -> tuple[Part, ...]:
+    """Parts in the order of the text, those that touch made one."""
+    joined: list[Part] = []
+    for part in sorted(parts, key=lambda part: part.begin):
+        if joined and joined[-1].end == part.begin:
+            joined[-1] = replace(joined[-1], end=part.end)
+        else:
+            joined.append(part)
+    return tuple(joined)
 
 
 def _first_line(text: Text, prefix: bytes) -> bytes:
@@ -395,11 +424,9 @@ def _closes(mark: _Mark, fence: str) -> bool:
     if fence[0] in "`~":
         run = len(fence) - len(fence.lstrip(fence[0]))
         return text.startswith(fence[0] * run) and not text.strip(fence[0]).strip()
-    return (
-        text.startswith("</pre")
-        if fence.startswith("<")
-        else text.split("}")[0].split(":")[0] == fence.split("}")[0].split(":")[0]
-    )
+    if fence.startswith("<"):
+        return text.startswith("</pre")
+    return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
 
 
 def cut(text: Text, recognise: Recognise) -> list[Segment]:

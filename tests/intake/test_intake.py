@@ -1,0 +1,289 @@
+"""From files to segments: what is packed, wrapped, decorated or pasted comes out as it was, with its place in the original."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kit.intake import Note, Segment, segments
+
+LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
+STATUS = "Name:\tpython\nState:\tS (sleeping)\nPid:\t7\nThreads:\t3\n"
+GPUS = "index, name, utilization.gpu [%]\n0, NVIDIA H100, 3 %\n"
+KINDS = {"Name:\t": "status", "index, ": "gpus", "[2026-": "log", "ep_": "wchan", "2026-": "log", "INFO": "log", "Feb": "log"}
+
+
+def tell(name: str, head: str) -> str | None:
+    """A recogniser of a few kinds, by their first line."""
+    first = next((line for line in head.split("\n") if line.strip() and not line.startswith(("$ ", "==>"))), "")
+    return next((kind for begin, kind in KINDS.items() if first.startswith(begin)), None)
+
+
+def taken(path: Path) -> list[Segment]:
+    return [one for one in segments(path, tell) if isinstance(one, Segment) and one.kind]
+
+
+def notes(path: Path) -> list[str]:
+    return [f"{one.file} {one.reason}" for one in segments(path, tell) if isinstance(one, Note)]
+
+
+def text_of(segment: Segment) -> str:
+    with segment.content.open() as file:
+        return file.read().decode()
+
+
+def put(folder: Path, name: str, data: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+# --- packed ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)])
+def test_a_compressed_log_is_the_log(tmp_path: Path, suffix: str, pack) -> None:
+    (only,) = taken(put(tmp_path, f"server.log.{suffix}", pack(LOG.encode())))
+    assert (only.kind, only.file, text_of(only)) == ("log", "server.log", LOG)
+
+
+def test_zstandard_is_read_by_the_codec_of_pyarrow(tmp_path: Path) -> None:
+    import pyarrow
+
+    packed = pyarrow.compress(LOG.encode(), codec="zstd", asbytes=True)
+    assert text_of(taken(put(tmp_path, "server.log.zst", packed))[0]) == LOG
+
+
+def archive(files: dict[str, bytes], mode: str = "w:gz", extra: list[tarfile.TarInfo] | None = None) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for info in extra or ():
+            tar.addfile(info)
+    return packed.getvalue()
+
+
+def test_members_of_nested_archives_are_named_by_their_path(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("node1/server.log", LOG)
+    path = put(tmp_path, "bundle.tgz", archive({"raw/inner.zip": inner.getvalue(), "raw/status.txt": STATUS.encode()}))
+    assert [one.file for one in taken(path)] == ["bundle.tgz/raw/inner.zip/node1/server.log", "bundle.tgz/raw/status.txt"]
+
+
+def test_links_and_paths_that_leave_the_folder_are_refused(tmp_path: Path) -> None:
+    link = tarfile.TarInfo("raw/link.log")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    path = put(tmp_path, "a.tar", archive({"../../evil.log": LOG.encode(), "/etc/cron.d/x": b"x"}, "w", [link]))
+    assert not taken(path)
+    assert [note.split(" ", 1)[1].split(",")[0] for note in notes(path)] == [
+        "leaves the folder of its archive by its path",
+        "leaves the folder of its archive by its path",
+        "is a link",
+    ]
+
+
+def test_a_bomb_is_left_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kit.intake.unpacking.RATIO_FROM", 1 << 20)
+    bomb = put(tmp_path, "bomb.log.xz", lzma.compress(bytes(3 << 20)))
+    assert notes(bomb) == ["bomb.log.xz unpacks to more than 1100 times its size, as a bomb does, and was left packed"]
+
+
+def test_packing_in_packing_ends_somewhere(tmp_path: Path) -> None:
+    data = LOG.encode()
+    for _ in range(5):
+        data = archive({"inner.tar": data}, "w")
+    assert notes(put(tmp_path, "a.tar", data)) == [
+        "a.tar/inner.tar/inner.tar/inner.tar is packed more than 3 times over, and was left packed"
+    ]
+
+
+def test_a_cut_archive_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
+    lines = "".join(f"[2026-02-18 00:28:26] shard {n * 7919 % 10007}\n" for n in range(20_000))
+    path = put(tmp_path, "server.log.gz", gzip.compress(lines.encode())[:-4000])
+    (only,) = taken(path)
+    assert lines.startswith(text_of(only)) and len(text_of(only)) > 10_000
+    assert "is damaged and was read as far as it goes" in notes(path)[0]
+
+
+def test_what_is_no_text_is_said_and_nothing_else(tmp_path: Path) -> None:
+    assert notes(put(tmp_path, "a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))) == ["a.png is a picture"]
+
+
+# --- decorated -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+def test_other_encodings_of_unicode(tmp_path: Path, encoding: str) -> None:
+    assert text_of(taken(put(tmp_path, "server.log", LOG.replace("\n", "\r\n").encode(encoding)))[0]).lstrip("\ufeff") == LOG
+
+
+def test_western_letters_that_are_no_unicode(tmp_path: Path) -> None:
+    assert "für" in text_of(taken(put(tmp_path, "server.log", (LOG + "für\n").encode("latin-1")))[0])
+
+
+@pytest.mark.parametrize(
+    "written", ["\x1b[0;36mINFO\x1b[0m a", "^[[0;36mINFO^[[0m a", "#033[0;36mINFO#033[0m a", "\\u001b[0;36mINFO\\u001b[0m a",
+                "[0;36mINFO[0m a", "\\x1b[36mINFO\\x1b[0m a", "INFO a^M"],
+)  # fmt: skip
+def test_colours_in_whatever_form_go(tmp_path: Path, written: str) -> None:
+    assert text_of(taken(put(tmp_path, "server.log", f"{written}\n{written}\n"))[0]) == "INFO a\nINFO a\n"
+
+
+def test_letters_that_cat_v_wrote_out(tmp_path: Path) -> None:
+    assert "█" in text_of(taken(put(tmp_path, "server.log", "^MINFO M-bM-^VM-^H^M\n"))[0])
+
+
+def test_a_typescript_is_what_was_typed_and_what_came_back(tmp_path: Path) -> None:
+    prompt = "\x1b[?2004h\x1b]0;u@h: ~\x07\x1b[01;32mu@h\x1b[00m:\x1b[01;34m~\x1b[00m$ "
+    typed = "ca t\b\x1b[K\b\x1b[Kt /proc/7/status"
+    script = f"Script started on 2026-02-20\n{prompt}{typed}\r\n\x1b[?2004l\r{STATUS}".replace("\n", "\r\n") + f"{prompt}exit\r\n"
+    (only,) = taken(put(tmp_path, "typescript", script))
+    assert (only.kind, only.command, only.line) == ("status", "cat /proc/7/status", 3)
+    assert text_of(only) == "$ cat /proc/7/status\n" + STATUS + "$ exit\n"
+
+
+def test_hard_wraps_are_undone_where_stamps_prove_them(tmp_path: Path) -> None:
+    lines = [
+        f"[2026-02-18 00:28:2{n} TP0] shard {n} of the checkpoint was read from /models/a/b/c/{n} in {n} ms" for n in range(9)
+    ]
+    wrapped = "\n".join(line[at : at + 80] for line in lines for at in range(0, len(line), 80))
+    (only,) = taken(put(tmp_path, "hardcopy.0", wrapped + "\n"))
+    assert text_of(only).splitlines() == lines
+    assert only.content.original(3) == 5
+
+
+# --- shippers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"MESSAGE": "INFO a\x1b[0m", "__REALTIME_TIMESTAMP": "1772366400000000"},
+        {"MESSAGE": list(b"INFO a"), "__REALTIME_TIMESTAMP": "1772366400000000"},
+        {"log": "INFO a\n", "stream": "stderr", "time": "2026-03-01T12:00:00.000000Z"},
+        {"timestamp": 1772366400000, "message": "INFO a"},
+        {"_source": {"@timestamp": "2026-03-01T12:00:00.000000Z", "message": "INFO a"}},
+        {"textPayload": "INFO a", "timestamp": "2026-03-01T12:00:00.000000Z", "severity": "INFO"},
+    ],
+)
+def test_a_record_of_a_shipper_is_its_line_behind_its_time(tmp_path: Path, record: dict) -> None:
+    (only,) = taken(put(tmp_path, "a.json", (json.dumps(record) + "\n") * 2))
+    assert text_of(only) == "2026-03-01T12:00:00.000000Z INFO a\n" * 2
+
+
+def test_a_traceback_in_a_record_is_laid_out_and_its_lines_stand_at_the_record(tmp_path: Path) -> None:
+    failed = {"levelname": "ERROR", "message": "no route", "asctime": "None", "exc_info": "Traceback:\n  File x\nOSError: no"}
+    path = put(tmp_path, "a.jsonl", "\n".join(json.dumps(one) for one in ({"message": "INFO a"}, failed, {"message": "INFO b"})))
+    (only,) = taken(path)
+    assert text_of(only).splitlines() == ["INFO a", "ERROR no route", "Traceback:", "  File x", "OSError: no", "INFO b"]
+    assert [only.content.original(line) for line in range(1, 7)] == [1, 2, 2, 2, 2, 3]
+
+
+def test_a_line_that_docker_cut_is_whole_again(tmp_path: Path) -> None:
+    records = [{"log": "INFO a", "time": "2026-03-01T12:00:00Z"}, {"log": "b\n", "time": "2026-03-01T12:00:01Z"}]
+    lines = "".join(json.dumps(one) + "\n" for one in [{"log": "INFO\n", "time": "2026-03-01T11:00:00Z"}, *records])
+    assert text_of(taken(put(tmp_path, "x-json.log", lines))[0]).splitlines()[1] == "2026-03-01T12:00:00Z INFO ab"
+
+
+def test_loki_gives_the_newest_first(tmp_path: Path) -> None:
+    values = [["1772366401000000000", "INFO b"], ["1772366400000000000", "INFO a"]]
+    document = {"data": {"result": [{"stream": {"pod": "x"}, "values": values}]}}
+    assert [line[-1] for line in text_of(taken(put(tmp_path, "q.json", json.dumps(document)))[0]).splitlines()] == ["a", "b"]
+
+
+# --- pasted ----------------------------------------------------------------------------------------------------------------
+
+
+def kinds(path: Path) -> list[tuple[str | None, int]]:
+    return [(one.kind, one.line) for one in taken(path)]
+
+
+def test_an_issue_with_fences(tmp_path: Path) -> None:
+    text = f"# It hangs\n\nINFO is all I see.\n\n`cat /proc/7/status`:\n\n````text\n{STATUS}````\n\n<details>\n\n```\n{LOG}```\n"
+    assert kinds(put(tmp_path, "issue.md", text)) == [("status", 8), ("log", 17)]
+
+
+def test_a_terminal_copy_keeps_two_moments_of_one_command_together(tmp_path: Path) -> None:
+    text = f"u@h:~$ cat a.log\n{LOG}u@h:~$ cat /proc/7/status\n{STATUS}u@h:~$ sleep 9\nu@h:~$ cat /proc/7/status\n{STATUS}u@h:~$ "
+    log, status = taken(put(tmp_path, "hang.txt", text))
+    assert (log.name, text_of(log)) == ("a.log", LOG)
+    shown = f"$ cat /proc/7/status\n{STATUS}"
+    assert text_of(status) == f"{shown}$ sleep 9\n{shown}"
+    assert [status.content.original(line) for line in (1, 2, 5, 6, 7, 8)] == [4, 5, 8, 9, 10, 11]
+
+
+def test_a_table_within_a_log_leaves_the_log_its_own_records(tmp_path: Path) -> None:
+    path = put(tmp_path, "server.log", LOG + GPUS + LOG)
+    log, gpus = taken(path)
+    assert (text_of(log), text_of(gpus)) == (LOG * 2, GPUS)
+    assert (log.content.original(3), gpus.content.original(2)) == (5, 4)
+
+
+def test_a_table_behind_the_stamps_of_docker_is_bare(tmp_path: Path) -> None:
+    stamped = "".join(f"2026-03-01T12:00:00.000Z {line}\n" for line in (LOG * 9 + STATUS + LOG * 9).splitlines())
+    log, status = taken(put(tmp_path, "x.log", stamped))
+    assert text_of(status) == STATUS and "Name:" not in text_of(log)
+
+
+def test_a_section_that_nobody_reads_goes_back_to_its_log(tmp_path: Path) -> None:
+    table = "+" + "-" * 60 + "+\n| a table of the server's own |\n"
+    (only,) = taken(put(tmp_path, "server.log", LOG + table + LOG))
+    assert text_of(only) == LOG + table + LOG
+
+
+def test_fences_in_a_log_are_the_logs(tmp_path: Path) -> None:
+    (only,) = taken(put(tmp_path, "server.log", f"{LOG}```\nep_poll\n```\n{LOG}"))
+    assert only.how == "file"
+
+
+@pytest.mark.parametrize("mark", ["> ", "    ", "[14:05] <al> "])
+def test_marks_before_every_line_go(tmp_path: Path, mark: str) -> None:
+    assert kinds(put(tmp_path, "mail.txt", "".join(f"{mark}{line}\n" for line in STATUS.splitlines()))) == [("status", 1)]
+
+
+def test_pages_notebooks_and_issues_as_json(tmp_path: Path) -> None:
+    page = f"<html><body>\n<p>It hangs &amp; spins</p>\n<pre>\n{STATUS.replace('S (', '&#83; (')}</pre></body></html>"
+    (only,) = taken(put(tmp_path, "a.html", page))
+    assert only.kind == "status" and "State:\tS (sleeping)" in text_of(only) and only.line == 4
+    cell = {"cell_type": "code", "source": ["!cat /proc/7/status"], "outputs": [{"text": STATUS.splitlines(keepends=True)}]}
+    notebook = {"cells": [cell], "nbformat": 4, "metadata": {}}
+    (only,) = taken(put(tmp_path, "a.ipynb", json.dumps(notebook, indent=1)))
+    assert text_of(only) == "$ cat /proc/7/status\n" + STATUS
+    issue = {"title": "hangs", "body": "see", "comments": [{"body": f"```\r\n{LOG}```".replace("\n", "\r\n")}]}
+    (only,) = taken(put(tmp_path, "a.json", json.dumps(issue)))
+    assert text_of(only) == LOG
+
+
+# --- large and hostile -------------------------------------------------------------------------------------------------------
+
+
+def test_many_prompts_take_linear_time(tmp_path: Path) -> None:
+    text = "What I see:\n" + "".join(f"u@h:~$ cat /proc/{n}/wchan\nep_poll\n" for n in range(20_000))
+    (only,) = taken(put(tmp_path, "t.txt", text))
+    assert len(only.content.parts) == 20_000 and only.content.original(39_999) == 40_000
+
+
+def test_an_endless_line_is_no_trouble(tmp_path: Path) -> None:
+    (only,) = taken(put(tmp_path, "server.log", "INFO " + "x" * (20 << 20)))
+    assert only.content.size == 5 + (20 << 20)
+
+
+def test_what_is_spooled_goes_with_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kit.intake.content.MEMORY_BYTES", 100)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (only,) = taken(put(tmp_path, "server.log.gz", gzip.compress(LOG.encode() * 9)))
+    assert text_of(only) == LOG * 9 and list(tmp_path.glob("stallkit-*"))
+    del only
+    assert not list(tmp_path.glob("stallkit-*"))
