@@ -12,12 +12,12 @@ PACKAGE = Path(__file__).parent.parent / "kit"
 ALLOWED = {
     "capture": {"capture"},
     "intake": {"intake"},
-    "parse": {"parse"},
-    "analyse": {"analyse", "parse"},
-    "plot": {"plot", "analyse", "parse"},
-    "show": {"show", "plot", "analyse", "parse"},
-    "render": {"render", "show", "plot", "analyse", "parse"},
-    "live": {"live", "capture", "analyse", "parse", "plot", "show", "render"},
+    "parse": {"parse", "intake"},
+    "analyse": {"analyse", "intake", "parse"},
+    "plot": {"plot", "intake", "analyse", "parse"},
+    "show": {"show", "intake", "plot", "analyse", "parse"},
+    "render": {"render", "intake", "show", "plot", "analyse", "parse"},
+    "live": {"live", "capture", "intake", "analyse", "parse", "plot", "show", "render"},
     "cli": {"cli", "live", "render", "show", "plot", "analyse", "parse", "intake", "capture"},
 }
 """Packages that each may import. Modules beside them (schema, frames, clock, run, …) are the base and checked below."""

@@ -73,7 +73,7 @@ class Spool:
 
     def open(self, mode: str = "rb") -> BinaryIO:
         """Open for reading."""
-        return io.BytesIO(self._kept.getvalue()) if self._kept is not None else open(self._path, mode)
+        return io.BytesIO(self._kept.getvalue()) if self._path is None else Path(self._path).open("rb")
 
 
 @dataclass

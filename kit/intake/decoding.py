@@ -159,8 +159,8 @@ def _through(numbers: Numbers, before: Numbers | None) -> Numbers:
 WIDTHS = range(60, 400)
 LEAST_FULL = 4
 _BEGINS = re.compile(
-    rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} |Traceback|Loading |Process |Thread "
-    rb"|[\w.-]+@|[\w.-]+:\d+:\d+ \["
+    rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
+    rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
 )
 """How lines begin that are no rest of the line before."""
 _STAMPED = re.compile(

@@ -17,6 +17,9 @@ _HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|c
 _BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "summary", "details", "section", "table", "ul", "hr"}
 
 
+_OF_AN_ISSUE = {"title", "number", "author", "user", "comments", "id", "created_at", "summary"}
+
+
 def is_html(head: bytes) -> bool:
     """Whether a text is HTML, by its beginning."""
     return head.lstrip()[:1] == b"<" and _HTML.search(head[:4096]) is not None
@@ -151,7 +154,7 @@ def _notebook(value: dict) -> Iterator[str]:
             yield from _joined(shown).removesuffix("\n").split("\n")
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, within: bool = False) -> Iterator[str]:
     """Texts of an issue, a ticket or a chat as JSON: titles, bodies, comments, messages."""
     items = value if isinstance(value, list) else [value]
     for item in items:
@@ -160,14 +163,14 @@ def _texts(value: Any) -> Iterator[str]:
         inner = item.get("comments") or item.get("messages") or item.get("notes") or item.get("fields")
         body = next((item[key] for key in ("body", "description", "content") if isinstance(item.get(key), str)), None)
         chat = item["text"] if isinstance(item.get("text"), str) and ("ts" in item or "user" in item) else None
-        if body is not None and (item.keys() & {"title", "number", "author", "user", "comments", "id", "created_at", "summary"}):
+        if body is not None and (within or item.keys() & _OF_AN_ISSUE):
             yield from ([f"# {item['title']}"] if isinstance(item.get("title"), str) else []) + [body]
         elif chat is not None:
             yield chat
         if isinstance(inner, dict):
             inner = [inner, *((inner.get("comment") or {}).get("comments") or [])]
         if isinstance(inner, list):
-            yield from _texts(inner)
+            yield from _texts(inner, within=True)
 
 
 # --- marks before each line ------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from kit.intake.content import BLOCK_BYTES, Spool, Text
 
@@ -54,16 +55,12 @@ class _TooLarge(Exception):
 
 
 def _zstd(file: BinaryIO) -> BinaryIO:
-    try:
-        from compression import zstd
-    except ImportError:
-        import pyarrow
+    import pyarrow  # Python's own codec comes with 3.14
 
-        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
-    return zstd.ZstdFile(file)
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
 
 
-_CODECS: dict[bytes, tuple[str, Callable[[BinaryIO], BinaryIO]]] = {
+_CODECS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
     b"\x1f\x8b": (".gz .tgz", lambda file: gzip.GzipFile(fileobj=file)),
     b"\xfd7zXZ\0": (".xz .txz", lzma.LZMAFile),
     b"BZh": (".bz2 .tbz2 .tbz", bz2.BZ2File),
@@ -106,7 +103,7 @@ def _unpack(text: Text, budget: _Budget, depth: int) -> Iterator[Text | Note]:
 
 
 def _decompressed(
-    text: Text, suffixes: str, open_codec: Callable[[BinaryIO], BinaryIO], budget: _Budget, depth: int
+    text: Text, suffixes: str, open_codec: Callable[[BinaryIO], Any], budget: _Budget, depth: int
 ) -> Iterator[Text | Note]:
     suffix = next((suffix for suffix in suffixes.split() if text.name.lower().endswith(suffix)), "")
     broken: list[str] = []
@@ -126,7 +123,7 @@ def _decompressed(
         yield from _unpack(inner, budget, depth if inner.name == text.name else depth + 1)
 
 
-def _metered(stream: BinaryIO, budget: _Budget, packed: int, broken: list[str]) -> Iterator[bytes]:
+def _metered(stream: Any, budget: _Budget, packed: int, broken: list[str]) -> Iterator[bytes]:
     """Blocks of a stream, counted against the budget; an error ends it and is noted in `broken`."""
     size = 0
     read = getattr(stream, "read1", stream.read)  # gives what there is before a damaged end
@@ -179,7 +176,7 @@ def _hidden(name: str) -> bool:
     return any(part.startswith(("._", "__MACOSX")) for part in PurePosixPath(name).parts)
 
 
-def _zip_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callable[[], BinaryIO] | str]]:
+def _zip_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callable[[], Any] | str]]:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             if info.is_dir() or _hidden(info.filename):
@@ -191,10 +188,10 @@ def _zip_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callabl
                 when = int(datetime(*info.date_time, tzinfo=UTC).timestamp()) * 10**9
             except ValueError:
                 when = None
-            yield info.filename, info.compress_size, when, why or (lambda info=info: archive.open(info))
+            yield info.filename, info.compress_size, when, why or partial(archive.open, info)
 
 
-def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callable[[], BinaryIO] | str]]:
+def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callable[[], Any] | str]]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
         for info in archive:
             if info.isdir() or _hidden(info.name):
@@ -202,7 +199,7 @@ def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callabl
             why = _refusal(info.name)
             if not info.isreg():
                 why = "is a link, and was not followed" if info.issym() or info.islnk() else "is no regular file"
-            yield info.name, info.size, int(info.mtime * 1e9), why or (lambda info=info: archive.extractfile(info))
+            yield info.name, info.size, int(info.mtime * 1e9), why or partial(archive.extractfile, info)
 
 
 _MEMBERS = {"zip": _zip_members, "tar": _tar_members}

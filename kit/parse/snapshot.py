@@ -11,21 +11,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from kit.intake import announce
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI, MONTHS, stamp_ns
 from kit.schema import Row
 
-TOOLS = (
-    "cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
-    "killall|kubectl|"
-    "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
-    "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
-)
-PROMPT = re.compile(
-    r"^\s*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#]*)?\]?\s?|(?:bash|sh)-[\d.]+)[$#%] |\$ "
-    rf"|[#%>+] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
-)
-"""A shell prompt with the command after it."""
+PROMPT = re.compile("^" + announce.PROMPT)
 HEADER = re.compile(r"^==> (?P<path>.+) <==\s*$")
 PATH_PREFIX = re.compile(r"^(?P<path>/(?:proc|sys)/[\w./*-]+):(?P<rest>.*)$")
 """What `grep -H` writes before a line, and `ls` before a folder."""
