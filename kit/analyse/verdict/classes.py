@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import kit.analyse.verdict.signs  # noqa: F401  registers the rules
 from kit.analyse.verdict.rules import RULES
 from kit.knowledge_paths import entries, load
 from kit.tomlfile import Table, TomlFile

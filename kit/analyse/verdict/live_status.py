@@ -163,6 +163,7 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     --------
     >>> import kit
     >>> from kit.analyse.verdict.evidence import gather
+    >>> from kit.analyse.verdict.scene import scene_of
     >>> from kit.analyse.verdict.verdict import weigh
     >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
     >>> activity = LogActivity(run.captured_ns)

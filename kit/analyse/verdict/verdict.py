@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import kit.analyse.verdict.signs  # noqa: F401  registers the rules
 from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts

@@ -1,0 +1,115 @@
+"""Evidence for the rules on deaths, errors, hardware and clusters."""
+
+from __future__ import annotations
+
+from tests.analyse.verdict.scenes import counter, error, event, gpu, kernel, line, listen, ps, row, shown, stack, worker, workers
+
+SERVER = ps(10, "python3 -m sglang.launch_server --port 30000")
+DEMAND = "{'GPU': 4.0} * 1 (PACK): 1+ pending placement groups"
+RAY = [counter("gpu_total", 8.0, "ray"), counter("gpu_used", 6.0, "ray")]
+MEMORY = [row("host_memory", name="total", value_bytes=100 << 30)]
+
+
+def free(gib: int) -> tuple:
+    """Host memory that is available."""
+    return row("host_memory", name="available", value_bytes=gib << 30)
+
+
+ENDINGS = [
+    shown(
+        "kernel_oom_kill",
+        SERVER,
+        kernel("oom_kill", pid=10, process="python3"),
+        unlike=[SERVER, kernel("oom_kill", pid=99, process="chrome")],
+    ),
+    shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
+    shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
+    shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), kernel("oom_kill", pid=1, process="x")]),
+    shown("cgroup_oom_kill", counter("oom_kill", 1, "cgroup"), unlike=[counter("oom_kill", 0, "cgroup")]),
+    shown("cgroup_oom_kill", event("OOMKilled"), unlike=[event("Killing")]),
+    shown("signal_9", line("exit_code", exit_code="-9"), unlike=[line("exit_code", exit_code="1")]),
+    shown("signal_9", line("exit_code", exit_code="137"), unlike=[line("exit_code", exit_code="143")]),
+    shown("host_oom_line", error("host_oom", "oom-kill"), unlike=[error("gpu_oom")]),
+    shown("gpu_oom_error", error("gpu_oom", "CUDA out of memory"), unlike=[error("host_oom")]),
+    shown("ranks_dead", *workers(2), worker(2, "Z"), unlike=workers(3)),
+    shown("ranks_dead", error("worker_died", fields={"rank": 1}), unlike=[error("worker_died")]),
+    shown("workers_alive", workers(2), unlike=[*workers(2), worker(1, "Z")]),
+    shown("exited", line("shutdown", role="ending"), unlike=[line("shutdown", role="ending"), *workers(1), listen(30000, 10)]),
+    shown("exited", ps(10, "VLLM::EngineCore", "Z"), unlike=[ps(10, "VLLM::EngineCore")]),
+    shown("crash_signal", error("segfault", "Segmentation fault"), unlike=[error("exception", "ValueError")]),
+    shown("crash_signal", error("abort", "Fatal Python error"), unlike=[line("args")]),
+    shown("crash_signal", kernel("segfault", "python3[10]: segfault"), unlike=[kernel("oom_kill")]),
+    shown("no_death_seen", line("args"), unlike=[error("worker_died")]),
+    shown("no_death_seen", ps(10, "python3"), unlike=[ps(10, "python3"), kernel("segfault")]),
+]
+
+ERRORS = [
+    shown("unexplained_error", error("exception", "ValueError: no such model"), unlike=[error("bind_error", explained=True)]),
+    shown("unexplained_error", error(None, "cannot read config"), unlike=[error("worker_died", role="cascade")]),
+    shown(  # a cause after one that has a class of its own is a consequence
+        "unexplained_error", error("exception"), error("bind_error"), unlike=[error("bind_error"), error("exception")]
+    ),
+    shown("worker_died_line", error("worker_died", role="cascade"), unlike=[line("worker_exit")]),
+    shown(
+        "silent_death",
+        error("worker_died", role="cascade"),
+        unlike=[error("exception", "ValueError"), error("worker_died", role="cascade")],
+    ),
+    shown("silent_death", error("worker_died", role="cascade"), unlike=[error("gpu_oom"), error("worker_died", role="cascade")]),
+    shown(
+        "error_after_ready",
+        line("ready", kind="ready", phase="ready"),
+        error("exception"),
+        unlike=[error("exception"), line("ready", kind="ready", phase="ready")],
+    ),
+    shown("no_error_in_log", line("args"), unlike=[line("args"), error("exception")]),
+]
+
+HARDWARE = [
+    shown("xid_hardware", kernel("xid", xid=79, bus_id="0000:3b:00"), unlike=[kernel("xid", xid=31)]),
+    shown("xid_application", kernel("xid", xid=31), unlike=[kernel("xid", xid=79)]),
+    shown("gpu_lost", kernel("gpu_lost", "GPU has fallen off the bus"), unlike=[kernel("xid", xid=31)]),
+    shown("gpu_error_state", gpu(0, 0, error="ERR!"), unlike=[gpu(0, 0)]),
+    shown(
+        "gpu_tool_failed",
+        row("tool_errors", tool="nvidia-smi", error="failed", text="couldn't communicate with the driver"),
+        unlike=[row("tool_errors", tool="nvidia-smi", error="not_found", text="command not found")],
+    ),
+    shown(
+        "gpu_rows_remapped",
+        counter("remapped_rows.uncorrectable", 1, "gpu"),
+        unlike=[counter("remapped_rows.uncorrectable", 0, "gpu"), counter("remapped_rows.correctable", 3, "gpu")],
+    ),
+]
+
+CLUSTER = [
+    shown("probe_killed", event("Unhealthy"), event("Killing"), unlike=[event("Killing", "Stopping container")]),
+    shown("probe_killed", event("Killing", "failed liveness probe, will be restarted"), unlike=[event("Unhealthy")]),
+    shown("probe_fails", event("Unhealthy", "Readiness probe failed"), unlike=[event("Pulled")]),
+    shown("unschedulable", event("FailedScheduling", "0/3 nodes are available"), unlike=[event("Scheduled")]),
+    shown("unschedulable", event("Pending"), unlike=[event("Pending", source="slurm")]),
+    shown("terminated_line", line("terminated", role="ending"), unlike=[line("shutdown", role="ending")]),
+    shown("terminated_line", line("exit_code", exit_code="143"), unlike=[line("exit_code", exit_code="137")]),
+    shown("restarts", line("args", start=0), line("args", start=1), unlike=[line("args", start=0)]),
+    shown("placement_wait", line("placement_wait", DEMAND), unlike=[line("dist_begin")]),
+    shown("resources_short_line", line("insufficient_resources"), unlike=[line("placement_wait")]),
+    shown("resources_short_line", line("replica_wait", stage="scheduled"), unlike=[line("replica_wait", stage="initialized")]),
+    shown("demand_pending", *RAY, event("PendingDemand", DEMAND, "ray"), unlike=[*RAY]),
+    shown(
+        "demand_over_supply",
+        *RAY,
+        event("PendingDemand", DEMAND, "ray"),
+        unlike=[*RAY, event("PendingDemand", "{'GPU': 2.0} * 1 (PACK)", "ray")],
+    ),
+]
+
+# A stack tool that failed is a matter of threads; it stands here with the other tools.
+TOOLS = [
+    shown(
+        "stack_tool_failed",
+        row("tool_errors", tool="pyspy", error="permission", text="Permission denied"),
+        unlike=[row("tool_errors", tool="pyspy", error="permission", text="Permission denied"), *stack(10, "f (a.py)")],
+    )
+]
+
+TABLE = [*ENDINGS, *ERRORS, *HARDWARE, *CLUSTER, *TOOLS]

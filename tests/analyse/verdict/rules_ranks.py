@@ -1,0 +1,214 @@
+"""Evidence for the rules on stacks, ranks, collectives and two samples."""
+
+from __future__ import annotations
+
+from tests.analyse.verdict.scenes import BEGIN, NS, error, gpu, line, ps, row, shown, stack, twice, worker, workers
+
+REDUCE = "all_reduce (torch/distributed/distributed_c10d.py)"
+GATHER = "all_gather (torch/distributed/distributed_c10d.py)"
+SYNC = "synchronize (torch/cuda/streams.py)"
+COMPILE = "compile (triton/compiler/compiler.py)"
+FORWARD = "forward (sglang/srt/layers/x.py)"
+TWO, THREE = workers(2), workers(3)
+
+
+def both(*frames: str) -> list:
+    """Two ranks in one place."""
+    return [*stack(10, *frames), *stack(11, *frames)]
+
+
+def main_threads(*calls: str, gap_s: int = 6) -> list:
+    """Main threads of ranks in the same call for so long."""
+    times = (BEGIN, BEGIN + gap_s * NS)
+    return [row("threads", pid=10 + n, tid=10 + n, time=at, syscall=name) for n, name in enumerate(calls) for at in times]
+
+
+STACKS = [
+    shown("compile_frames", stack(10, COMPILE), unlike=stack(10, "compile (re.py)")),
+    shown("load_frames", stack(10, "get_tensor (safetensors/__init__.py)"), unlike=stack(10, "get (dict.py)")),
+    shown("post_load_frames", stack(10, "repack (marlin.py)"), unlike=stack(10, "pack (struct.py)")),
+    shown("download_frames", stack(10, "http_get (huggingface_hub/file_download.py)"), unlike=stack(10, "get (http.py)")),
+    shown("same_collective_frames", *TWO, *both(REDUCE, FORWARD), unlike=[*TWO, *both(SYNC, FORWARD)]),
+    shown("same_collective_frames", *TWO, *both(REDUCE), unlike=[*TWO, *stack(10, REDUCE), *stack(11, FORWARD)]),
+    shown("same_device_frames", *TWO, *both(SYNC, FORWARD), unlike=[*TWO, *both(SYNC, "x (pynccl.py)")]),
+    shown("device_frames", *TWO, *stack(10, SYNC), *stack(11, FORWARD), unlike=[*TWO, *both(FORWARD)]),
+    shown(
+        "odd_rank_elsewhere",
+        *TWO,
+        *stack(10, REDUCE),
+        *stack(11, COMPILE),
+        unlike=[*TWO, *stack(10, REDUCE), *stack(11, "wait (torch/utils/file_baton.py)")],
+    ),
+    shown("odd_rank_elsewhere", *TWO, *stack(10, REDUCE), *stack(11, COMPILE), unlike=[*TWO, *both(COMPILE)]),
+    shown("different_collectives", *TWO, *stack(10, REDUCE), *stack(11, GATHER), unlike=[*TWO, *both(REDUCE)]),
+    shown(
+        "different_collectives",
+        *(ps(pid, "ray::RayWorkerWrapper") for pid in (10, 11, 12)),
+        *stack(10, REDUCE),
+        *stack(11, GATHER),
+        unlike=[ps(10, "python3 a.py"), ps(11, "python3 b.py"), *stack(10, REDUCE), *stack(11, GATHER)],
+    ),
+    shown(
+        "stacks_move",
+        worker(0),
+        *stack(10, "load (a.py)"),
+        *stack(10, "pack (a.py)", moment=1),
+        unlike=[worker(0), *stack(10, "load (a.py)"), *stack(10, "load (a.py)", moment=1)],
+    ),
+    shown(  # other threads come and go
+        "stacks_move",
+        worker(0),
+        *stack(10, "load (a.py)"),
+        *stack(10, "pack (a.py)", moment=1),
+        unlike=[worker(0), *stack(10, "load (a.py)", thread="T1"), *stack(10, "pack (a.py)", thread="T1", moment=1)],
+    ),
+    shown(
+        "odd_rank_sleeps",
+        *THREE,
+        *main_threads("clock_nanosleep", "futex", "recvfrom"),
+        unlike=[*THREE, *main_threads("clock_nanosleep", "futex", "recvfrom", gap_s=2)],
+    ),
+    shown(
+        "odd_rank_sleeps",
+        *TWO,
+        *main_threads("clock_nanosleep", "futex"),
+        unlike=[*TWO, *main_threads("clock_nanosleep", "clock_nanosleep")],
+    ),
+    shown("rank_stopped", worker(0), worker(1, "T"), unlike=[worker(0), worker(1, "S")]),
+    shown("rank_stopped", worker(0), worker(1, "t"), unlike=[worker(0, "T"), worker(1, "T")]),
+    shown("launch_stopped", worker(0, "T"), worker(1, "T"), unlike=[worker(0), worker(1, "T")]),
+    shown(
+        "launch_stopped", ps(9, "VLLM::EngineCore", "T"), worker(0), unlike=[ps(9, "VLLM::EngineCore"), worker(0, "T"), worker(1)]
+    ),
+]
+
+WORLD4 = line("args", tp_size=4, at=0)
+
+
+def timed_out(rank: int, seq: int = 400, op: str = "ALLREDUCE") -> tuple:
+    """A rank's collective that timed out."""
+    frame, content = error("collective_timeout", seq=seq, op=op, timeout_ms=600000, rank=rank)
+    return frame, content
+
+
+def ras(rank: int, count: int, moment: int = 0, **columns: object) -> tuple:
+    """What NCCL RAS says of a rank."""
+    given = {"source": "ncclras", "communicator": "0x1", "operation": "AllReduce", "text": f"rank {rank}"}
+    return row("collectives", rank=rank, count=count, moment=moment, **given, **columns)
+
+
+def counts(*moments: tuple[int, ...]) -> list:
+    """Counts of all ranks at some moments."""
+    return [ras(rank, count, moment) for moment, ranks in enumerate(moments) for rank, count in enumerate(ranks)]
+
+
+COLLECTIVES = [
+    shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
+    shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1, 2, 3))]),
+    shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1))]),
+    shown(
+        "desync_report", line("desync_lagging", "[1] joined but didn't finish", kind="symptom", ranks="1"), unlike=[line("args")]
+    ),
+    shown("seq_differs", timed_out(0), timed_out(1, 399), unlike=[timed_out(0), timed_out(1)]),
+    shown("seq_differs", counts((5, 6), (5, 6)), unlike=counts((5, 6))),
+    shown("seq_same", timed_out(0), timed_out(1), unlike=[timed_out(0), timed_out(1, 399)]),
+    shown("seq_same", counts((5, 5)), unlike=counts((5, 6), (5, 6))),
+    shown("first_collective", timed_out(0, seq=1), unlike=[timed_out(0, seq=400)]),
+    shown("late_collective", timed_out(0, seq=400), unlike=[timed_out(0, seq=1)]),
+    shown("ras_mismatch_once", ras(0, 5, state="mismatch"), ras(1, 6), unlike=[ras(0, 5), ras(1, 6)]),
+    shown(
+        "ras_mismatch",
+        *counts((5, 6), (5, 6)),
+        ras(0, 5, 1, state="mismatch"),
+        unlike=[*counts((5, 6), (8, 9)), ras(0, 8, 1, state="mismatch")],
+    ),
+    shown("ras_moves", counts((5, 5), (9, 9)), unlike=counts((5, 5), (5, 5))),
+    shown("ras_stays_apart", counts((5, 6), (5, 6)), unlike=counts((5, 6), (9, 9))),
+    shown("ras_stands", counts((5, 5), (5, 5)), unlike=counts((5, 5))),
+]
+
+
+def passed(rank: int, at: float = 100) -> tuple:
+    """A rank that has passed the end of the weights."""
+    return line("weights_end", phase="post_load", rank=rank, rank_label=f"TP{rank}", server="sglang", at=at)
+
+
+def loading(rank: int) -> tuple:
+    """A rank that has begun with the weights."""
+    return line("weights_begin", phase="weights", rank=rank, rank_label=f"TP{rank}", server="sglang", at=50)
+
+
+BEHIND = [*THREE, *map(loading, range(3)), passed(0), passed(1)]
+CAPTURING = [
+    *BEHIND,
+    *(
+        line("graph_begin", phase="graph_capture", rank=rank, rank_label=f"TP{rank}", server="sglang", at=120)
+        for rank in range(3)
+    ),
+    *(line("graph_end", phase="warmup", rank=rank, rank_label=f"TP{rank}", server="sglang", at=200) for rank in range(2)),
+]
+
+RANKS = [
+    shown("barrier_timeout", error("barrier_timeout", rank=0), unlike=[error("collective_timeout")]),
+    shown("ranks_behind", BEHIND, unlike=[*BEHIND, passed(2)]),
+    shown("ranks_behind", BEHIND, unlike=[*THREE, *map(loading, range(3)), passed(0, 3590), passed(1, 3590)]),
+    shown(
+        "laggard_reads",
+        *BEHIND,
+        *twice("io", "read_bytes", 0, 9 << 20, pid=12),
+        unlike=[*BEHIND, *twice("io", "read_bytes", 0, 9 << 20, pid=11)],
+    ),
+    shown("zero_graph_addresses", line("graph_addresses", count=0), unlike=[line("graph_addresses", count=12)]),
+    shown(
+        "silent_rank_idle_gpu",
+        *CAPTURING,
+        gpu(0, 100),
+        gpu(1, 100),
+        gpu(2, 0),
+        unlike=[*CAPTURING, gpu(0, 100), gpu(1, 0), gpu(2, 100)],
+    ),
+]
+
+RANK0 = {"pid": 10, "cmdline": "sglang::scheduler_TP0", "tool": "stat", "stime_s": 0.0}
+MODEL, CACHE = {"path": "/models/llama"}, {"path": "/root/.cache/vllm"}
+SAMPLES = [
+    shown("cpu_busy", twice("processes", "utime_s", 0, 9, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
+    shown("cpu_flat", twice("processes", "utime_s", 0, 0.1, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
+    shown(  # what a compiler takes is not the server's
+        "cpu_flat",
+        twice("processes", "utime_s", 0, 0.1, **RANK0),
+        unlike=[*twice("processes", "utime_s", 0, 9, **RANK0 | {"pid": 20, "cmdline": "ptxas -v"})],
+    ),
+    shown(
+        "rss_grows",
+        twice("processes", "rss_bytes", 1 << 30, 2 << 30, **RANK0),
+        unlike=twice("processes", "rss_bytes", 2 << 30, 1 << 30, **RANK0),
+    ),
+    shown(
+        "rss_moves",
+        twice("processes", "rss_bytes", 2 << 30, 1 << 30, **RANK0),
+        unlike=twice("processes", "rss_bytes", 1 << 40, (1 << 40) + (20 << 20), **RANK0),
+    ),
+    shown(
+        "rss_flat",
+        twice("processes", "rss_bytes", 1 << 30, 1 << 30, **RANK0),
+        unlike=twice("processes", "rss_bytes", 1 << 30, 2 << 30, **RANK0),
+    ),
+    shown("reads_move", twice("io", "read_bytes", 0, 1 << 30, pid=10), unlike=twice("io", "read_bytes", 0, 1 << 20, pid=10)),
+    shown("reads_move", twice("io", "rchar_bytes", 0, 1 << 30, pid=10), unlike=twice("io", "rchar_bytes", 0, 0, pid=10)),
+    shown("reads_flat", twice("io", "read_bytes", 0, 0, pid=10), unlike=twice("io", "read_bytes", 0, 1 << 30, pid=10)),
+    shown(  # mapped files are read without a call that counts
+        "reads_flat",
+        twice("io", "read_bytes", 0, 0, pid=10),
+        unlike=[*twice("io", "read_bytes", 0, 0, pid=10), *twice("processes", "rss_bytes", 1 << 30, 2 << 30, **RANK0)],
+    ),
+    shown("writes_flat", twice("io", "wchar_bytes", 7, 7, pid=10), unlike=twice("io", "wchar_bytes", 7, 8, pid=10)),
+    shown("one_sample", worker(0), unlike=twice("processes", "rss_bytes", 1, 1, **RANK0)),
+    shown("size_grows", twice("sizes", "size_bytes", 1, 9, **MODEL), unlike=twice("sizes", "size_bytes", 1, 9, **CACHE)),
+    shown("size_flat", twice("sizes", "size_bytes", 9, 9, **MODEL), unlike=twice("sizes", "size_bytes", 1, 9, **MODEL)),
+    shown("compile_cache_grows", twice("sizes", "size_bytes", 1, 9, **CACHE), unlike=twice("sizes", "size_bytes", 9, 9, **CACHE)),
+    shown("compilers_run", ps(20, "/usr/bin/ptxas -v"), unlike=[ps(20, "ninja -v")]),
+    shown("no_compilers", worker(0), unlike=[worker(0), ps(20, "/usr/bin/ptxas -v")]),
+]
+
+TABLE = [*STACKS, *COLLECTIVES, *RANKS, *SAMPLES]

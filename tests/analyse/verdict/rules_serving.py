@@ -1,0 +1,137 @@
+"""Evidence for the rules on serving and progress."""
+
+from __future__ import annotations
+
+from tests.analyse.verdict.scenes import bar, counter, error, line, listen, ps, row, shown, twice, worker
+
+SERVER = [line("args", phase="launch", port=30000, at=0), ps(10, "python3 -m sglang.launch_server --port 30000")]
+READY = line("ready", "The server is fired up", kind="ready", phase="ready")
+DELETED = row("fds", fd=1, pid=10, target="/tmp/log", deleted=True)
+STEPS = [line("train_step", step=n, at=3400 + 20 * n, phase="train_step") for n in range(8)]
+STATS = {"kind": "request", "running": 3, "tokens_per_s": 0}
+
+
+def asked(path: str, status: int | None = None, **columns: object) -> tuple:
+    """A request that an observer sent."""
+    return row("probes", path=path, http_status=status, url=f"http://localhost:30000{path}", port=30000, **columns)
+
+
+def tokens(before: int, after: int, running: int = 2) -> list:
+    """Two samples of a server's metrics."""
+    moves = twice("counters", "value", before, after, name="vllm:generation_tokens_total", source="metrics")
+    return [*moves, counter("vllm:num_requests_running", running, "metrics")]
+
+
+SERVING = [
+    shown("ready_line", *SERVER, READY, unlike=[*SERVER, READY, error("bind_error")]),
+    shown("ready_line_unseen", READY, DELETED, deleted=True, unlike=[READY]),
+    shown("no_ready_line", *SERVER, unlike=[*SERVER, READY]),
+    shown("no_ready_line", READY, deleted=True),
+    shown("training_steps", STEPS, unlike=[line("args")]),
+    shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
+    shown("generate_works", asked("/generate", 200, purpose="generate", tokens=1), unlike=[asked("/health", 200)]),
+    shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
+    shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),
+    shown("health_bad", asked("/health", 503), unlike=[asked("/health", 404)]),
+    shown("health_failed_line", error("health_failed"), unlike=[error("exception")]),
+    shown("serves_unlogged", *SERVER, listen(30000, 10), asked("/health", 200), unlike=[*SERVER, READY, asked("/health", 200)]),
+    shown(
+        "serves_unlogged", *SERVER, asked("/generate", 200, purpose="generate", tokens=1), unlike=[*SERVER, asked("/health", 200)]
+    ),
+    shown("port_closed", *SERVER, listen(22, 1, "sshd"), unlike=[*SERVER, listen(30000, 10)]),
+    shown("port_closed", *SERVER, asked("/health", error="connection refused"), unlike=[*SERVER, asked("/health", 200)]),
+    shown("log_deleted", DELETED, unlike=[row("fds", fd=1, pid=10, target="/var/log/server.log")]),
+    shown("log_holds_nothing", line(None, "nohup: ignoring input", kind="other"), unlike=[line("args")]),
+    shown("log_holds_nothing", line(None, "x", kind="other"), unlike=[line(None, "x", kind="other")] * 4),
+    shown("bind_error", error("bind_error", "address already in use"), unlike=[error("exception", "address")]),
+    shown("own_listener", *SERVER, listen(30000, 10), unlike=[*SERVER, listen(30000, 99)]),
+    shown("foreign_listener", *SERVER, listen(30000, 99), unlike=[*SERVER, listen(30000, 10)]),
+    shown("foreign_listener", error("bind_error", port=30000), listen(30000, 99), unlike=[*SERVER, listen(22, 99)]),
+    shown("proxy_listens", *SERVER, listen(30000, 99, "docker-proxy"), unlike=[*SERVER, listen(30000, 10)]),
+    shown("tokens_grow", tokens(100, 150), unlike=tokens(100, 100)),
+    shown("tokens_frozen", tokens(100, 100), unlike=tokens(100, 100, running=0)),
+    shown("rpc_timeout", error("rpc_timeout"), unlike=[error("exception", "timeout")]),
+    shown("engine_watchdog", error("watchdog"), unlike=[error("rpc_timeout")]),
+    shown("engine_watchdog", error("hang_detected"), unlike=[error("exception")]),
+    shown("request_stuck", line("request", kind="request", at=100), unlike=[line("request", kind="request", at=100, status=200)]),
+    shown("request_stuck", line("request", kind="request", at=100), unlike=[line("request", kind="request", at=3590)]),
+    shown("request_stuck", *[line("engine_stats", **STATS)] * 2, unlike=[line("engine_stats", **STATS)]),
+    shown(
+        "request_stuck",
+        line("decode_batch", at=100, kind="request", running=3, tokens_per_s=80),
+        unlike=[line("decode_batch", at=3590, kind="request", running=3, tokens_per_s=80)],
+    ),
+]
+
+
+def in_phase(phase: str) -> tuple:
+    """A log that is in a phase."""
+    return line("entered", phase=phase, at=10)
+
+
+BARS = [
+    shown(f"{kind}_bar_{end}", in_phase(phase), bar(kind, 3, 8, at, 30), unlike=[in_phase(phase), bar(kind, 3, 8, other, 30)])
+    for kind, phase in (("weights", "weights"), ("graph", "graph_capture"), ("download", "download"), ("jit", "compile"))
+    for end, at, other in (("moves", 3590, 2000), ("stands", 2000, 3590))
+]
+BARS += [
+    shown(  # a bar of an earlier phase that was left behind
+        "weights_bar_stands",
+        in_phase("weights"),
+        bar("weights", 3, 8, 2000, 30),
+        unlike=[in_phase("weights"), bar("weights", 3, 8, 2000, 30), line("graph_begin", phase="graph_capture")],
+    ),
+    shown("weights_bar_stands", bar("weights", 3, 8, 2000, 30), unlike=[bar("weights", 8, 8, 2000, 30)]),
+    shown(  # an item takes five minutes: it may not have moved for that long
+        "weights_bar_moves", bar("weights", 3, 8, 3000, 900), unlike=[bar("weights", 3, 8, 1000, 900)]
+    ),
+    shown(
+        "graph_bar_never_moved",
+        in_phase("graph_capture"),
+        bar("graph", 0, 8, 2000, 0),
+        unlike=[in_phase("graph_capture"), bar("graph", 1, 8, 2000, 9)],
+    ),
+    shown(
+        "weights_bar_moves",
+        *(line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")),
+        unlike=[line("shard", "shard a", phase="weights", at=3580)] * 5,
+    ),
+    shown(
+        "weights_bar_stands",
+        *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
+        unlike=[line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")],
+    ),
+]
+
+SILENCE = [
+    shown("long_silence", line("args", at=3000), unlike=[line("args", at=3400)]),
+    shown("short_silence", line("args", at=3400), unlike=[line("args", at=3590)]),
+    shown("recent_progress", line("args", at=3590), unlike=[line("args", at=3400)]),
+    shown(  # heartbeats are no progress
+        "long_silence",
+        line("args", at=100),
+        line("shm_wait", kind="heartbeat", at=3590),
+        unlike=[line("args", at=100), line("weights_end", at=3590)],
+    ),
+    shown(
+        "heartbeats_only",
+        line("args"),
+        *[line("shm_wait", kind="heartbeat")] * 3,
+        unlike=[line("args"), *[line("shm_wait", kind="heartbeat")] * 2],
+    ),
+    shown(
+        "milestones_between_heartbeats",
+        line("compile_begin", phase="compile"),
+        line("shm_wait", kind="heartbeat"),
+        line("kernel_built", phase="compile"),
+        unlike=[line("compile_begin", phase="compile"), line("shm_wait", kind="heartbeat")],
+    ),
+]
+
+PHASES = [
+    shown(f"phase_{phase}", line("entered", phase=phase), unlike=[line("entered", phase="data_prep")])
+    for phase in ("launch download dist_init weights post_load compile graph_capture warmup serving train_step".split())
+]
+PHASES.append(shown("phase_unknown", worker(0), unlike=[line("entered", phase="weights")]))
+
+TABLE = [*SERVING, *BARS, *SILENCE, *PHASES]

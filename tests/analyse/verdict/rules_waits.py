@@ -1,0 +1,213 @@
+"""Evidence for the rules on GPUs, fabric, locks, peers, output, the kernel and threads."""
+
+from __future__ import annotations
+
+from tests.analyse.verdict.scenes import (
+    BEGIN,
+    NS,
+    call,
+    error,
+    event,
+    gpu,
+    kernel,
+    line,
+    ps,
+    row,
+    shown,
+    stack,
+    twice,
+    worker,
+    workers,
+)
+
+GPU = [
+    shown("gpu_busy_low_power", gpu(0, 100, 150), gpu(1, 98, 140), unlike=[gpu(0, 100, 600), gpu(1, 98, 140)]),
+    shown("gpu_busy_low_power", gpu(0, 100, 150), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
+    shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150)]),
+    shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
+    shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[*workers(2), gpu(0, 100), gpu(1, 50)]),
+    shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[gpu(0, 100), gpu(1, 0)]),
+    shown("gpu_use_uneven", gpu(0, 100), gpu(1, 99), gpu(2, 0), unlike=[gpu(0, 100), gpu(1, 0), gpu(2, 0)]),
+    shown("gpu_all_busy", gpu(0, 100), gpu(1, 99), unlike=[gpu(0, 100, 600), gpu(1, 99, 600)]),
+    shown("gpu_idle", gpu(0, 0), gpu(1, 3), unlike=[gpu(0, 0), gpu(1, 30)]),
+    shown(  # the last look counts
+        "gpu_idle", gpu(0, 100, moment=0), gpu(0, 0, moment=1), unlike=[gpu(0, 0, moment=0), gpu(0, 100, moment=1)]
+    ),
+    shown("gpu_context_only", gpu(0, 0, mem=600), unlike=[gpu(0, 0, mem=600), gpu(1, 0, mem=20000)]),
+    shown(
+        "gpu_memory_grows", twice("gpus", "mem_used_mib", 600, 5000, gpu=0), unlike=twice("gpus", "mem_used_mib", 600, 602, gpu=0)
+    ),
+]
+
+NETWORK = line("nccl_network", "NET/IB : No device found.", kind="other")
+
+
+def complete(rank: int) -> tuple:
+    """A rank's `Init COMPLETE`, which names the rank in its text."""
+    return line("nccl_init_complete", phase="dist_init", nranks=2, rank=rank, fields={"rank": rank})
+
+
+FABRIC = [
+    shown("iommu_faults", kernel("io_page_fault"), unlike=[kernel("oom_kill")]),
+    shown(
+        "acs_on",
+        row("host", source="lspci", value="ACSCtl: SrcValid+ TransBlk- ReqRedir+"),
+        unlike=[row("host", source="lspci", value="ACSCtl: SrcValid- TransBlk- ReqRedir-")],
+    ),
+    shown(
+        "shm_full",
+        row("filesystems", mount="/dev/shm", used_percent=99),
+        unlike=[row("filesystems", mount="/dev/shm", used_percent=50), row("filesystems", mount="/", used_percent=99)],
+    ),
+    shown("nccl_socket_only", NETWORK, line("nccl_network", "NET/Socket : Using eth0", kind="other"), unlike=[NETWORK]),
+    shown("nccl_complete", complete(0), complete(1), unlike=[complete(0)]),
+    shown(
+        "silent_after_nccl", complete(0), complete(1), unlike=[complete(0), complete(1), line("weights_begin", phase="weights")]
+    ),
+    shown("nccl_warns", error("nccl_warn", "NCCL WARN"), unlike=[NETWORK]),
+]
+
+WAITING = line("lock_wait", "waiting for /tmp/x/lock", kind="symptom", path="/tmp/x/lock")
+HELD = row("locks", path="/tmp/x/lock", pid=10)
+NINJA = ps(10, "python3 -m sglang.launch_server")
+
+LOCKS = [
+    shown("lock_line", WAITING, unlike=[line("args", "lock")]),
+    shown("lock_frames", stack(10, "wait (torch/utils/file_baton.py)"), unlike=stack(10, "wait (threading.py)")),
+    shown("lock_polling", call("newfstatat", '"/tmp/x/lock"', 3), unlike=call("newfstatat", '"/tmp/x/lock"', 2)),
+    shown("lock_polling", call("stat", '"/tmp/x/lock"', 3), unlike=call("stat", '"/tmp/x/model"', 3)),
+    shown("lock_refused", call("flock", "7, LOCK_EX|LOCK_NB", errno="EAGAIN"), unlike=call("flock", "7, LOCK_EX|LOCK_NB")),
+    shown("lock_refused", call("flock", "7, LOCK_EX", state="open"), unlike=call("read", "7", state="open")),
+    shown("lock_unserved", WAITING, NINJA, unlike=[WAITING, NINJA, ps(11, "/usr/bin/ptxas -v")]),
+    shown("lock_unserved", WAITING, NINJA, unlike=[NINJA]),
+    shown(
+        "lock_cycle",
+        WAITING,
+        HELD,
+        worker(0),
+        *stack(10, "all_reduce (torch/distributed/distributed_c10d.py)"),
+        unlike=[WAITING, HELD, worker(0), *stack(10, "compile (triton/compiler/compiler.py)")],
+    ),
+    shown("lock_stale", WAITING, HELD, ps(99, "python3"), unlike=[WAITING, HELD, ps(10, "python3")]),
+    shown("lock_stale", WAITING, row("locks", path="/tmp/x/lock", checked=True), unlike=[WAITING]),
+    shown(
+        "lock_old",
+        WAITING,
+        row("locks", path="/tmp/x/lock", mtime=BEGIN - NS),
+        unlike=[WAITING, row("locks", path="/tmp/x/lock", mtime=BEGIN + 3599 * NS)],
+    ),
+]
+
+SYN = row("sockets", state="SYN-SENT", peer_address="10.0.0.9", peer_port=29500)
+CONNECT = '3, {sa_family=AF_INET, sin_port=htons(29500), sin_addr=inet_addr("10.0.0.9")}, 16'
+TP2 = line("args", phase="launch", tp_size=2, at=0)
+
+PEERS = [
+    shown("syn_sent", SYN, unlike=[row("sockets", state="ESTAB", peer_address="10.0.0.9", peer_port=29500)]),
+    shown("connect_fails", call("connect", CONNECT, errno="ETIMEDOUT"), unlike=call("connect", CONNECT)),
+    shown(
+        "connect_fails",
+        call("connect", CONNECT, errno="ETIMEDOUT"),
+        unlike=call("connect", '3, {sa_family=AF_UNIX, sun_path="/run/x"}', errno="ECONNREFUSED"),
+    ),
+    shown("connect_lines", error("socket_timeout"), unlike=[error("collective_timeout")]),
+    shown(
+        "store_barrier_short",
+        line("store_barrier", worker_count=1, world_size=2),
+        unlike=[line("store_barrier", worker_count=1, world_size=2), line("store_barrier", worker_count=2, world_size=2)],
+    ),
+    shown(
+        "ranks_not_begun",
+        TP2,
+        line("dist_begin", phase="dist_init", rank=0),
+        unlike=[TP2, *(line("dist_begin", phase="dist_init", rank=rank) for rank in range(2))],
+    ),
+    shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=0)]),
+    shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=2), line("http_start")]),
+    shown("rendezvous_frames", stack(10, "_store_based_barrier (c10d)"), unlike=stack(10, "poll (selectors.py)")),
+    shown("hostname_loopback", line("gloo_loopback", kind="symptom"), unlike=[line("args")]),
+]
+
+OUTPUT = [
+    shown("wchan_pipe_write", worker(0, wchan="pipe_write"), unlike=[worker(0, wchan="pipe_read")]),
+    shown("write_unfinished", call("write", "1, ...", fd=1, state="open"), unlike=call("write", "1, ...", fd=1, ret="9")),
+    shown(
+        "write_unfinished",
+        call("write", "7, ...", fd=7, state="open"),
+        row("fds", fd=7, target="pipe:[123]"),
+        unlike=[*call("write", "7, ...", fd=7, state="open"), row("fds", fd=7, target="/data/out")],
+    ),
+    shown("output_frames", stack(10, "flush (logging/__init__.py)"), unlike=stack(10, "flush (zipfile.py)")),
+]
+
+STUCK = twice("processes", "state", "D", "D", pid=10, cmdline="sglang::scheduler_TP0", tool="stat")
+KILL = event("Kill", "kill -9 10", "shell")
+
+KERNEL = [
+    shown("d_state", worker(0, "D"), unlike=[worker(0, "S")]),
+    shown("d_state_twice", STUCK, unlike=twice("processes", "state", "D", "S", pid=10, cmdline="x", tool="stat")),
+    shown(
+        "d_state_no_io",
+        worker(0, "D"),
+        *twice("io", "read_bytes", 5, 5, pid=10),
+        unlike=[worker(0, "D"), *twice("io", "read_bytes", 5, 9, pid=10)],
+    ),
+    shown("hung_task", kernel("hung_task", "blocked for more than 120 seconds"), unlike=[kernel("oom_kill")]),
+    shown("kernel_frames", stack(10, "nfs_wait_bit_killable", tool="kernel"), unlike=stack(10, "do_epoll_wait", tool="kernel")),
+    shown("wchan_driver", worker(0, "D", wchan="nv_nfs_wait"), unlike=[worker(0, "S", wchan="nv_nfs_wait")]),
+    shown("wchan_driver", worker(0, "D", wchan="rpc_wait_bit"), unlike=[worker(0, "D", wchan="futex_wait")]),
+    shown(
+        "nfs_dead",
+        kernel("nfs", "nfs: server a not responding, still trying", line=1),
+        unlike=[kernel("nfs", "nfs: server a not responding", line=1), kernel("nfs", "nfs: server a OK", line=2)],
+    ),
+    shown("sigkill_ignored", KILL, worker(0), unlike=[KILL, worker(1)]),
+    shown("sigkill_ignored", KILL, worker(0), unlike=[event("Kill", "kill -15 10", "shell"), worker(0)]),
+]
+
+
+def thread(tid: int, **columns: object) -> tuple:
+    """A thread of process 10."""
+    return row("threads", pid=10, tid=tid, **columns)
+
+
+IDLE = [thread(tid, cpu_percent=0.1) for tid in (11, 12, 13)]
+TICKS = call("write", "5, ..., 1", 4, ret="1")
+
+THREADS = [
+    shown(
+        "all_futex",
+        *(thread(tid, wchan="futex_wait_queue") for tid in (10, 11)),
+        unlike=[thread(10, wchan="futex_wait_queue"), thread(11, wchan="do_epoll_wait")],
+    ),
+    shown("all_asleep", worker(0), worker(1), unlike=[worker(0), worker(1, "R")]),
+    shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),
+    shown(  # the queue is the one that brings requests
+        "queue_frames",
+        stack(10, "get (queue.py)", "run (x.py)"),
+        unlike=stack(10, "get (queue.py)", "recv_requests (scheduler.py)"),
+    ),
+    shown(
+        "frontend_frames",
+        ps(10, "vllm serve"),
+        *stack(10, "encode (tokenizers/__init__.py)"),
+        unlike=[worker(0), *stack(10, "encode (tokenizers/__init__.py)")],
+    ),
+    shown(
+        "frontend_frames",
+        row("stacks", tool="pyspy-top", pid=10, share_percent=80, function="render", file="jinja2/environment.py", depth=0),
+        unlike=[row("stacks", tool="pyspy-top", pid=10, share_percent=20, function="render", file="jinja2/x.py", depth=0)],
+    ),
+    shown("frontend_burns", ps(10, "vllm serve", cpu_percent=99), unlike=[worker(0, cpu_percent=99)]),
+    shown("one_thread_polls", thread(10, cpu_percent=99), *IDLE, unlike=[thread(10, cpu_percent=99), *IDLE[:2]]),
+    shown(
+        "one_thread_polls",
+        thread(10, cpu_percent=99),
+        *IDLE,
+        unlike=[thread(10, cpu_percent=99), *IDLE, thread(14, cpu_percent=40)],
+    ),
+    shown("event_ticks", TICKS, unlike=[*TICKS, *call("read", "9", ret="65536")]),
+    shown("event_ticks", TICKS, unlike=call("write", "5, ..., 1", 2, ret="1")),
+]
+
+TABLE = [*GPU, *FABRIC, *LOCKS, *PEERS, *OUTPUT, *KERNEL, *THREADS]

@@ -1,0 +1,145 @@
+"""Small scenes for tests of single rules: rows of frames, as the parsers give them, written in a line each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.scene import Scene, scene_of
+from kit.clock import NS
+
+BEGIN = 1_760_000_000 * NS
+"""When the launch of every scene began; times are given as seconds since."""
+NOW_S = 3600
+"""When its evidence was taken."""
+Part = tuple[str, dict]
+
+
+def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
+    """The scene of some rows; `deleted`: the log is only there as a deleted file that the server still holds open."""
+    flat = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+    log = [row for frame, row in flat if frame == "log"]
+    file = SimpleNamespace(
+        kind="log", file="server.log", node=None, path=Path(__file__), deleted=deleted, whole=True, time_of_file=None
+    )
+    report = SimpleNamespace(facts={"newlines": len(log), "last_line": log[-1]["raw"] if log else None})
+    run = SimpleNamespace(
+        captures=[file] if log else [],
+        reports={"server.log": report},
+        manifest={},
+        knowledge=(),
+        captured_ns=BEGIN + NOW_S * NS,
+        captured_by="the caller",
+    )
+    evidence = Evidence(run)
+    for frame, row in flat:
+        {"log": evidence.log.add, "syscalls": evidence.syscalls.add}.get(frame, evidence.rows.get(frame, []).append)(row)
+    return scene_of(evidence)
+
+
+def row(frame: str, **columns: object) -> Part:
+    """A row of any frame."""
+    return frame, {"capture": "server.log" if frame == "log" else f"{frame}.txt", "line": 1, **columns}
+
+
+def twice(frame: str, column: str, before: object, after: object, gap_s: float = 10, **columns: object) -> list[Part]:
+    """Two samples in which one column differs."""
+    moments = ((0, 0, before), (1, gap_s, after))
+    return [row(frame, moment=n, time=BEGIN + int(at * NS), **{column: value}, **columns) for n, at, value in moments]
+
+
+def line(milestone: str | None, text: str = "", kind: str = "progress", at: float | None = 3590, **columns: object) -> Part:
+    """A record of the log: its milestone; what the pattern found stands under names of its own, or in `fields`."""
+    known = ("rank", "pid", "process", "phase", "rank_label", "server", "role")
+    own = {name: columns.pop(name) for name in known if name in columns}
+    found = {**columns.pop("fields", {}), **columns}
+    if kind == "error":
+        own.setdefault("role", "initiating")
+    text = text or str(milestone)
+    clock = {} if at is None else {"time": BEGIN + int(at * NS), "time_source": "own"}
+    return row("log", milestone=milestone, kind=kind, text=text, raw=text, fields=json.dumps(found), **clock, **own)
+
+
+def error(milestone: str | None, text: str = "", **columns: object) -> Part:
+    """An error line."""
+    return line(milestone, text, "error", **columns)
+
+
+def bar(kind: str, n: float, total: float, at: float, elapsed_s: float | None = None) -> Part:
+    """One frame of a progress bar."""
+    columns = {"bar_kind": kind, "bar": "", "bar_n": n, "bar_total": total, "bar_elapsed_s": elapsed_s}
+    return row("log", milestone=None, kind="progress", text="", raw="", time=BEGIN + int(at * NS), time_source="own", **columns)
+
+
+def ps(pid: int, title: str, state: str = "S", **columns: object) -> Part:
+    """A process of a process table."""
+    return row("processes", tool="ps", pid=pid, cmdline=title, state=state, **columns)
+
+
+def worker(rank: int, state: str = "S", **columns: object) -> Part:
+    """A rank, of pid 10 and up."""
+    return ps(10 + rank, f"sglang::scheduler_TP{rank}", state, **columns)
+
+
+def workers(number: int = 2) -> list[Part]:
+    """So many ranks that live."""
+    return [line("args", phase="launch", tp_size=number, at=0), *(worker(rank) for rank in range(number))]
+
+
+def stack(pid: int, *frames: str, thread: str = "MainThread", moment: int = 0, tool: str = "pyspy") -> list[Part]:
+    """A thread's stack, innermost frame first, each as `function (file)`."""
+    parts = [frame.partition(" (") for frame in frames]
+    return [
+        row("stacks", tool=tool, pid=pid, thread=thread, moment=moment, depth=depth, function=name, file=file.rstrip(")"))
+        for depth, (name, _, file) in enumerate(parts)
+    ]
+
+
+def call(name: str, args: str = "", times: int = 1, pid: int = 10, **columns: object) -> list[Part]:
+    """A system call, a second apart where it comes more than once."""
+    given = {"syscall": name, "args": args, "pid": pid, **columns}
+    return [row("syscalls", time=BEGIN + n * NS, **given) for n in range(times)]
+
+
+def gpu(number: int, util: float, power: float | None = None, mem: float | None = 60000, **columns: object) -> Part:
+    """A GPU with a power limit of 700 W."""
+    limit = {} if power is None else {"power_w": power, "power_limit_w": 700.0}
+    return row("gpus", gpu=number, util_percent=util, mem_used_mib=mem, **limit, **columns)
+
+
+def kernel(kind: str | None, text: str = "", **columns: object) -> Part:
+    """A line of the kernel's log."""
+    return row("kernel_log", kind=kind, text=text or str(kind), **columns)
+
+
+def event(reason: str, text: str = "", source: str = "kubernetes") -> Part:
+    """An event of an orchestrator, or a command that a shell ran."""
+    return row("events", reason=reason, text=text or reason, source=source)
+
+
+def counter(name: str, value: float, source: str, **columns: object) -> Part:
+    """A counter."""
+    return row("counters", name=name, value=value, source=source, **columns)
+
+
+def listen(port: int, pid: int | None, process: str = "python3") -> Part:
+    """A listening socket."""
+    return row("sockets", state="LISTEN", local_port=port, pid=pid, process=process)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One entry of a table: evidence that shows a sign, and evidence that looks like it and does not."""
+
+    code: str
+    by: tuple
+    unlike: tuple | None
+    deleted: bool = False
+
+
+def shown(code: str, *by: Part | list[Part], unlike: tuple | list | None = None, deleted: bool = False) -> Shown:
+    """An entry."""
+    return Shown(code, by, unlike if unlike is None or not isinstance(unlike, list) else tuple(unlike), deleted)
