@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.parse.grammar import codes, traits
 from kit.parse.grammar_file import PHASES
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
 """Phases that alternate, and that draft models repeat: among them a launch may go back, elsewhere it may not."""
-LAG_S = 30.0
-"""A rank is behind where the others passed a milestone at least this long ago. Healthy ranks pass within seconds of each
-other in all logs at hand; the widest healthy spread seen is 11 s (Ray workers on two nodes)."""
 BAR_PHASE = {"weights": "weights", "graph": "graph_capture", "download": "download", "jit": "compile"}
 
 STACK_PHASES = (
@@ -217,7 +215,7 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
             continue
         passed = max((mark.time for rank in ahead for mark in seen[rank] if mark.time is not None), default=None)
         since = (now - passed) / NS if now is not None and passed is not None else None
-        if since is not None and since < LAG_S:
+        if since is not None and since < thresholds(evidence.run.knowledge)["lag_s"]:
             continue
         found.lagging = {rank: found.by_rank[rank][-1].phase if found.by_rank.get(rank) else "launch" for rank in behind}
         found.lag_s, found.lag_ref = since, seen[ahead[-1]][-1].ref

@@ -102,6 +102,28 @@ def counts(*moments: tuple[int, ...]) -> list:
     return [ras(rank, count, moment) for moment, ranks in enumerate(moments) for rank, count in enumerate(ranks)]
 
 
+def recorder(rank: int, pending: int, *completed: int) -> list:
+    """What the flight recorder of a rank says: collectives pending, and the last completed one of each group."""
+    given = {"source": "recorder_status", "rank": rank}
+    groups = [
+        row("collectives", operation="last completed", communicator=str(n), count=c, **given) for n, c in enumerate(completed)
+    ]
+    return [row("collectives", operation="pending", communicator="", count=pending, **given), *groups]
+
+
+RECORDERS = [
+    shown(
+        "recorder_host_stopped",
+        *(recorder(rank, pending) for rank, pending in enumerate((1, 1, 0))),
+        unlike=[part for rank in range(3) for part in recorder(rank, 1)],
+    ),
+    shown(
+        "recorder_device_stopped",
+        *(recorder(rank, 1, *completed) for rank, completed in enumerate(((9, 9), (9, 9), (4, 4)))),
+        unlike=[part for rank, own in enumerate(((9, 9), (9, 9), (8, 9))) for part in recorder(rank, 1, *own)],
+    ),
+]
+
 COLLECTIVES = [
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1, 2, 3))]),
@@ -211,4 +233,4 @@ SAMPLES = [
     shown("no_compilers", worker(0), unlike=[worker(0), ps(20, "/usr/bin/ptxas -v")]),
 ]
 
-TABLE = [*STACKS, *COLLECTIVES, *RANKS, *SAMPLES]
+TABLE = [*STACKS, *RECORDERS, *COLLECTIVES, *RANKS, *SAMPLES]

@@ -1,0 +1,122 @@
+"""Classes and thresholds: traits, folders of the user's, and a new class in one table and one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.analyse.verdict.classes import classes
+from kit.analyse.verdict.rules import RULES, rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.thresholds import thresholds
+from kit.errors import UsageError
+
+CLASS = """
+[[class]]
+name = "tokenizer_stall"
+plain = "the tokenizer is waiting for the network"
+meaning = "the tokenizer asks a hub that does not answer"
+state = "failed"
+names_ranks = "signs"
+signs = [
+    ["tokenizer_asks_hub", 8.0, "the log says so"],
+    ["ready_line", -5.0, "it has its tokenizer"],
+]
+"""
+SIGNATURE = """
+[[signature]]
+name = "no-hub-for-the-tokenizer"
+when = { class = '^tokenizer_stall$' }
+what = "there is no way to the hub from here"
+do = "set HF_HUB_OFFLINE=1"
+"""
+LOG = """[2026-02-18 00:29:00 TP0] server_args=ServerArgs(model_path='m', tp_size=2)
+[2026-02-18 00:29:07 TP0] Init torch distributed begin.
+[2026-02-18 00:29:07 TP1] Init torch distributed begin.
+[2026-02-18 00:29:09 TP1] tokenizer: HEAD https://hub/tokenizer.json
+"""
+
+
+@pytest.fixture
+def tokenizer_rule() -> Iterator[None]:
+    """A rule of a test's own."""
+
+    @rule("tokenizer_asks_hub", needs=("log",))
+    def tokenizer(scene: Scene) -> Signs:
+        for record in scene.log.tail:
+            if "tokenizer.json" in record["text"]:
+                yield Sign("tokenizer_asks_hub", "the tokenizer asks a hub", [], [record["rank"]])
+
+    yield
+    RULES.pop()
+
+
+def folder_with(tmp_path: Path, **files: str) -> Path:
+    folder = tmp_path / "knowledge"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+    return folder
+
+
+def test_a_new_class_is_one_table_and_one_rule(tokenizer_rule: None, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(LOG)
+    knowledge = folder_with(tmp_path, classes=CLASS, signatures=SIGNATURE)
+    verdict = kit.verdict(tmp_path / "server.log", captured_at="2026-02-18 02:00:00", knowledge=knowledge)
+    assert (verdict.klass, verdict.state, verdict.ranks) == ("tokenizer_stall", "failed", [1])
+    assert verdict.remedy is not None and verdict.remedy["name"] == "no-hub-for-the-tokenizer"
+    assert "the tokenizer is waiting for the network (tokenizer_stall)" in str(verdict)
+    assert [entry["claim"] for entry in verdict.evidence] == ["the tokenizer asks a hub"]
+
+
+def test_without_the_folder_nobody_knows_the_class(tokenizer_rule: None) -> None:
+    assert "tokenizer_stall" not in classes()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "line", "hint"),
+    [
+        ('"ready_line"', '"ready_lin"', 10, "did you mean 'ready_line'?"),
+        ('state = "failed"', 'state = "faild"', 6, "did you mean 'failed'?"),
+        ("names_ranks", "names_rank", 7, "did you mean 'names_ranks'?"),
+        ('plain = "the', 'plan = "the', 4, "did you mean 'plain'?"),
+        ("8.0", '"8"', 8, 'is not ["sign", weight, "reason"]'),
+    ],
+)
+def test_a_mistake_in_a_class_names_line_and_word(
+    tokenizer_rule: None, tmp_path: Path, wrong: str, right: str, line: int, hint: str
+) -> None:
+    folder = folder_with(tmp_path, classes=CLASS.replace(wrong, right, 1))
+    with pytest.raises(UsageError) as caught:
+        classes([folder])
+    assert f"line {line}" in str(caught.value) or "'signs'" in str(caught.value)
+    assert hint in str(caught.value) and "classes.toml" in str(caught.value)
+
+
+def test_a_class_of_the_users_stands_for_the_packaged_one(tokenizer_rule: None, tmp_path: Path) -> None:
+    changed = CLASS.replace("tokenizer_stall", "device_hang")
+    assert classes([folder_with(tmp_path, classes=changed)])["device_hang"].state == "failed"
+    assert classes()["device_hang"].state == "stalled"
+
+
+def test_thresholds_of_the_users_stand_for_the_packaged_ones(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, thresholds='[[threshold]]\nname = "long_silence_s"\nvalue = 30000.0\n')
+    run = kit.sample_path("sg01-capture-hang")
+    assert "long_silence" in kit.verdict(run).signs and "long_silence" not in kit.verdict(run, knowledge=folder).signs
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [('name = "recent"\nvalue = 1', "did you mean 'recent_s'?"), ('name = "recent_s"\nvalue = "1"', "'value'")]
+)
+def test_a_mistake_in_a_threshold_names_it(tmp_path: Path, text: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="thresholds.toml") as caught:
+        thresholds([folder_with(tmp_path, thresholds=f"[[threshold]]\n{text}\n")])
+    assert hint in str(caught.value)
+
+
+def test_every_threshold_is_used() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(kit.__file__).parent.rglob("*.py"))
+    assert not [name for name in thresholds() if f'"{name}"' not in source]
