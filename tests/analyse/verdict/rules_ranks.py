@@ -192,7 +192,7 @@ RANKS = [
 ]
 
 RANK0 = {"pid": 10, "cmdline": "sglang::scheduler_TP0", "tool": "stat", "stime_s": 0.0}
-MODEL, CACHE = {"path": "/models/llama"}, {"path": "/root/.cache/vllm"}
+MODEL, CACHE = {"path": "/models/llama"}, {"path": "~/.cache/vllm"}
 SAMPLES = [
     shown("cpu_busy", twice("processes", "utime_s", 0, 9, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
     shown("cpu_flat", twice("processes", "utime_s", 0, 0.1, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
