@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kit
-from kit.analyse.launches.attempts import chance_of
+from kit.analyse.launches.study import chance_of
 from kit.analyse.verdict.options import command_line, with_option_of
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError

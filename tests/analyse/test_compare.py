@@ -117,7 +117,7 @@ def test_the_outcome_comes_first(pair):
 
 
 def test_the_first_milestone_that_one_lacks(pair):
-    said = [said for said in pair.findings if said.startswith("the first milestone")]
+    said = [said for said in pair.findings if said.code == "lacks_milestone"]
     assert len(said) == 1 and "that b lacks is graph_end (a after 55 s" in said[0]
     row = pair.milestones.set_index("milestone").loc["graph_end"]
     assert (row["a_ranks"], row["a_count"], row["b_count"]) == ("0, 1", 2, 0)
@@ -126,7 +126,8 @@ def test_the_first_milestone_that_one_lacks(pair):
 def test_memory_is_by_rank_and_never_summed(pair):
     rows = pair.memory.set_index("process")
     assert (rows.loc["rank 1", "a_rss_anon_bytes"], rows.loc["rank 1", "b_rss_anon_bytes"]) == (40 << 30, 20 << 30)
-    assert any("40.00 GiB of anonymous memory in a" in said for said in pair.findings)
+    (memory,) = [entry for entry in pair.findings if entry.code == "memory"]
+    assert max(memory.values["sizes"]) == 40 * 2**30 and "40.00 GiB of anonymous memory in a" in memory
 
 
 def test_numbers_of_threads(pair):
@@ -170,7 +171,9 @@ def test_a_rank_that_lacks_a_milestone_is_named(tmp_path):
         extra="[2026-02-18 00:00:55 TP0] Capture cuda graph end. Time elapsed: 10.0 s. avail mem=8.1 GB\n",
     )
     found = kit.compare(a, b, captured_at=("2026-02-18 00:10:00", "2026-02-18 00:10:00"))
-    assert "graph_end is there for 2 ranks in a, for 1 in b: rank 1 lacks it" in found.findings
+    (lacking,) = [entry for entry in found.findings if entry.code == "ranks_lack_milestone"]
+    assert lacking == "graph_end is there for 2 ranks in a, for 1 in b: rank 1 lacks it"
+    assert lacking.values == {"milestone": "graph_end", "has": "a", "lacks": "b", "ranks": [1], "many": 2, "few": 1}
 
 
 def test_the_same_launch_twice_is_named(data):
@@ -182,7 +185,7 @@ def test_the_same_launch_twice_is_named(data):
 def test_other_servers_are_compared_by_phase_only(data, test_data):
     found = kit.compare(data / "sg01-capture-hang", test_data / "cases" / "given" / "vl27")
     assert any("a is a launch of sglang, b of vllm" in said for said in found.findings)
-    assert not any(said.startswith("the first milestone") for said in found.findings)
+    assert not {said.code for said in found.findings} & {"lacks_milestone", "parts_at_line"}
 
 
 def test_recorded_runs(data):
@@ -204,7 +207,7 @@ def test_aligned_at_a_phase(data):
     assert begins == [0.0, 0.0] and found.bands["begin_s"].min() < 0
     with pytest.raises(UsageError, match="choose one of|Choose one of"):
         kit.compare(data / "healthy-tp2", data / "pipe-ticker", align="ready")
-    with pytest.raises(UsageError, match="no phase"):
+    with pytest.raises(UsageError, match="not a phase"):
         kit.compare(data / "healthy-tp2", data / "pipe-ticker", align="weight")
 
 
@@ -287,7 +290,7 @@ def test_tracebacks_and_arguments_are_no_log_lines(test_data):
 def test_launches_part_where_one_stops_and_not_at_their_common_end(test_data):
     """Both print the same lines while they shut down; one of them long before that never loaded its weights."""
     found = kit.compare(test_data / "attempts" / "dummy-1", test_data / "attempts" / "auto-1")
-    said = next(said for said in found.findings if said.startswith("they part at a log line that b lacks"))
+    said = next(said for said in found.findings if said.code == "parts_at_line" and said.values["lacks"] == ["b"])
     assert "server.log:39;" in said and "shutdown" not in said
 
 
@@ -460,3 +463,12 @@ def test_command(data, capsys):
 def test_the_module_is_light():
     code = "import sys, kit.analyse.launches.compare; print([n for n in ('pandas', 'numpy', 'matplotlib') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_each_finding_is_data_and_its_sentence_stands_in_one_table(pair):
+    from kit.analyse.launches.sentences import SENTENCES
+
+    assert {entry.code for entry in pair.findings} <= SENTENCES.keys()
+    data = json.loads(json.dumps(pair.to_dict()))["details"]
+    assert [entry["text"] for entry in data] == list(pair.findings)
+    assert [entry["values"]["setting"] for entry in data if entry["code"] == "one_setting"] == ["attention_backend"]

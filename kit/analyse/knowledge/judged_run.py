@@ -32,7 +32,7 @@ _SIZE = re.compile(r"(?:\w*model\w*|tokenizer\w*|trust_remote_code|host|m)")
 
 
 @dataclass
-class Case:
+class JudgedRun:
     """A run with everything that learning and comparing ask of it."""
 
     run: Run
@@ -75,7 +75,7 @@ class Case:
 
 def open_case(
     run: str | Path | Run, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
-) -> Case:
+) -> JudgedRun:
     """Open a run and judge it.
 
     Raises
@@ -87,7 +87,7 @@ def open_case(
     if not any(capture.kind for capture in run.captures):
         raise EvidenceError(f"no evidence in {run.path}", "none of its files was recognised", "name a folder with a server's log")
     verdict = weigh(scene_of_run(run))
-    return Case(run, verdict, settings_of(verdict.scene.evidence), context(verdict.scene, verdict.klass, verdict.signs))
+    return JudgedRun(run, verdict, settings_of(verdict.scene.evidence), context(verdict.scene, verdict.klass, verdict.signs))
 
 
 def generalised(text: str) -> str:
@@ -110,7 +110,7 @@ def generalised(text: str) -> str:
 
 
 def evidence_id(run: Run) -> str:
-    """Checksum of a run's captures: the same evidence in another place, under another name, is the same case."""
+    """Checksum of a run's captures: the same evidence in another place, under another name, is the same judged."""
     sums = sorted(capture.sha256 or checksum(capture.path) for capture in run.captures)
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:32]
 

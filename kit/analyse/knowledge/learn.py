@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.analyse.knowledge.judged_run import Case, note_solved, open_case
+from kit.analyse.knowledge.judged_run import JudgedRun, note_solved, open_case
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.signatures import Signature, read
 from kit.analyse.verdict.stacks import all_stacks
@@ -121,15 +121,15 @@ def learn(
         raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")
     path = _place(knowledge, out)
     before = read(path) if path.exists() else []
-    case = open_case(run, captured_at, path.parent if out is None and path.parent.is_dir() else None)
-    meaning = _class(klass, case.run).meaning
-    name = _name(name, case, klass, {entry.name for entry in before})
-    text = _toml(case, klass, name, what or meaning, remedy, source, conditions(case, klass))
-    learnt = _prove(text, case)
+    judged = open_case(run, captured_at, path.parent if out is None and path.parent.is_dir() else None)
+    meaning = _class(klass, judged.run).meaning
+    name = _name(name, judged, klass, {entry.name for entry in before})
+    text = _toml(judged, klass, name, what or meaning, remedy, source, conditions(judged, klass))
+    learnt = _prove(text, judged)
     _append(path, text)
-    entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": case.run.name}
-    noted = note_solved(case.run, entry, path.parent)
-    return Learnt(name, path, text, learnt.matched(case.known) or {}, noted)
+    entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": judged.run.name}
+    noted = note_solved(judged.run, entry, path.parent)
+    return Learnt(name, path, text, learnt.matched(judged.known) or {}, noted)
 
 
 def _class(name: str, run: Run) -> StallClass:
@@ -158,19 +158,19 @@ def _place(knowledge: str | Path | None, out: str | Path | None) -> Path:
     return given / SIGNATURES
 
 
-def _name(name: str | None, case: Case, klass: str, taken: set[str]) -> str:
+def _name(name: str | None, judged: JudgedRun, klass: str, taken: set[str]) -> str:
     if name is not None:
         if name in taken:
             why = "names are unique in a file"
             raise UsageError(f"there is a signature {name!r} already", why, "choose another: --name NAME")
         return name
-    parts = [klass, case.settings.server, case.scene.phase]
+    parts = [klass, judged.settings.server, judged.scene.phase]
     base = re.sub(r"[^a-z0-9]+", "-", "-".join(part for part in parts if part).lower()).strip("-")
     free = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
     return next(given for given in free if given not in taken)
 
 
-def conditions(case: Case, klass: str) -> dict[str, str | list[str]]:
+def conditions(judged: JudgedRun, klass: str) -> dict[str, str | list[str]]:
     """Conditions of a signature that tell the run from others.
 
     Returns
@@ -183,48 +183,48 @@ def conditions(case: Case, klass: str) -> dict[str, str | list[str]]:
     EvidenceError
         The run shows no sign, error or frame to know it by.
     """
-    known = case.known
+    known = judged.known
     found: dict[str, str | list[str]] = {}
-    if case.verdict.klass == klass:
+    if judged.verdict.klass == klass:
         found["class"] = _whole(klass)
     found |= {key: _whole(known[key][0]) for key in ("server", "phase") if known[key]}
-    if case.series:
-        found["version"] = case.series
+    if judged.series:
+        found["version"] = judged.series
     telling: dict[str, str | list[str]] = {}
-    if case.error and case.scene.evidence.log.server != "nccl":
-        telling["error"] = case.error
-    if signs := _carrying(case, klass):
+    if judged.error and judged.scene.evidence.log.server != "nccl":
+        telling["error"] = judged.error
+    if signs := _carrying(judged, klass):
         telling["signs"] = [_whole(code) for code in signs]
-    if frame := _place_of_stacks(case):
+    if frame := _place_of_stacks(judged):
         telling["frame"] = frame
     if not telling:
         raise EvidenceError(
-            f"nothing in {case.run.name} tells it from other runs",
+            f"nothing in {judged.run.name} tells it from other runs",
             "it shows no sign that carries the class, no error, no stack",
             "add evidence (stacks of all ranks, two samples of /proc), or write the signature by hand: CONTRIBUTING.md",
         )
     found |= telling
-    for key in classes(case.run.knowledge)[klass].remedy_needs:
+    for key in classes(judged.run.knowledge)[klass].remedy_needs:
         if len(known[key]) == 1:
             found[key] = _whole(known[key][0])
-    chosen = [name for name in case.arguments if _TELLING.search(name)][:MOST_ARGUMENTS]
-    return found | {f"arg.{name}": _whole(case.arguments[name]) for name in chosen}
+    chosen = [name for name in judged.arguments if _TELLING.search(name)][:MOST_ARGUMENTS]
+    return found | {f"arg.{name}": _whole(judged.arguments[name]) for name in chosen}
 
 
 def _whole(text: str) -> str:
     return f"^{re.escape(text)}$".replace(r"\-", "-").replace(r"\_", "_")
 
 
-def _carrying(case: Case, klass: str) -> list[str]:
+def _carrying(judged: JudgedRun, klass: str) -> list[str]:
     """Signs that carry the class most, the weightiest first."""
-    hypothesis = next(found for found in case.verdict.hypotheses if found.name == klass)
+    hypothesis = next(found for found in judged.verdict.hypotheses if found.name == klass)
     carrying = [sign.code for sign, weight, _ in hypothesis.supporting if weight >= CARRIES]
     return [code for code in carrying if not code.startswith("phase_")][:MOST_SIGNS]
 
 
-def _place_of_stacks(case: Case) -> str | None:
+def _place_of_stacks(judged: JudgedRun) -> str | None:
     """The place that most threads stand in, of those that do anything but wait for work: function and file without its folder."""
-    places = Counter(stack.place for stack in all_stacks(case.scene.evidence) if stack.category not in _WAITS)
+    places = Counter(stack.place for stack in all_stacks(judged.scene.evidence) if stack.category not in _WAITS)
     place = next((place for place, _ in places.most_common(1)), "")
     found = re.fullmatch(r"([\w:.<>~]+) \((.*)\)", place)
     if not found or found[1] == "?":
@@ -233,11 +233,11 @@ def _place_of_stacks(case: Case) -> str | None:
     return f"^{re.escape(found[1])} \\(.*{re.escape(file)}" if file else f"^{re.escape(found[1])} "
 
 
-def _toml(case: Case, klass: str, name: str, what: str, remedy: str, source: str | None, when: dict) -> str:
-    agrees = case.verdict.klass == klass
-    run = " ".join(case.run.name.split())
+def _toml(judged: JudgedRun, klass: str, name: str, what: str, remedy: str, source: str | None, when: dict) -> str:
+    agrees = judged.verdict.klass == klass
+    run = " ".join(judged.run.name.split())
     lines = [f"# Learnt from run {run}. Strike conditions that another run with the same cause would not show."]
-    more = {name: value for name, value in case.arguments.items() if f"arg.{name}" not in when}
+    more = {name: value for name, value in judged.arguments.items() if f"arg.{name}" not in when}
     if more:
         lines.append(f"# Other options of that run: {', '.join(f'{key} = {value}' for key, value in list(more.items())[:12])}")
     prose = {"name": name, "what": what, "do": remedy, "source": source or f"learnt from run {run}"}
@@ -257,15 +257,15 @@ def _quoted(text: str) -> str:
     return json.dumps(text)
 
 
-def _prove(text: str, case: Case) -> Signature:
+def _prove(text: str, judged: JudgedRun) -> Signature:
     """Read the signature back and hold it against the run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / SIGNATURES
         path.write_text(text, encoding="utf-8")
         learnt = read(path)[0]
-    if learnt.matched(case.known) is None:
+    if learnt.matched(judged.known) is None:
         raise KitError(
-            f"the signature of {case.run.name} does not fit its own run",
+            f"the signature of {judged.run.name} does not fit its own run",
             "a fact does not read back as it was written",
             "write it by hand, and report this with the run",
         )

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit.analyse.knowledge.judged_run import Case, open_case, solved
+from kit.analyse.knowledge.judged_run import JudgedRun, open_case, solved
 from kit.analyse.text_blocks import named
 from kit.analyse.verdict.classes import classes
 from kit.document import Document, Item, Section, Shown, Values, percent
@@ -161,12 +161,12 @@ def similar(
     >>> [(one.name, one.klass) for one in found.found]
     [('pipe-ticker', 'rank_straggler'), ('port-taken', 'port_in_use')]
     """
-    case = open_case(run, captured_at, knowledge)
-    own = features(case)
-    result = Similar(case.run.name, [])
+    judged = open_case(run, captured_at, knowledge)
+    own = features(judged)
+    result = Similar(judged.run.name, [])
     for other in earlier() if among is None else among:
         path = other.path if isinstance(other, Run) else Path(other)
-        if path.resolve() == case.run.path.resolve():
+        if path.resolve() == judged.run.path.resolve():
             continue
         try:
             result.found.append(_likeness(own, open_case(other, None, knowledge)))
@@ -183,14 +183,14 @@ def earlier() -> list[Path]:
     return [DATA / name for name in sample_names()] + own
 
 
-def _likeness(own: dict[Feature, float], case: Case) -> Likeness:
-    theirs = features(case)
-    entry = solved(case.run, case.run.knowledge)
+def _likeness(own: dict[Feature, float], judged: JudgedRun) -> Likeness:
+    theirs = features(judged)
+    entry = solved(judged.run, judged.run.knowledge)
     return Likeness(
-        case.run.name,
-        str(case.run.path),
+        judged.run.name,
+        str(judged.run.path),
         likeness(own, theirs),
-        entry["class"] if entry else case.verdict.klass,
+        entry["class"] if entry else judged.verdict.klass,
         entry is not None,
         entry.get("remedy") if entry else None,
         _said(own, own.keys() & theirs.keys()),
@@ -212,18 +212,18 @@ def likeness(one: dict[Feature, float], other: dict[Feature, float]) -> float:
     return sum(every[feature] for feature in one.keys() & other.keys()) / total if total else 0.0
 
 
-def features(case: Case) -> dict[Feature, float]:
+def features(judged: JudgedRun) -> dict[Feature, float]:
     """Features of a run with their weights."""
-    known = case.known
+    known = judged.known
     found: dict[Feature, float] = {}
     for kind, key in (("phase", "phase"), ("server", "server"), ("gpu generation", "gpu_generation")):
         found |= {(kind, text): WEIGHTS[kind] for text in known[key]}
-    found |= {("sign", code): _weights().get(code, LEAST) for code in case.verdict.signs if not code.startswith("phase_")}
-    found |= {("option", f"{name} = {value}"): WEIGHTS["option"] for name, value in case.arguments.items()}
-    for kind, text in (("version", case.series), ("error", case.error)):
+    found |= {("sign", code): _weights().get(code, LEAST) for code in judged.verdict.signs if not code.startswith("phase_")}
+    found |= {("option", f"{name} = {value}"): WEIGHTS["option"] for name, value in judged.arguments.items()}
+    for kind, text in (("version", judged.series), ("error", judged.error)):
         found |= {(kind, text): WEIGHTS[kind]} if text else {}
     for name, bounds in RANGES.items():
-        value = case.scene.facts.value(name)
+        value = judged.scene.facts.value(name)
         numbers = [number for number in (value if isinstance(value, list) else [value]) if isinstance(number, (int, float))]
         if numbers:
             found["fact", _range(name, max(numbers), bounds)] = WEIGHTS["fact"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from math import comb
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.launches.compared_launch import Side, same_launch, side_of
+from kit.analyse.launches.compared_launch import ComparedLaunch, read_launch, same_launch
+from kit.analyse.launches.next_launch import steps
+from kit.analyse.launches.sentences import Finding
+from kit.analyse.launches.study import READY_OR_NOT, Study, findings_of_study, study, values
 from kit.analyse.text_blocks import records
-from kit.analyse.verdict.settings import Setting, differences, direct
+from kit.analyse.verdict.settings import Setting
 from kit.clock import NS
 from kit.document import Document, Shown
 from kit.errors import KitError, UsageError
@@ -21,83 +22,7 @@ from kit.run import Run
 if TYPE_CHECKING:
     import pandas
 
-READY_OR_NOT, FAST_OR_SLOW = ("ready", "not ready"), ("fast", "slow")
-"""What the launches are told apart by; those that are all ready, by their seconds to ready."""
-LATE = 3.0
-"""A launch whose evidence decides nothing counts as not ready once it took so many times as long as the slowest ready one.
-This is a choice: a launch that compiles for the first time takes two to three times as long as the next one."""
-SLOW = 1.25
-"""Launches that are all ready are told apart where one took so many times as long as the next faster one. This is a choice:
-of bundled launches with equal settings, neighbours in time differ by 1.1 at most."""
 OUTCOME_COLUMNS = ("launch", "state", "class", "phase", "ready_s", "until_s", "in_phase_s")
-
-
-@dataclass
-class Candidate:
-    """One setting held against the outcomes.
-
-    Attributes
-    ----------
-    setting : Setting
-    outcome : str
-        What is told apart from ready: `not ready`, or one class of it; from fast: `slow`.
-    good, bad : dict
-        Number of launches by value, among those that are ready (fast) and among those with that outcome.
-    chance : float or None
-        Probability that outcomes dealt at random would be told apart as well; 1 says nothing. None where they are not told apart.
-    follows : list of str
-        What the server printed and that changed with it in all launches.
-    """
-
-    setting: Setting
-    outcome: str
-    good: dict[str | None, int]
-    bad: dict[str | None, int]
-    chance: float | None
-    follows: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """Name of the setting."""
-        return self.setting.name
-
-    def predicts(self, value: str | None) -> bool | None:
-        """Whether a launch with a value would do well if this setting alone decides; None where it was never tried."""
-        return True if value in self.good else False if value in self.bad else None
-
-
-@dataclass
-class Study:
-    """What launches say together; plain data, from which the frames are made."""
-
-    sides: list[Side]
-    names: list[str]
-    outcomes: list[bool | None]
-    late: list[int]
-    settings: list[Setting]
-    held: list[Candidate]
-    separating: list[Candidate]
-    confounded: list[list[str]]
-    pairs: list[tuple[int, int, list[Setting]]]
-    words: tuple[str, str] = READY_OR_NOT
-    steps: list[dict[str, Any]] = field(default_factory=list)
-
-    def group(self, good: bool | None) -> list[int]:
-        """Numbers of the launches with an outcome."""
-        return [number for number, outcome in enumerate(self.outcomes) if outcome is good]
-
-    @property
-    def alike(self) -> list[tuple[int, int]]:
-        """Pairs of launches with another outcome, without a setting known to differ."""
-        known = [side.settings.server for side in self.sides]
-        return [
-            (good, bad)
-            for good, bad, settings in self.pairs
-            if not settings
-            and known[good] == known[bad]
-            and self.sides[good].settings.options
-            and self.sides[bad].settings.options
-        ]
 
 
 @dataclass(repr=False)
@@ -119,8 +44,9 @@ class Attempts(Shown):
     next : list of dict
         Launches to try: `setting`, `value`, `base`, `command` (None: to be done by hand), `what`, `if_ready`, `if_not` (the
         candidates that are left then).
-    findings, missing : list of str
-        Plain sentences.
+    findings : list of Finding
+        Sentences that know their code and values.
+    missing : list of str
     outcomes : tuple of (str, str)
         What the launches are told apart by: `ready` and `not ready`; `fast` and `slow` where all are ready.
     """
@@ -129,7 +55,7 @@ class Attempts(Shown):
     candidates: pandas.DataFrame
     confounded: list[list[str]]
     next: list[dict[str, Any]]
-    findings: list[str]
+    findings: list[Finding]
     missing: list[str]
     outcomes: tuple[str, str] = READY_OR_NOT
 
@@ -142,6 +68,7 @@ class Attempts(Shown):
             "confounded": self.confounded,
             "next": self.next,
             "findings": self.findings,
+            "details": [one.to_dict() for one in self.findings],
             "missing": self.missing,
         }
 
@@ -155,17 +82,24 @@ class Attempts(Shown):
         return f"<Attempts: {len(self.launches)} launches, {len(self.candidates)} settings that differ>"
 
 
-def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | None] | None = None) -> Attempts:
+def attempts(
+    paths: Iterable[str | Path | Run],
+    *,
+    captured_at: Sequence[str | None] | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+) -> Attempts:
     """Table launches, the settings in which they differ, and how each ended.
 
     Launches that are all ready are told apart by their seconds to ready, where these leave a gap.
 
     Parameters
     ----------
-    runs : iterable of str, path or Run
+    paths : iterable of str, path or Run
         Launches of one server, in any order. One that cannot be read is named and left out, as is one given twice.
     captured_at : sequence of str or None, optional
         When the evidence of each was taken, local time of its host; one for each launch.
+    knowledge : path or paths, optional
+        As for `kit.open_run`.
 
     Returns
     -------
@@ -187,9 +121,7 @@ def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | No
     >>> found.next[0]["setting"]
     'load_format'
     """
-    from kit.analyse.launches import attempts_text
-
-    given = list(runs)
+    given = list(paths)
     times = list(captured_at) if captured_at is not None else [None] * len(given)
     if not given or len(times) != len(given):
         raise UsageError(
@@ -197,156 +129,51 @@ def attempts(runs: Iterable[str | Path | Run], *, captured_at: Sequence[str | No
             "each launch is a run, a folder of evidence, or one file",
             "kit attempts RUN RUN …",
         )
-    sides, missing, failed = [], [], None
-    for one, when in zip(given, times, strict=True):
+    launches, missing = _read(given, times, knowledge)
+    found = study(launches, _unique([launch.run.name for launch in launches]))
+    return Attempts(
+        launches=_launches(found),
+        candidates=_candidates(found),
+        confounded=found.confounded,
+        next=steps(found),
+        findings=findings_of_study(found),
+        missing=missing + _missing(found),
+        outcomes=found.words,
+    )
+
+
+def _read(given: list, times: list, knowledge: Any) -> tuple[list[ComparedLaunch], list[str]]:
+    """Launches that can be read, each once, and why the others are left out."""
+    launches: list[ComparedLaunch] = []
+    missing, failed = [], None
+    for number, (one, when) in enumerate(zip(given, times, strict=True)):
         try:
-            side = side_of(str(len(sides)), one, when)
+            launch = read_launch(str(number), one, when, knowledge=knowledge)
         except UsageError:
             raise
         except KitError as error:
             failed = error
             missing.append(f"left out: {error}".replace("\n", " "))
             continue
-        twin = next((other for other in sides if same_launch(side, other)), None)
+        twin = next((other for other in launches if same_launch(launch, other)), None)
         if twin:
-            missing.append(f"left out: {side.run.name} is the same launch as {twin.run.name}")
-            continue
-        sides.append(side)
-    if not sides and failed:
+            missing.append(f"left out: {launch.run.name} is the same launch as {twin.run.name}")
+        else:
+            launches.append(launch)
+    if not launches and failed:
         raise failed
-    found = study(sides, _unique([side.run.name for side in sides]))
-    return Attempts(
-        _launches(found),
-        _candidates(found),
-        found.confounded,
-        found.steps,
-        attempts_text.sentences(found),
-        missing + attempts_text.missing(found),
-        found.words,
-    )
+    return launches, missing
 
 
-def study(sides: list[Side], names: list[str]) -> Study:
-    """Hold the settings of launches against their outcomes."""
-    from kit.analyse.launches.next_launch import steps
-
-    differing = [one for one in differences(*(side.settings for side in sides)) if one.same is False]
-    likely = [one for one in differing if one.unlikely is None]
-    chosen = [one for one in likely if direct(one.source, one.name)] or likely
-    late = _late(sides)
-    outcomes = [False if number in late else side.good for number, side in enumerate(sides)]
-    fast = _fast(sides) if False not in outcomes else None
-    words = FAST_OR_SLOW if fast else READY_OR_NOT
-    outcomes = [outcome and fast[number] for number, outcome in enumerate(outcomes)] if fast else outcomes
-    good, bad = ([number for number, outcome in enumerate(outcomes) if outcome is wanted] for wanted in (True, False))
-    held = [_hold(one, good, bad, words[1]) for one in chosen]
-    if good and bad and not fast and not any(one.chance is not None for one in held):
-        held = _by_class(sides, chosen, good, bad) or held
-    for one in held:
-        one.follows = [other.name for other in likely if other not in chosen and _pattern(other) == _pattern(one.setting)]
-    separating = [one for one in held if one.chance is not None]
-    separating.sort(key=lambda one: (one.chance, _effort(one.setting), one.name))
-    groups: dict[tuple, list[str]] = {}
-    for one in chosen:
-        groups.setdefault(_pattern(one), []).append(one.name)
-    pairs = [(g, b, _differing(chosen, g, b)) for g in good for b in bad]
-    found = Study(
-        sides,
-        names,
-        outcomes,
-        late,
-        differing,
-        held,
-        separating,
-        [group for group in groups.values() if len(group) > 1],
-        sorted(pairs, key=lambda pair: (len(pair[2]), pair[:2])),
-        words,
-    )
-    found.steps = steps(found)
-    return found
-
-
-def _late(sides: list[Side]) -> list[int]:
-    """Launches that are undecided or still at work, long after the slowest of the others was ready."""
-    ready = [side.ready_s for side in sides if side.good and side.ready_s is not None]
-    if not ready:
-        return []
-    until = {number: side.seconds(side.end_ns) for number, side in enumerate(sides) if side.good is None}
-    return [number for number, seconds in until.items() if seconds is not None and seconds > LATE * max(ready)]
-
-
-def _fast(sides: list[Side]) -> list[bool] | None:
-    """Which launches were ready before the largest gap between their seconds to ready; None where there is no such gap."""
-    took = [side.ready_s for side in sides]
-    known = sorted(seconds for seconds, side in zip(took, sides, strict=True) if side.good and seconds)
-    if len(known) < sum(side.good is True for side in sides) or len(known) < 2:
-        return None
-    ratio, last = max((after / before, before) for before, after in pairwise(known))
-    return [seconds is not None and seconds <= last for seconds in took] if ratio >= SLOW else None
-
-
-def _hold(setting: Setting, good: list[int], bad: list[int], outcome: str) -> Candidate:
-    sides = [Counter(setting.values[number] for number in group if setting.known[number]) for group in (good, bad)]
-    apart = all(sides) and not sides[0].keys() & sides[1].keys()
-    chance = chance_of([*sides[0].values(), *sides[1].values()], sides[1].total()) if apart else None
-    return Candidate(setting, outcome, dict(sides[0]), dict(sides[1]), chance)
-
-
-def _by_class(sides: list[Side], chosen: list[Setting], good: list[int], bad: list[int]) -> list[Candidate]:
-    """Settings that tell one class of failure from ready, where none tells all of them."""
-    found: list[Candidate] = []
-    classes = Counter(sides[number].verdict.klass for number in bad)
-    for klass in classes if len(classes) > 1 else ():
-        own = [number for number in bad if sides[number].verdict.klass == klass]
-        found += [one for setting in chosen if (one := _hold(setting, good, own, klass)).chance is not None]
-    named = {one.name for one in found}
-    return found + [_hold(one, good, bad, READY_OR_NOT[1]) for one in chosen if one.name not in named] if found else []
-
-
-def chance_of(sizes: list[int], bad: int) -> float:
-    """Probability that a setting tells outcomes apart which were dealt to the launches at random.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Number of launches with each value of the setting.
-    bad : int
-        Number of launches that are not ready.
-
-    Returns
-    -------
-    float
-        Ways to deal so that each value has one outcome only, among all ways (a permutation test of perfect separation). A
-        setting whose value is another in each launch tells anything apart: 1.
-
-    Examples
-    --------
-    >>> chance_of([3, 3], 3), chance_of([5, 1], 1), chance_of([1, 1, 1], 1)
-    (0.1, 0.16666666666666666, 1.0)
-    """
-    ways = Counter({0: 1})
-    for size in sizes:
-        for total, number in list(ways.items()):
-            ways[total + size] += number
-    return ways[bad] / comb(sum(sizes), bad)
-
-
-def _pattern(setting: Setting) -> tuple:
-    """Which launches share a value: equal for settings that always changed together."""
-    first: dict[str | None, int] = {}
-    return tuple(
-        first.setdefault(value, len(first)) if known else None for value, known in zip(setting.values, setting.known, strict=True)
-    )
-
-
-def _differing(settings: list[Setting], one: int, other: int) -> list[Setting]:
-    """Settings known to differ between two launches."""
-    return [s for s in settings if s.known[one] and s.known[other] and s.values[one] != s.values[other]]
-
-
-def _effort(setting: Setting) -> int:
-    """How easily a setting is changed: an option, a variable, another version or device."""
-    return ("command line", "environment", "printed arguments", "versions").index(setting.source)
+def _missing(study: Study) -> list[str]:
+    """What keeps the launches from being told apart."""
+    said = []
+    for name, launch in zip(study.names, study.launches, strict=True):
+        if not launch.settings.options:
+            said.append(f"{name} holds no command line and no printed arguments: its settings are not known")
+        if launch.run.captured_by == "file time":
+            said.append(f"{name}: no time of capture was given; it is counted to the last stamp of its log")
+    return said
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -363,16 +190,16 @@ def _launches(found: Study) -> pandas.DataFrame:
 
     likely = [one for one in found.settings if one.unlikely is None]
     rows = []
-    for number, (name, side) in enumerate(zip(found.names, found.sides, strict=True)):
-        last = side.steps[-1].time if side.steps else None
+    for number, (name, launch) in enumerate(zip(found.names, found.launches, strict=True)):
+        last = launch.steps[-1].time if launch.steps else None
         row = {
             "launch": name,
-            "state": side.verdict.state,
-            "class": side.verdict.klass,
-            "phase": side.verdict.phase,
-            "ready_s": side.ready_s,
-            "until_s": side.seconds(side.end_ns),
-            "in_phase_s": (side.end_ns - last) / NS if None not in (last, side.end_ns) else None,
+            "state": launch.verdict.state,
+            "class": launch.verdict.klass,
+            "phase": launch.verdict.phase,
+            "ready_s": launch.ready_s,
+            "until_s": launch.seconds(launch.end_ns),
+            "in_phase_s": (launch.end_ns - last) / NS if None not in (last, launch.end_ns) else None,
         }
         rows.append(row | {_column(one): one.values[number] if one.known[number] else None for one in likely})
     columns = [*OUTCOME_COLUMNS, *map(_column, likely)]
@@ -387,8 +214,6 @@ def _column(setting: Setting) -> str:
 
 def _candidates(found: Study) -> pandas.DataFrame:
     import pandas as pd
-
-    from kit.analyse.launches.attempts_text import values
 
     order = found.separating + [one for one in found.held if one.chance is None]
     rows = [

@@ -14,7 +14,7 @@ from kit.schema import Row
 if TYPE_CHECKING:
     import pandas
 
-    from kit.analyse.launches.compared_launch import Side
+    from kit.analyse.launches.compared_launch import ComparedLaunch
 
 MAIN = "main thread"
 
@@ -57,11 +57,11 @@ class Calls:
         """Seconds from the first to the last call."""
         return (self.last - self.first) / NS if self.first is not None and self.last > self.first else None
 
-    def by_process(self, side: Side, samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
+    def by_process(self, launch: ComparedLaunch, samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
         """By rank or role, then by call: `calls`, `s`, `standing`."""
         found: dict[str, dict[str, dict[str, float]]] = {}
         for tid, numbers in self.number.items():
-            name = side.process(tid if tid in side.processes.by_pid else samples.pid_of.get(tid))
+            name = launch.process(tid if tid in launch.processes.by_pid else samples.pid_of.get(tid))
             for call, number in numbers.items():
                 own = found.setdefault(name, {}).setdefault(call, {"calls": 0, "s": 0.0, "standing": 0})
                 own["calls"] += number
@@ -70,33 +70,33 @@ class Calls:
         return found
 
 
-def syscalls(sides: list[Side], samples: list[Samples], calls: list[Calls]) -> pandas.DataFrame:
+def syscalls(launches: list[ComparedLaunch], samples: list[Samples], calls: list[Calls]) -> pandas.DataFrame:
     """System calls by rank or role: how many a second, how long, and threads that stand in one; those that take longest first."""
     import pandas as pd
 
-    found = [one.by_process(side, own) for side, own, one in zip(sides, samples, calls, strict=True)]
+    found = [one.by_process(launch, own) for launch, own, one in zip(launches, samples, calls, strict=True)]
     rows = []
     for name in order(set().union(*found)):
         own = [one.get(name, {}) for one in found]
         names = sorted(set().union(*own), key=lambda call: (-max(one.get(call, {}).get("s", 0.0) for one in own), call))
         for call in names:
             row: dict[str, Any] = {"process": name, "syscall": call}
-            for side, one, here in zip(sides, calls, own, strict=True):
+            for launch, one, here in zip(launches, calls, own, strict=True):
                 seen = here.get(call, {"calls": 0, "s": 0.0, "standing": 0} if here else {})
-                row |= {f"{side.label}_{what}": seen.get(what) for what in ("calls", "s", "standing")}
-                row[f"{side.label}_per_s"] = seen["calls"] / one.span_s if seen and one.span_s else None
+                row |= {f"{launch.label}_{what}": seen.get(what) for what in ("calls", "s", "standing")}
+                row[f"{launch.label}_per_s"] = seen["calls"] / one.span_s if seen and one.span_s else None
             rows.append(row)
-    labels = [side.label for side in sides]
+    labels = [launch.label for launch in launches]
     columns = ["process", "syscall", *(f"{label}_{what}" for label in labels for what in ("calls", "per_s", "s", "standing"))]
     types = {name: float if name.endswith("_s") else "Int64" for name in columns} | {"process": "str", "syscall": "str"}
     return pd.DataFrame(rows, columns=columns).astype(types)
 
 
-def stacks(sides: list[Side]) -> pandas.DataFrame:
+def stacks(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     """Place of each thread by rank or role and thread name: the main thread first; of several of one name the commonest place."""
     import pandas as pd
 
-    found = [_by_thread(side) for side in sides]
+    found = [_by_thread(launch) for launch in launches]
     keys = set().union(*found)
     names = order({process for process, _ in keys})
     rows = []
@@ -104,18 +104,18 @@ def stacks(sides: list[Side]) -> pandas.DataFrame:
         here = [own.get((process, thread), []) for own in found]
         row: dict[str, Any] = {"process": process, "thread": thread}
         common = [Counter(stack.key for stack in stacks).most_common(1)[0][0] if stacks else None for stacks in here]
-        for side, stacks_here, key in zip(sides, here, common, strict=True):
+        for launch, stacks_here, key in zip(launches, here, common, strict=True):
             first = next((stack for stack in stacks_here if stack.key == key), None)
             row |= {
-                side.label: first.place if first else None,
-                f"{side.label}_does": first.category if first else None,
-                f"{side.label}_threads": len(stacks_here) or None,
-                f"{side.label}_where": f"{first.rows[0]['capture']}:{first.rows[0].get('line')}" if first else None,
+                launch.label: first.place if first else None,
+                f"{launch.label}_does": first.category if first else None,
+                f"{launch.label}_threads": len(stacks_here) or None,
+                f"{launch.label}_where": f"{first.rows[0]['capture']}:{first.rows[0].get('line')}" if first else None,
             }
         known = [key for key in common if key is not None]
         row["same"] = None if len(known) < 2 else len(set(known)) == 1
         rows.append(row)
-    labels = [side.label for side in sides]
+    labels = [launch.label for launch in launches]
     columns = [
         "process",
         "thread",
@@ -127,11 +127,11 @@ def stacks(sides: list[Side]) -> pandas.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype(types)
 
 
-def _by_thread(side: Side) -> dict[tuple[str, str], list[Stack]]:
+def _by_thread(launch: ComparedLaunch) -> dict[tuple[str, str], list[Stack]]:
     found: dict[tuple[str, str], list[Stack]] = {}
-    for stack in all_stacks(side.evidence):
+    for stack in all_stacks(launch.evidence):
         if stack.rows:
             main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
             thread = MAIN if main else thread_name(stack.thread) or "(no name)"
-            found.setdefault((side.process(stack.pid), thread), []).append(stack)
+            found.setdefault((launch.process(stack.pid), thread), []).append(stack)
     return found

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kit.analyse.launches import calls as compare_calls
 from kit.analyse.launches import samples as compare_samples
-from kit.analyse.launches.compared_launch import Side, side_of
+from kit.analyse.launches.compared_launch import ComparedLaunch, read_launch
+from kit.analyse.launches.findings import findings_of
+from kit.analyse.launches.sentences import Finding
 from kit.analyse.launches.templates import Seen, Templates
 from kit.analyse.text_blocks import records
 from kit.analyse.verdict.log_digest import Mark
@@ -85,8 +87,8 @@ class Comparison(Shown):
         What `plot_comparison` draws: phases with `run`, `begin_s`, `end_s`; memory over time with `run`, `process`, `t_s`.
     last_common : str or None
         The last phase that all reached.
-    findings : list of str
-        Plain sentences.
+    findings : list of Finding
+        Sentences that know their code and values.
     missing : list of str
         What the comparison lacks.
     """
@@ -106,7 +108,7 @@ class Comparison(Shown):
     bands: pandas.DataFrame
     series: pandas.DataFrame
     last_common: str | None
-    findings: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -121,6 +123,7 @@ class Comparison(Shown):
             "align": self.align,
             "last_common": self.last_common,
             "findings": self.findings,
+            "details": [one.to_dict() for one in self.findings],
             "missing": self.missing,
         }
         return found | {name: records(getattr(self, name)) for name in FRAMES}
@@ -146,8 +149,9 @@ def compare(
     *more: str | Path | Run,
     captured_at: Sequence[str | None] | None = None,
     align: str = LAUNCH,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
 ) -> Comparison:
-    """Put launches side by side.
+    """Compare launches.
 
     Parameters
     ----------
@@ -157,6 +161,8 @@ def compare(
         When the evidence of each was taken, local time of its host; one for each launch.
     align : str
         What is at second 0: `launch`, or a phase that all reached (`weights`).
+    knowledge : path or paths, optional
+        As for `kit.open_run`.
 
     Returns
     -------
@@ -179,49 +185,57 @@ def compare(
     >>> found.last_common
     'post_load'
     """
-    from kit.analyse.launches.text import findings_of
-
     given = (a, b, *more)
-    when = _times(given, captured_at)
-    sides, samples, calls, shapes = [], [], [], []
-    for label, one, at in zip(LABELS, given, when, strict=False):
-        own, traced, log = compare_samples.Samples(), compare_calls.Calls(), Templates()
-        also = {"processes": own.add_process, "threads": own.add_thread, "syscalls": traced.add, "log": log.add}
-        sides.append(side_of(label, one, at, also))
-        samples.append(own)
-        calls.append(traced)
-        shapes.append(log)
-    _align(sides, align)
-    placed = compare_samples.place(sides, samples)
-    found = Comparison(
-        tuple(side.run.name for side in sides),
-        align,
-        _settings(sides),
-        _phases(sides),
-        _milestones(sides),
-        _templates(sides, shapes),
-        compare_samples.memory(placed),
-        compare_samples.threads(placed),
-        compare_samples.thread_names(placed),
-        compare_calls.stacks(sides),
-        compare_calls.syscalls(sides, samples, calls),
-        _verdicts(sides),
-        _bands(sides),
-        compare_samples.series(placed),
-        _last_common(sides),
-        missing=_missing(sides, align),
+    read = [_read(*one, knowledge) for one in zip(LABELS, given, _times(given, captured_at), strict=False)]
+    launches = [one.launch for one in read]
+    _align(launches, align)
+    samples = [one.samples for one in read]
+    placed = compare_samples.place(launches, samples)
+    comparison = Comparison(
+        names=tuple(launch.run.name for launch in launches),
+        align=align,
+        settings=_settings(launches),
+        phases=_phases(launches),
+        milestones=_milestones(launches),
+        templates=_templates(launches, [one.templates for one in read]),
+        memory=compare_samples.memory(placed),
+        threads=compare_samples.threads(placed),
+        thread_names=compare_samples.thread_names(placed),
+        stacks=compare_calls.stacks(launches),
+        syscalls=compare_calls.syscalls(launches, samples, [one.calls for one in read]),
+        verdicts=_verdicts(launches),
+        bands=_bands(launches),
+        series=compare_samples.series(placed),
+        last_common=_last_common(launches),
+        missing=_missing(launches, align),
     )
-    found.findings = findings_of(found, sides)
-    return found
+    comparison.findings = findings_of(comparison, launches)
+    return comparison
+
+
+@dataclass
+class _Read:
+    """One launch, with what its rows were counted into while they were read."""
+
+    launch: ComparedLaunch
+    samples: compare_samples.Samples
+    calls: compare_calls.Calls
+    templates: Templates
+
+
+def _read(label: str, given: str | Path | Run, captured_at: str | None, knowledge: Any) -> _Read:
+    samples, calls, templates = compare_samples.Samples(), compare_calls.Calls(), Templates()
+    also = {"processes": samples.add_process, "threads": samples.add_thread, "syscalls": calls.add, "log": templates.add}
+    return _Read(read_launch(label, given, captured_at, also, knowledge), samples, calls, templates)
 
 
 def _times(given: tuple, captured_at: Sequence[str | None] | None) -> Sequence[str | None]:
     """A time, or None, for each launch."""
     if len(given) > len(LABELS):
         raise UsageError(
-            f"{len(given)} launches are too many side by side",
+            f"{len(given)} launches are too many to compare side by side",
             f"at most {len(LABELS)} can be compared",
-            "table them: kit attempts RUNS",
+            "list them: kit attempts RUNS",
         )
     if captured_at is None:
         return [None] * len(given)
@@ -234,28 +248,28 @@ def _times(given: tuple, captured_at: Sequence[str | None] | None) -> Sequence[s
     return captured_at
 
 
-def _align(sides: list[Side], align: str) -> None:
+def _align(launches: list[ComparedLaunch], align: str) -> None:
     """Set the zero of all time axes."""
     if align == LAUNCH:
         return
     if align not in PHASES:
-        raise UsageError(f"cannot align at {align!r}", "it is no phase", f"choose one of: {', '.join(PHASES)}")
-    for side in sides:
-        if side.begin_of(align) is None:
-            common = [phase for phase in PHASES if all(one.begin_of(phase) is not None for one in sides)]
+        raise UsageError(f"cannot align at {align!r}", "it is not a phase", f"choose one of: {', '.join(PHASES)}")
+    for launch in launches:
+        if launch.begin_of(align) is None:
+            common = [phase for phase in PHASES if all(one.begin_of(phase) is not None for one in launches)]
             raise UsageError(
                 f"cannot align at {align!r}",
-                f"{side.run.name} shows no begin of it",
+                f"{launch.run.name} does not show when it began",
                 f"choose one of: {', '.join([LAUNCH, *common])}",
             )
-    for side in sides:
-        side.origin_ns = side.begin_of(align)
+    for launch in launches:
+        launch.origin_ns = launch.begin_of(align)
 
 
-def _settings(sides: list[Side]) -> pandas.DataFrame:
+def _settings(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     import pandas as pd
 
-    labels = [side.label for side in sides]
+    labels = [launch.label for launch in launches]
     rows = [
         {
             "name": one.name,
@@ -264,26 +278,26 @@ def _settings(sides: list[Side]) -> pandas.DataFrame:
             "same": one.same,
             "unlikely": one.unlikely,
         }
-        for one in differences(*(side.settings for side in sides))
+        for one in differences(*(launch.settings for launch in launches))
     ]
     columns = ["name", *labels, "source", "same", "unlikely"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, "str") | {"same": "boolean"})
 
 
-def _durations(side: Side) -> dict[str, tuple[float | None, bool]]:
+def _durations(launch: ComparedLaunch) -> dict[str, tuple[float | None, bool]]:
     """Seconds in each phase, and whether the launch stands in it."""
     found: dict[str, tuple[float | None, bool]] = {}
-    for step, end, is_open in side.spans:
+    for step, end, is_open in launch.spans:
         taken = None if end is None or step.time is None or end < step.time else (end - step.time) / NS
         before = found.get(step.phase, (0.0, False))[0]
         found[step.phase] = (None if taken is None or before is None else before + taken, is_open)
     return found
 
 
-def _phases(sides: list[Side]) -> pandas.DataFrame:
+def _phases(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     import pandas as pd
 
-    taken = {side.label: _durations(side) for side in sides}
+    taken = {launch.label: _durations(launch) for launch in launches}
     labels = list(taken)
     rows = []
     for phase in PHASES:
@@ -306,49 +320,55 @@ def _phases(sides: list[Side]) -> pandas.DataFrame:
     return pd.DataFrame(rows, columns=["phase", *numbers, *opened]).astype(types)
 
 
-def _last_common(sides: list[Side]) -> str | None:
-    reached = [{step.phase for step in side.steps} for side in sides]
+def _last_common(launches: list[ComparedLaunch]) -> str | None:
+    reached = [{step.phase for step in launch.steps} for launch in launches]
     return max(set.intersection(*reached), key=ORDER.__getitem__, default=None)
 
 
-def _bands(sides: list[Side]) -> pandas.DataFrame:
+def _bands(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     import pandas as pd
 
     rows = [
-        {"run": side.label, "phase": step.phase, "begin_s": side.seconds(step.time), "end_s": side.seconds(end), "open": is_open}
-        for side in sides
-        for step, end, is_open in side.spans
+        {
+            "run": launch.label,
+            "phase": step.phase,
+            "begin_s": launch.seconds(step.time),
+            "end_s": launch.seconds(end),
+            "open": is_open,
+        }
+        for launch in launches
+        for step, end, is_open in launch.spans
     ]
     frame = pd.DataFrame(rows, columns=["run", "phase", "begin_s", "end_s", "open"])
     return frame.astype({"run": "str", "phase": "str", "begin_s": float, "end_s": float, "open": "boolean"})
 
 
-def _milestones(sides: list[Side]) -> pandas.DataFrame:
+def _milestones(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     """First time of each milestone in all launches, in the order in which they come."""
     import pandas as pd
 
-    seen = [_by_code(side) for side in sides]
+    seen = [_by_code(launch) for launch in launches]
     rows = []
     for code in _merged(seen):
         marks = [one.get(code, []) for one in seen]
         first = next(own[0] for own in marks if own)
         row: dict[str, Any] = {"milestone": code, "phase": first.phase, "kind": first.kind}
-        for side, own in zip(sides, marks, strict=True):
+        for launch, own in zip(launches, marks, strict=True):
             times = [mark.time for mark in own if mark.time is not None]
-            ranks = sorted({rank for mark in own if (rank := rank_of(mark, side.processes)) is not None})
+            ranks = sorted({rank for mark in own if (rank := rank_of(mark, launch.processes)) is not None})
             row |= {
-                f"{side.label}_s": side.seconds(min(times, default=None)),
-                f"{side.label}_count": len(own),
-                f"{side.label}_ranks": ", ".join(map(str, ranks)) or None,
-                f"{side.label}_where": f"{own[0].capture}:{own[0].line}" if own else None,
+                f"{launch.label}_s": launch.seconds(min(times, default=None)),
+                f"{launch.label}_count": len(own),
+                f"{launch.label}_ranks": ", ".join(map(str, ranks)) or None,
+                f"{launch.label}_where": f"{own[0].capture}:{own[0].line}" if own else None,
             }
         rows.append(row)
-    return pd.DataFrame(rows, columns=_log_columns(sides, ["milestone", "phase", "kind"], "ranks")).astype(
-        _log_types(sides, ["milestone", "phase", "kind"], "ranks")
+    return pd.DataFrame(rows, columns=_log_columns(launches, ["milestone", "phase", "kind"], "ranks")).astype(
+        _log_types(launches, ["milestone", "phase", "kind"], "ranks")
     )
 
 
-def _templates(sides: list[Side], shapes: list[Templates]) -> pandas.DataFrame:
+def _templates(launches: list[ComparedLaunch], shapes: list[Templates]) -> pandas.DataFrame:
     """First time of each shape of log lines in all launches, in the order in which they come."""
     import pandas as pd
 
@@ -358,29 +378,29 @@ def _templates(sides: list[Side], shapes: list[Templates]) -> pandas.DataFrame:
         first: Seen = next(seen for seen in own if seen)
         row: dict[str, Any] = {"template": shape, "text": first.text}
         row |= {"kind": first.kind, "milestone": first.milestone, "phase": first.phase}
-        for side, seen in zip(sides, own, strict=True):
+        for launch, seen in zip(launches, own, strict=True):
             row |= {
-                f"{side.label}_s": side.seconds(seen.time) if seen else None,
-                f"{side.label}_count": seen.count if seen else 0,
-                f"{side.label}_where": seen.where if seen else None,
+                f"{launch.label}_s": launch.seconds(seen.time) if seen else None,
+                f"{launch.label}_count": seen.count if seen else 0,
+                f"{launch.label}_where": seen.where if seen else None,
             }
         rows.append(row)
     own_columns = ["template", "text", "kind", "milestone", "phase"]
-    return pd.DataFrame(rows, columns=_log_columns(sides, own_columns)).astype(_log_types(sides, own_columns))
+    return pd.DataFrame(rows, columns=_log_columns(launches, own_columns)).astype(_log_types(launches, own_columns))
 
 
-def _log_columns(sides: list[Side], own: list[str], *more: str) -> list[str]:
-    return own + [f"{side.label}_{what}" for what in ("s", "count", *more, "where") for side in sides]
+def _log_columns(launches: list[ComparedLaunch], own: list[str], *more: str) -> list[str]:
+    return own + [f"{launch.label}_{what}" for what in ("s", "count", *more, "where") for launch in launches]
 
 
-def _log_types(sides: list[Side], own: list[str], *more: str) -> dict[str, Any]:
-    numbers = {f"{side.label}_s": float for side in sides} | {f"{side.label}_count": "Int64" for side in sides}
-    return dict.fromkeys(_log_columns(sides, own, *more), "str") | numbers
+def _log_types(launches: list[ComparedLaunch], own: list[str], *more: str) -> dict[str, Any]:
+    numbers = {f"{launch.label}_s": float for launch in launches} | {f"{launch.label}_count": "Int64" for launch in launches}
+    return dict.fromkeys(_log_columns(launches, own, *more), "str") | numbers
 
 
-def _by_code(side: Side) -> dict[str, list[Mark]]:
+def _by_code(launch: ComparedLaunch) -> dict[str, list[Mark]]:
     found: dict[str, list[Mark]] = {}
-    for mark in side.marks:
+    for mark in launch.marks:
         found.setdefault(mark.code, []).append(mark)
     return found
 
@@ -400,10 +420,10 @@ def _merged(lists: Iterable[Iterable[str]]) -> list[str]:
     return merged
 
 
-def _verdicts(sides: list[Side]) -> pandas.DataFrame:
+def _verdicts(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     import pandas as pd
 
-    found = [side.verdict for side in sides]
+    found = [launch.verdict for launch in launches]
     rows = [
         (what, *(str(get(one)) for one in found))
         for what, get in (
@@ -415,29 +435,29 @@ def _verdicts(sides: list[Side]) -> pandas.DataFrame:
             ("as of", lambda one: f"{one.captured_at} ({one.captured_by})"),
         )
     ]
-    return pd.DataFrame(rows, columns=["what", *(side.label for side in sides)]).astype("str")
+    return pd.DataFrame(rows, columns=["what", *(launch.label for launch in launches)]).astype("str")
 
 
-def _missing(sides: list[Side], align: str) -> list[str]:
+def _missing(launches: list[ComparedLaunch], align: str) -> list[str]:
     """What keeps them from being compared in full."""
     said = []
-    for side in sides:
+    for launch in launches:
         lacks = [
             words
             for there, words in (
-                (side.evidence.log.records, "log"),
-                (side.settings.options, "command line and no printed arguments"),
-                (side.settings.of("environment"), "environment"),
-                (side.evidence.processes, "processes"),
-                (side.evidence.threads, "threads"),
+                (launch.evidence.log.records, "log"),
+                (launch.settings.options, "command line and no printed arguments"),
+                (launch.settings.of("environment"), "environment"),
+                (launch.evidence.processes, "processes"),
+                (launch.evidence.threads, "threads"),
             )
             if not there
         ]
         if lacks:
-            said.append(f"{side.label} ({side.run.name}) holds no {', no '.join(lacks)}")
-        if side.run.captured_by == "file time":
-            said.append(f"{side.label}: no time of capture was given; its last phase is counted to the last stamp of its log")
-    started = {bool((side.run.manifest.get("launch") or {}).get("started_at")): side.label for side in sides}
+            said.append(f"{launch.label} ({launch.run.name}) holds no {', no '.join(lacks)}")
+        if launch.run.captured_by == "file time":
+            said.append(f"{launch.label}: no time of capture was given; its last phase is counted to the last stamp of its log")
+    started = {bool((launch.run.manifest.get("launch") or {}).get("started_at")): launch.label for launch in launches}
     if align == LAUNCH and len(started) == 2:
         said.append(
             f"second 0 is the start of the process in {started[True]} and the first stamp of the log in {started[False]}: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ GOOD, BAD = "ready", ("stalled", "failed")
 
 
 @dataclass
-class Side:
+class ComparedLaunch:
     """One of the launches, with everything that a comparison asks of it.
 
     Attributes
@@ -106,9 +106,13 @@ class Side:
         return "other" if found is None else f"rank {found.rank}" if found.rank is not None else found.role
 
 
-def side_of(
-    label: str, given: str | Path | Run, captured_at: str | None = None, also: Mapping[str, Callable[[Row], None]] | None = None
-) -> Side:
+def read_launch(
+    label: str,
+    given: str | Path | Run,
+    captured_at: str | None = None,
+    also: Mapping[str, Callable[[Row], None]] | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+) -> ComparedLaunch:
     """Read a launch once.
 
     Parameters
@@ -122,18 +126,18 @@ def side_of(
 
     Returns
     -------
-    Side
+    ComparedLaunch
 
     Raises
     ------
     EvidenceError
         Where it cannot be read.
     """
-    run = given if isinstance(given, Run) else open_run(given, captured_at)
+    run = given if isinstance(given, Run) else open_run(given, captured_at, knowledge)
     scene = scene_of(gather(run, also)) if also else scene_of_run(run)
     evidence = scene.evidence
     end = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
-    return Side(
+    return ComparedLaunch(
         label=label,
         run=run,
         evidence=evidence,
@@ -146,11 +150,11 @@ def side_of(
     )
 
 
-def same_launch(a: Side, b: Side) -> bool:
+def same_launch(a: ComparedLaunch, b: ComparedLaunch) -> bool:
     """Whether both are evidence of one launch: one folder, or the same milestones of the same processes at the same times."""
-    typed = [side.settings.of(COMMAND) for side in (a, b)]
+    typed = [launch.settings.of(COMMAND) for launch in (a, b)]
     if all(typed) and typed[0] != typed[1]:
         return False
-    logs = [[(mark.code, mark.time, mark.pid, mark.text) for mark in side.evidence.log.marks] for side in (a, b)]
+    logs = [[(mark.code, mark.time, mark.pid, mark.text) for mark in launch.evidence.log.marks] for launch in (a, b)]
     dated = any(time is not None or pid is not None for _, time, pid, _ in logs[0])
     return a.run.path.resolve() == b.run.path.resolve() or (dated and logs[0] == logs[1])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.launches.attempts import READY_OR_NOT
+from kit.analyse.launches.study import READY_OR_NOT
 from kit.analyse.verdict.options import Launch, command_line, with_option_of
 from kit.analyse.verdict.settings import ENVIRONMENT, ONLY_SET, SECRET
 from kit.redact import scrub_text
 
 if TYPE_CHECKING:
-    from kit.analyse.launches.attempts import Candidate, Study
+    from kit.analyse.launches.study import Candidate, Study
     from kit.analyse.verdict.settings import Setting
 
 HALVE_FROM = 4
@@ -45,8 +45,8 @@ def _best(study: Study, candidates: list[Candidate]) -> dict[str, Any] | None:
     ready, the candidate least likely by chance, the easiest to change."""
     best, best_rank = None, None
     for place, candidate in enumerate(candidates):
-        for base in range(len(study.sides)):
-            for donor in range(len(study.sides)):
+        for base in range(len(study.launches)):
+            for donor in range(len(study.launches)):
                 setting = candidate.setting
                 if not (setting.known[base] and setting.known[donor]) or setting.values[base] == setting.values[donor]:
                     continue
@@ -81,7 +81,7 @@ def _tried(study: Study, base: int, setting: Setting, donor: int) -> bool:
     """Whether a launch with just these settings was made already."""
     chosen = [one.setting for one in study.held]
     wanted = {one.name: one.values[base] for one in chosen} | {setting.name: setting.values[donor]}
-    return any(all(one.values[number] == wanted[one.name] for one in chosen) for number in range(len(study.sides)))
+    return any(all(one.values[number] == wanted[one.name] for one in chosen) for number in range(len(study.launches)))
 
 
 def _step(study: Study, base: int, donor: int, setting: Setting, ready: list[str], stuck: list[str]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _said(value: str | None) -> str:
 
 def _command(study: Study, base: int, donor: int, *settings: Setting) -> str | None:
     """The command of one launch with settings as another has them; None where it must be done by hand."""
-    launch, other = (study.sides[number].settings.launch for number in (base, donor))
+    launch, other = (study.launches[number].settings.launch for number in (base, donor))
     inherited = []
     for setting in settings:
         changed = with_option_of(launch, other, setting.name) if launch and other and launch.server == other.server else None
@@ -151,7 +151,7 @@ def _half(study: Study, candidates: list[Candidate], base_name: str) -> dict[str
 
 def _repeat(study: Study, number: int) -> dict[str, Any]:
     """The same launch once more: its outcome is not decided by what was captured of its settings."""
-    launch = study.sides[number].settings.launch
+    launch = study.launches[number].settings.launch
     often = "fails" if study.words == READY_OR_NOT else "is slow"
     return {
         "what": f"{study.names[number]} again, unchanged: see how often it {often} before you look for a setting",

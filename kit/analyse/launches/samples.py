@@ -13,7 +13,7 @@ from kit.schema import Row
 if TYPE_CHECKING:
     import pandas
 
-    from kit.analyse.launches.compared_launch import Side
+    from kit.analyse.launches.compared_launch import ComparedLaunch
 
 PARTS = ("rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "rss_bytes")
 ROLES = ("worker", "frontend", "engine", "compiler", "helper", "other")
@@ -103,15 +103,15 @@ def _thin(by_time: dict) -> None:
 class _Placed:
     """Samples of one launch on the common axis, by rank or role."""
 
-    side: Side
+    launch: ComparedLaunch
     samples: Samples
 
     def timed(self, by_time: dict) -> dict[float | None, dict[int, Any]]:
         """By seconds; what has no time of its own was taken when the capture was."""
-        known = self.side.run.captured_by != "file time"
+        known = self.launch.run.captured_by != "file time"
         found: dict[float | None, dict] = {}
         for at, pids in by_time.items():
-            seconds = self.side.seconds(at if at is not None else self.side.end_ns if known else None)
+            seconds = self.launch.seconds(at if at is not None else self.launch.end_ns if known else None)
             found.setdefault(None if seconds is None else round(seconds, 1), {}).update(pids)
         return found
 
@@ -124,7 +124,7 @@ class _Placed:
         for at in order:
             here: dict[str, list] = {}
             for pid, sample in by_time[at].items():
-                here.setdefault(self.side.process(pid), []).append(sample)
+                here.setdefault(self.launch.process(pid), []).append(sample)
             for name, samples in here.items():
                 found.setdefault(name, (at, samples))
         return found
@@ -133,9 +133,9 @@ class _Placed:
 Placed = list[_Placed]
 
 
-def place(sides: list[Side], samples: list[Samples]) -> Placed:
+def place(launches: list[ComparedLaunch], samples: list[Samples]) -> Placed:
     """Put samples on the common axis."""
-    return [_Placed(side, one) for side, one in zip(sides, samples, strict=True)]
+    return [_Placed(launch, one) for launch, one in zip(launches, samples, strict=True)]
 
 
 def _shared_end(by_times: list[dict]) -> float | None:
@@ -165,12 +165,12 @@ def memory(placed: Placed) -> pandas.DataFrame:
     for name, own in _same_second(placed, [one.timed(one.samples.whole_memory()) for one in placed]):
         row: dict[str, Any] = {"process": name}
         for one, (at, here) in zip(placed, own, strict=True):
-            label = one.side.label
+            label = one.launch.label
             largest = max(here, key=lambda parts: parts.get("rss_anon_bytes", parts.get("rss_bytes", 0)), default={})
             row |= {f"{label}_{part}": largest.get(part) for part in PARTS}
             row |= {f"{label}_t_s": at, f"{label}_processes": len(here)}
         rows.append(row)
-    labels = [one.side.label for one in placed]
+    labels = [one.launch.label for one in placed]
     columns = ["process", *(f"{label}_{what}" for what in (*PARTS, "t_s", "processes") for label in labels)]
     types = {name: "Int64" for name in columns} | {f"{label}_t_s": float for label in labels} | {"process": "str"}
     return pd.DataFrame(rows, columns=columns).astype(types)
@@ -197,9 +197,9 @@ def threads(placed: Placed) -> pandas.DataFrame:
             for state in sorted(set().union(*counts)):
                 row = {"process": name, "state": state}
                 for one, (at, here), count in zip(placed, own, counts, strict=True):
-                    row |= {one.side.label: count.get(state, 0) if here else None, f"{one.side.label}_t_s": at}
+                    row |= {one.launch.label: count.get(state, 0) if here else None, f"{one.launch.label}_t_s": at}
                 rows.append(row)
-    labels = [one.side.label for one in placed]
+    labels = [one.launch.label for one in placed]
     columns = ["process", "state", *labels, *(f"{label}_t_s" for label in labels)]
     types = {name: float for name in columns} | dict.fromkeys(labels, "Int64") | {"process": "str", "state": "str"}
     return pd.DataFrame(rows, columns=columns).astype(types)
@@ -219,11 +219,11 @@ def thread_names(placed: Placed) -> pandas.DataFrame:
                 for (found, _, call), number in count.items():
                     if found == thread:
                         calls[call] += number
-                label = one.side.label
+                label = one.launch.label
                 named = [f"{call} {number}" for call, number in calls.most_common(MOST_CALLS) if call is not None]
                 row |= {label: calls.total() if here else None, f"{label}_calls": ", ".join(named) or None, f"{label}_t_s": at}
             rows.append(row)
-    labels = [one.side.label for one in placed]
+    labels = [one.launch.label for one in placed]
     columns = ["process", "thread", *labels, *(f"{label}_{what}" for what in ("calls", "t_s") for label in labels)]
     types = dict.fromkeys(columns, "str") | dict.fromkeys(labels, "Int64") | {f"{label}_t_s": float for label in labels}
     return pd.DataFrame(rows, columns=columns).astype(types)
@@ -249,10 +249,10 @@ def series(placed: Placed) -> pandas.DataFrame:
         for at, pids in one.timed(one.samples.whole_memory()).items():
             largest: dict[str, dict[str, int]] = {}
             for pid, parts in pids.items():
-                name = one.side.process(pid)
+                name = one.launch.process(pid)
                 if parts.get("rss_bytes", 0) >= largest.get(name, {}).get("rss_bytes", 0):
                     largest[name] = parts
-            rows += [{"run": one.side.label, "process": name, "t_s": at, **parts} for name, parts in largest.items()]
+            rows += [{"run": one.launch.label, "process": name, "t_s": at, **parts} for name, parts in largest.items()]
     frame = pd.DataFrame(rows, columns=["run", "process", "t_s", *PARTS])
     frame = frame.astype({"run": "str", "process": "str", "t_s": float, **dict.fromkeys(PARTS, "Int64")})
     return frame.sort_values(["run", "process", "t_s"], kind="stable", ignore_index=True)

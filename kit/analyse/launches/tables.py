@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.analyse.launches.text import MOST_TOLD, Group, is_number, size
+from kit.analyse.launches.findings import MOST_TOLD, Group
+from kit.analyse.launches.sentences import is_number, size
 from kit.clock import show_duration
 from kit.document import Document, Section, Table, items
 
