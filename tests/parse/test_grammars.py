@@ -1,0 +1,107 @@
+"""Each packaged grammar on lines of its own server: who writes, when, what it means. The lines are made, not copied."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kit.parse import grammar
+from kit.parse.base import Report, Source
+from kit.parse.log import looks_like, parse
+
+CAPTURED = int(datetime(2026, 5, 1, tzinfo=UTC).timestamp()) * 10**9
+LOGS = {
+    "lmdeploy": [
+        "2026-04-24 09:22:30,255 - lmdeploy - INFO - engine.py:261 - input backend=turbomind, engine_config=X(tp=2)",
+        "2026-04-24 09:22:33,100 - lmdeploy - WARNING - converter.py:90 - Convert to turbomind format, 4 of 64 layers",
+        "[TM][INFO] [BlockManager] max_block_count = 1180",
+        "[TM][ERROR] CUDA runtime error: out of memory /src/allocator.h:231",
+        "INFO:     Application startup complete.",
+    ],
+    "tei": [
+        '2026-04-24T09:22:30.255192Z  INFO text_embeddings_router: router/src/main.rs:203: Args { model_id: "o/m", port: 8085 }',
+        "2026-04-24T09:22:31.000000Z  INFO download_artifacts: text_embeddings_core::download: download.rs:42: Starting download",
+        "2026-04-24T09:22:40.000000Z  INFO text_embeddings_router: router/src/lib.rs:250: Starting model backend",
+        "2026-04-24T09:22:50.000000Z  INFO text_embeddings_router: router/src/lib.rs:270: Warming up model",
+        "2026-04-24T09:22:55.000000Z  INFO text_embeddings_router::http::server: router/src/http/server.rs:1850: Ready",
+    ],
+    "ollama": [
+        'time=2026-04-24T09:22:30.255Z level=INFO source=routes.go:1304 msg="server config env=map[A:1]"',
+        'time=2026-04-24T09:22:31.255Z level=INFO source=routes.go:1357 msg="Listening on 127.0.0.1:11434 (version 0.9.1)"',
+        'time=2026-04-24T09:23:31.255Z level=INFO source=server.go:438 msg="starting llama server" cmd="/usr/bin/ollama runner"',
+        'time=2026-04-24T09:23:32.255Z level=INFO source=server.go:637 msg="waiting for server to become available" status="x"',
+        'time=2026-04-24T09:23:39.255Z level=INFO source=server.go:650 msg="llama runner started in 7.20 seconds"',
+    ],
+    "triton": [
+        "I0424 09:22:30.255192 1 pinned_memory_manager.cc:275] Pinned memory pool is created at '0x7fe0' with size 268435456",
+        "I0424 09:22:31.255192 1 model_lifecycle.cc:462] loading: llama:1",
+        "I0424 09:22:51.255192 1 model_lifecycle.cc:818] successfully loaded 'llama'",
+        "I0424 09:22:52.255192 1 http_server.cc:4692] Started HTTPService at 0.0.0.0:8000",
+        "E0424 09:22:53.255192 1 model_lifecycle.cc:630] failed to load 'draft' version 1: Internal: no such engine",
+    ],
+    "nemo": [
+        "[NeMo I 2026-04-24 09:22:30 nemo_logger:145] Experiments will be logged at /x/run",
+        "[NeMo I 2026-04-24 09:22:33 megatron_init:426] Rank 0 has data parallel group : [0]",
+        "[NeMo I 2026-04-24 09:22:40 dist_ckpt_io:95] Loading distributed checkpoint with strategy torch_dist",
+        "Training epoch 0, iteration 19/999 | lr: 1e-05 | global_batch_size: 8",
+    ],
+}
+CODES = {
+    "lmdeploy": ["args", "weights_begin", "kv_cache", "gpu_oom", "ready"],
+    "tei": ["args", "download_begin", "weights_begin", "model_warmup", "ready"],
+    "ollama": ["args", "port_open", "weights_begin", "runner_wait", "ready"],
+    "triton": ["memory_pool", "weights_begin", "weights_end", "ready", "load_failed"],
+    "nemo": ["args", "dist_groups", "weights_begin", "train_step"],
+}
+
+
+def rows(lines: list[str]) -> list[dict]:
+    return [row for _, row in parse(lines, Source("server.log", captured_ns=CAPTURED), Report())]
+
+
+@pytest.mark.parametrize("server", LOGS)
+def test_each_server_is_told_and_its_lines_are_milestones(server: str) -> None:
+    found = rows(LOGS[server])
+    assert grammar.load().detect(LOGS[server]) == server
+    assert [row["milestone"] for row in found] == CODES[server]
+    assert looks_like("\n".join(LOGS[server])) == 0.95
+
+
+@pytest.mark.parametrize("server", LOGS)
+def test_its_stamps_are_read(server: str) -> None:
+    first = rows(LOGS[server])[0]
+    stamp = datetime.fromtimestamp(first["time"] / 1e9, UTC)
+    assert (first["time_source"], f"{stamp:%Y-%m-%d %H:%M:%S}", first["level"]) == ("own", "2026-04-24 09:22:30", "INFO")
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "message"),
+    [
+        ("I0424 09:22:30.255192      71 main.go:12] begun", "INFO", "begun"),
+        ('level=ERROR time=2026-04-24T09:22:30.5Z msg="no device"', "ERROR", 'no device"'),
+        ("time=2026-04-24T09:22:30Z level=warn caller=a.go:3 gone", "WARNING", "gone"),
+        ("[NeMo W 2026-04-24 09:22:30 optim:33] slow", "WARNING", "slow"),
+        ("2026-04-24 09:22:30,789 - lmdeploy - ERROR - engine.py:12 - stuck", "ERROR", "stuck"),
+    ],
+)
+def test_stamps_of_other_worlds(line: str, level: str, message: str) -> None:
+    prefix, text = grammar.load().matcher(None).prefixes.peel(line, Source("a.log", captured_ns=CAPTURED))
+    assert (prefix.level, text.strip()) == (level, message)
+    assert datetime.fromtimestamp(prefix.stamp / 1e9, UTC).hour == 9
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "role", "fields"),
+    [
+        ("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 71", "closing_workers", "teardown", "71"),
+        ("[ERROR] [launch.py:321:sigkill_handler] ['python', 't.py'] exits with return code = -9", "worker_died",
+         "cascade", '"signal": 9'),
+        ("CalledProcessError: Command 'python t.py' died with <Signals.SIGKILL: 9>.", "worker_died", "cascade", '"signal": 9'),
+        ("[2026-04-24 09:22:30,255] [INFO] [launch.py:350:main] Process 71 exits successfully.", "process_done", "ending", "71"),
+    ],
+)  # fmt: skip
+def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, fields: str) -> None:
+    row = rows([line])[0]
+    assert (row["milestone"], row["role"]) == (code, role)
+    assert fields in row["fields"]
