@@ -20,19 +20,7 @@ PARENT_CHARACTERS = 400
 
 @dataclass
 class Launch:
-    """The launch that is to be recorded.
-
-    Attributes
-    ----------
-    pid : int or None
-        Process that was launched; None where only a log is known.
-    port : int or None
-        Port of its server.
-    log : str or None
-        Path of its log on the host.
-    remarks : list of str
-        How the process and the port were found.
-    """
+    """The launch that is to be recorded: its pid (None where only a log is known), port and log, and how these were found."""
 
     pid: int | None
     port: int | None
@@ -42,20 +30,6 @@ class Launch:
 
 def find_launch(host: Host, pid: int | None, log: str | None = None, port: int | None = None, name: str | None = None) -> Launch:
     """Complete what is known of a launch.
-
-    Parameters
-    ----------
-    host : Host
-        Where it runs; connected.
-    pid, log, port, name : int, str, int, str or None
-        The launched process, path of its log on the host, its port, a word of its command line; any one is enough.
-
-    Raises
-    ------
-    UsageError
-        Where nothing is given, or the log is a folder.
-    EvidenceError
-        Where the process is not there, or nothing that is given leads to something to record.
 
     Examples
     --------
@@ -99,13 +73,7 @@ def find_launch(host: Host, pid: int | None, log: str | None = None, port: int |
 
 
 def look_up(host: Host, log: str) -> tuple[str, bool]:
-    """Absolute path of a log on a host, and whether something is there.
-
-    Raises
-    ------
-    UsageError
-        Where it is a folder.
-    """
+    """Absolute path of a log on a host, and whether something is there."""
     quoted = shlex.quote(log)
     _, out = host.ask(f"pwd; [ -d {quoted} ] && echo folder; [ -e {quoted} ] && echo there")
     here, *about = out.decode("utf-8", "surrogateescape").split("\n")

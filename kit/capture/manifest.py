@@ -50,15 +50,7 @@ def clocks(abilities: Abilities) -> dict[str, int]:
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder of a run; only its owner may read it.
-
-    Raises
-    ------
-    UsageError
-        Where it holds something already.
-    EvidenceError
-        Where it cannot be made.
-    """
+    """Make the folder of a run; only its owner may read it."""
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UsageError(f"{out} exists", "a recording never writes over another", f"choose another folder: -o {out}-2")
@@ -72,19 +64,6 @@ def make_folder(out: Path) -> None:
 
 class Manifest:
     """The manifest of a recording in progress. Safe to use from several threads.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Made by `make_folder`.
-    kit_version : str
-    target : str
-        As the user named it.
-    abilities : Abilities, optional
-        Of the target. A run has one clock, that of its host: samples and logs bear it, and the times of captures are put on
-        it, by the offset that was measured.
-    before : dict, optional
-        What `run.json` holds already, of a pull that goes on.
 
     Attributes
     ----------

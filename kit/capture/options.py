@@ -24,16 +24,6 @@ _UNITS_S = {"ms": 0.001, None: 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0
 def duration(text: str) -> float:
     """Read a duration: `30s`, `2m`, `1.5`.
 
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    UsageError
-        Where the text is not one.
-
     Examples
     --------
     >>> [duration(text) for text in ("30s", "2m", "1.5")]

@@ -66,11 +66,7 @@ def named(host: Host, name: str) -> list[int]:
     """Roots of the launches whose program or command line holds a name, ours left out."""
     table = host.processes.table()
     own = host.processes.own()
-    spared = {
-        *own,
-        *(parent for pid in own for parent in ancestors(table, pid)),
-        *(d for pid in own for d in descendants(table, pid)),
-    }
+    spared = {*own, *(parent for pid in own for parent in ancestors(table, pid))}
     commands = host.processes.commands([pid for pid in table if pid not in spared])
     matching = {pid for pid, words in commands.items() if name in table[pid].name or name in " ".join(words)}
     return sorted(pid for pid in matching if not matching.intersection(ancestors(table, pid)))

@@ -33,23 +33,6 @@ AGAIN_S = (0.5, 10.0)
 class Recording:
     """One recording of a launch, from its first capture to its last: `record`, or step by step `begin`, `end`,
     `leave_nothing_behind`.
-
-    Parameters
-    ----------
-    host : Host
-        Where the launch runs; connected.
-    folder : pathlib.Path
-        Folder that `make_folder` made.
-    launch : Launch
-        The launch, as `find_launch` found it.
-    options : Options
-        What to take.
-    progress : callable
-        Receives progress messages.
-    until : callable, optional
-        Ends the recording early when it returns true; asked about five times a second.
-    clock : Clock
-        By which it waits.
     """
 
     def __init__(

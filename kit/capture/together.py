@@ -64,33 +64,7 @@ def collect_together(
     progress: Callable[[str], None],
     until: Callable[[], bool] | None = None,
 ) -> Path:
-    """Record several hosts at the same time.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-        Not yet connected. The run takes the clock of the first.
-    out : pathlib.Path
-        Folder to make.
-    options : Options
-        Of each recording.
-    launches : sequence of tuple
-        Process, log, port and name for each host, as `find_launch` takes them.
-    progress : callable
-        Receives progress messages, with the host's name in front.
-    until : callable, optional
-        Ends all recordings early when it returns true.
-
-    Returns
-    -------
-    pathlib.Path
-        The run.
-
-    Raises
-    ------
-    UsageError, EvidenceError
-        As `kit.collect`, before anything is recorded.
-    """
+    """Record several hosts at the same time."""
     names = folder_names([host.name for host in hosts])
     with ExitStack() as stack:
         found: list[Launch] = []

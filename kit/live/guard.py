@@ -101,17 +101,7 @@ class _OwnOutput(Logs):
 
 
 class Guard:
-    """One launch under guard; `run` returns its exit code.
-
-    Parameters
-    ----------
-    command : sequence of str
-    folder : pathlib.Path
-        Folder to make.
-    options : GuardOptions
-    say : callable
-        Receives progress messages.
-    """
+    """One launch under guard; `run` returns its exit code."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, options: GuardOptions, say: Callable[[str], None], clock: Clock = CLOCK

@@ -82,21 +82,7 @@ class QuietTimer:
 
 
 def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Snapshot:
-    """Judge what a recording holds by now.
-
-    Parameters
-    ----------
-    recording : Recording
-        It has begun; its captures in progress are read as far as they go.
-    window_s : float
-        Samples of the last seconds count; the manifest says so, and later judgements of the run do the same.
-    most_steps : int
-        Length of the list of next steps.
-
-    Returns
-    -------
-    Snapshot
-    """
+    """Judge what a recording holds by now."""
     clock = recording.clock
     began = clock.monotonic()
     if began - recording.began > window_s:

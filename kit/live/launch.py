@@ -30,13 +30,7 @@ POLL_MS = 200
 
 
 class LogKeeper:
-    """Writes what a launch prints to a raw file, whole lines only, scrubbed. Used by several threads.
-
-    Parameters
-    ----------
-    raw : RawFile
-        The capture. After `divert` what comes goes to another file, which is no evidence.
-    """
+    """Writes what a launch prints to a raw file, whole lines only, scrubbed. Used by several threads."""
 
     def __init__(self, raw: RawFile):
         self._raw, self._aside, self._lock = raw, None, threading.Lock()
@@ -88,19 +82,7 @@ class LogKeeper:
 
 
 class StartedCommand:
-    """A started command.
-
-    Parameters
-    ----------
-    command : sequence of str
-    out, errors : int
-        Our own descriptors that its standard output and error are passed on to.
-
-    Raises
-    ------
-    UsageError
-        Where it cannot be started.
-    """
+    """A started command."""
 
     def __init__(self, command: Sequence[str], out: int = 1, errors: int = 2):
         self._threads: list[threading.Thread] = []

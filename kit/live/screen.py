@@ -50,13 +50,7 @@ def one_line(status: Status) -> str:
 
 
 class Screen:
-    """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager.
-
-    Parameters
-    ----------
-    stream : file, optional
-        Standard output without it.
-    """
+    """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager."""
 
     def __init__(self, stream: TextIO | None = None):
         self.stream = stream if stream is not None else sys.stdout

@@ -29,15 +29,7 @@ TWICE = frozenset(("pyspy", "metrics", "du"))
 
 
 class TriageTests:
-    """The tests of one launch.
-
-    Parameters
-    ----------
-    recording : Recording
-        Where the captures go.
-    allow : collection of str
-        Tools that may slow the launch, and `request`.
-    """
+    """The tests of one launch."""
 
     def __init__(self, recording: Recording, allow=()):
         self.recording, self.allow, self.clock = recording, frozenset(allow), recording.clock

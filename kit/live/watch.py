@@ -55,25 +55,7 @@ def watch_frame(run: Run | str | Path) -> Status:
 
 
 class Watch:
-    """A launch that is watched: `boards` gives one board after the other until it ends, the time is over, or `stop`.
-
-    Parameters
-    ----------
-    target : str
-        Where it runs: `local`, or `ssh://[user@]host[:port]`.
-    pid, log, port, name : int, path, int, str, optional
-        The launched process, its log there, its port, a word of its command line; any one is enough.
-    out : str or path, optional
-        Folder to keep the evidence in, as a run; without it nothing is kept.
-    limit_s : float, optional
-        Longest time to watch.
-    say : callable
-        Receives how the launch was found.
-    connection : Connection
-        How the host is reached.
-    clock : Clock
-        By which it waits.
-    """
+    """A launch that is watched: `boards` gives one board after the other until it ends, the time is over, or `stop`."""
 
     @takes(connection=Connection)
     def __init__(
@@ -161,15 +143,7 @@ def _time_left(recording: Recording) -> float:
 
 
 class LiveView:
-    """A watch that goes on in a thread, shown in a notebook. Make it with `kit.watch`.
-
-    Attributes
-    ----------
-    board : Status or None
-        What was seen last.
-    error : Exception or None
-        What ended the watch, where something did.
-    """
+    """A watch that goes on in a thread, shown in a notebook. Make it with `kit.watch`."""
 
     def __init__(self, watch: Watch):
         from kit.show.watch import StatusView

@@ -129,12 +129,7 @@ class Stream(ABC):
 
 
 class HostFile(ABC):
-    """A file held open on a host, so that its deletion loses nothing.
-
-    Attributes
-    ----------
-    path : str
-    """
+    """A file held open on a host, so that its deletion loses nothing."""
 
     path: str
 
@@ -159,17 +154,7 @@ class HostFile(ABC):
 
 
 class Host(ABC):
-    """A machine that holds evidence.
-
-    Attributes
-    ----------
-    name : str
-        As the user gave it: `local`, `ssh://user@host:port`.
-    abilities : Abilities
-        Known once it is connected.
-    processes : ProcessSource
-        Its processes.
-    """
+    """A machine that holds evidence."""
 
     def __init__(self, name: str):
         self.name, self.abilities = name, Abilities()
@@ -240,11 +225,6 @@ class Host(ABC):
 
     def run_each(self, commands: Mapping[int, Sequence[str]], timeout_s: float) -> dict[int, Ran]:
         """Run one command for each process, all started at the same moment, in one session on the host.
-
-        Returns
-        -------
-        dict of int to Ran
-            In the order given. Output and errors are one text.
 
         Examples
         --------
@@ -324,15 +304,7 @@ def boxed_script(command: Sequence[str], timeout_s: float, first: int = signal.S
 
 
 class Shell:
-    """A shell that stays open: one small request takes a way there and back, not a new session. One request at a time.
-
-    Parameters
-    ----------
-    stream : Stream
-        Of `/bin/sh -s`. What it prints before the first answer (messages of the login) is kept in `noise`.
-    timeout_s : float
-        For the first answer; where none comes the stream is stopped.
-    """
+    """A shell that stays open: one small request takes a way there and back, not a new session. One request at a time."""
 
     def __init__(self, stream: Stream, timeout_s: float = ANSWER_S):
         self._stream, self._lock, self._kept = stream, threading.Lock(), b""

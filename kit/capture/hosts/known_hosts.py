@@ -91,16 +91,6 @@ def known_keys(paths: Iterable[Path], label: str) -> list[KnownKey]:
 def check_key(known: list[KnownKey], label: str, kind: str, key: bytes, path: Path) -> bool:
     """Whether a host's key is a known one; False where nothing is known of the host.
 
-    Parameters
-    ----------
-    known : list of KnownKey
-    label : str
-        What known_hosts calls the host.
-    kind, key : str, bytes
-        Type and public key that the host showed.
-    path : Path
-        The user's own file, named in the advice.
-
     Raises
     ------
     HostKeyError

@@ -44,20 +44,7 @@ class SessionStream(LocalStream):
 
 
 class OpenSshHost(RemoteHost):
-    """A host over SSH by the `ssh` program.
-
-    Parameters
-    ----------
-    name : str
-        As the user gave it.
-    address : Address
-    ask, say : callable
-        Asks for sudo's password; shows a line.
-    config, known_hosts : Path or None
-        Instead of the user's and the system's.
-    accept_new, sudo : bool
-        As for `SshHost`.
-    """
+    """A host over SSH by the `ssh` program."""
 
     def __init__(
         self,

@@ -85,16 +85,7 @@ def os_error(said: str, path: str) -> OSError:
 
 
 class MarkedStream(Stream):
-    """A stream whose output begins after a mark; what was before it is kept as `noise`.
-
-    Parameters
-    ----------
-    inner : Stream
-    mark : bytes
-        With its line end.
-    hidden : dict of str to str
-        What stands in `errors` in place of what must not.
-    """
+    """A stream whose output begins after a mark; what was before it is kept as `noise`."""
 
     def __init__(self, inner: Stream, mark: bytes, hidden: Mapping[str, str]):
         self._inner, self._mark, self._hidden = inner, mark, hidden
@@ -157,24 +148,7 @@ class MarkedStream(Stream):
 
 
 class RemoteHost(Host):
-    """What SSH hosts share. A subclass connects (`_dial`), hangs up (`_hang_up`) and starts a command line (`_execute`).
-
-    Parameters
-    ----------
-    name : str
-        As the user gave it.
-    ask : callable
-        Asks for a password with its argument as the prompt, as `getpass.getpass` does.
-    sudo : bool
-        Start everything as root.
-
-    Attributes
-    ----------
-    pythons : sequence of str
-        Interpreters that are tried.
-    notes : list of str
-        What the host said at login, and what was not taken from the user's ssh configuration.
-    """
+    """What SSH hosts share. A subclass connects (`_dial`), hangs up (`_hang_up`) and starts a command line (`_execute`)."""
 
     def __init__(self, name: str, ask: Callable[[str], str], sudo: bool = False):
         super().__init__(name)

@@ -135,25 +135,7 @@ class Link:
 
 
 class SshHost(RemoteHost):
-    """A host over SSH.
-
-    Parameters
-    ----------
-    name : str
-        As the user gave it.
-    address : Address
-    config : SshConfig
-    ask : callable
-        Asks for a password; its argument is the prompt.
-    known_hosts : Path or None
-        Instead of the files that the configuration names.
-    accept_new : bool
-        Take the key of a host of which nothing is known, write it to the user's known_hosts and show its fingerprint.
-    say : callable
-        Shows a line to the user.
-    sudo : bool
-        Start everything as root.
-    """
+    """A host over SSH."""
 
     def __init__(
         self,

@@ -35,11 +35,6 @@ def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Sec
     -------
     str
         The server's banner; it comes with the first attempt, and paramiko forgets it with the next.
-
-    Raises
-    ------
-    EvidenceError
-        Where nothing was accepted; it names what was tried.
     """
     user, tried = settings.user, []
     methods = _allowed(lambda: transport.auth_none(user))
@@ -174,15 +169,7 @@ def _public_blobs(path: Path) -> list[str]:
 
 
 def load_key(path: Path, phrase: str | None = None) -> paramiko.PKey:
-    """A private key of any kind, with its certificate where one lies beside it.
-
-    Raises
-    ------
-    paramiko.PasswordRequiredException
-        Where it needs a passphrase.
-    paramiko.SSHException
-        Where it is of no kind that paramiko knows, or the passphrase is wrong.
-    """
+    """A private key of any kind, with its certificate where one lies beside it."""
     problem: paramiko.SSHException | None = None
     for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
         try:

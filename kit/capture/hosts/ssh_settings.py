@@ -31,11 +31,6 @@ class Address:
 def parse_address(text: str) -> Address:
     """Read `[user@]host[:port]`; an IPv6 address stands in brackets.
 
-    Raises
-    ------
-    UsageError
-        Where it is none, or holds a password.
-
     Examples
     --------
     >>> parse_address("me@[::1]:2222")
@@ -93,18 +88,7 @@ class Settings:
 
 
 class SshConfig:
-    """The user's and the system's ssh configuration, with Include read in and without `Match exec`.
-
-    Parameters
-    ----------
-    path : Path or None
-        A file to use instead of both.
-
-    Attributes
-    ----------
-    notes : list of str
-        What was left out.
-    """
+    """The user's and the system's ssh configuration, with Include read in and without `Match exec`."""
 
     def __init__(self, path: Path | None = None):
         self.notes: list[str] = []
@@ -146,14 +130,7 @@ class SshConfig:
         return [*lines, block]
 
     def settings(self, address: Address, known_hosts: Path | None = None) -> Settings:
-        """What holds for a host; what the address says goes first.
-
-        Parameters
-        ----------
-        address : Address
-        known_hosts : Path or None
-            A file to use instead of the user's and the system's.
-        """
+        """What holds for a host; what the address says goes first."""
         import paramiko
 
         # What the address says comes first, so that it wins, also where %p and %r stand in other values.

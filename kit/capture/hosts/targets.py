@@ -23,11 +23,6 @@ def open_host(target: str | Host, *, connection: Connection) -> Host:
         A host is given back as it is.
     {fields}
 
-    Raises
-    ------
-    UsageError
-        Where the target is none of these, or holds a password.
-
     Examples
     --------
     >>> with open_host("local") as host:

@@ -96,15 +96,7 @@ def blocks(file: HostFile, offset: int, size: int) -> Iterator[bytes]:
 
 
 class FollowedFile:
-    """One file that is, or was, at the path: held open, and copied up to `offset`.
-
-    Attributes
-    ----------
-    offset : int
-        Bytes that were read; the next come from there.
-    tail : bytes
-        The last `TAIL_BYTES` of them, as they are in the file.
-    """
+    """One file that is, or was, at the path: held open, and copied up to `offset`."""
 
     def __init__(self, host: Host, file: HostFile, raw: RawFile, path: str):
         self.file, self.raw, self.path = file, raw, path
@@ -238,22 +230,6 @@ class LogFollower(threading.Thread):
         Name of the copy.
     may_come : bool
         Wait for a file that is not there yet.
-
-    Attributes
-    ----------
-    identity : tuple of int or None
-        Device and inode of the file that was opened.
-    raw : RawFile
-        Its capture.
-    lost : bool
-        The host does not answer now.
-
-    Raises
-    ------
-    OSError
-        Where it cannot be opened.
-    HostLost
-        Where the host does not answer at the start.
     """
 
     def __init__(

@@ -197,11 +197,6 @@ class _Plain:
 class Unpacker:
     """Unpacks gzip that comes in pieces, several members one after the other too.
 
-    Attributes
-    ----------
-    whole : bool
-        The last member has ended.
-
     Examples
     --------
     >>> import gzip
@@ -230,13 +225,6 @@ class Unpacker:
 class PulledFile:
     """One file on its way into a run. What was fetched stands in its manifest entry under `pulled`: the offset in the file
     up to which whole lines were written, the SHA-256 of the `TAIL_BYTES` before it, and the size of the copy then.
-
-    Attributes
-    ----------
-    offset : int
-        Bytes of the file that were fetched.
-    said : str
-        What was done, in words.
     """
 
     def __init__(self, host: Host, manifest: Manifest, path: str):
@@ -244,15 +232,7 @@ class PulledFile:
         self._host, self._manifest = host, manifest
 
     def fetch(self) -> None:
-        """Bring the copy to the present end of the file.
-
-        Raises
-        ------
-        OSError
-            Where it cannot be read.
-        HostLost
-            Where the connection is lost; fetch it again then.
-        """
+        """Bring the copy to the present end of the file."""
         began = time.monotonic()
         with closing(self._host.open_file(self.path)) as file:
             size = file.stat().size

@@ -60,11 +60,6 @@ def scrub_bytes(data: bytes) -> bytes:
 class Scrubber:
     r"""Scrubs a log that comes in pieces. Lines end at `\n` and at `\r`, the frames of a progress bar too.
 
-    Attributes
-    ----------
-    in_key : bool
-        The lines that come are the body of a private key.
-
     Examples
     --------
     >>> scrubber = Scrubber()

@@ -37,17 +37,7 @@ _STAMP = re.compile(rb"(20\d\d-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d
 
 @dataclass(frozen=True)
 class TextSource:
-    """A command that prints a log with stamps.
-
-    Attributes
-    ----------
-    kind : str
-        `docker`, `journal` or `kubectl`.
-    name : str
-        Container, unit or pod.
-    namespace, container : str, optional
-        Of a pod.
-    """
+    """A command that prints a log with stamps."""
 
     kind: str
     name: str
@@ -96,11 +86,6 @@ class TextSource:
 
 def parse_source(text: str) -> TextSource | None:
     """Read `docker:NAME`, `journal:UNIT` or `kubectl:[NS/]POD[:C]`; None where it is a path.
-
-    Raises
-    ------
-    UsageError
-        Where the name is none.
 
     Examples
     --------
@@ -210,23 +195,6 @@ class SourceFollower(threading.Thread):
     Where the command ends it is started again, and where the connection is lost as soon as the host answers: from a second
     before the last line, and lines that are known are left out. A connection that is silently dead is not noticed here, for
     a log may be silent too; `Host.connect` ends the old one.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        Where the copy is entered.
-    host : Host
-        Where the command runs.
-    source : TextSource
-    since_ns : int, optional
-        Begin there: UTC nanoseconds on the host's clock.
-
-    Attributes
-    ----------
-    raw : RawFile
-        Its capture.
-    lost : bool
-        The host does not answer now.
     """
 
     def __init__(self, manifest: Manifest, host: Host, source: TextSource, since_ns: int | None = None):

@@ -18,17 +18,7 @@ BEFORE_NS = 60 * NS
 
 
 class Logs:
-    """Follows the logs of a launch into a recording.
-
-    Parameters
-    ----------
-    host : Host
-        Where it runs.
-    manifest : Manifest
-        Of the recording.
-    launch : Launch
-        The launch.
-    """
+    """Follows the logs of a launch into a recording."""
 
     def __init__(self, host: Host, manifest: Manifest, launch: Launch):
         self.host, self.manifest, self.launch = host, manifest, launch

@@ -23,18 +23,7 @@ _FINAL = re.compile(r"(?i)permission|not permitted|no such process")
 
 
 class IntrusiveTools:
-    """The tools that a launch feels.
-
-    Parameters
-    ----------
-    host : Host
-    manifest : Manifest
-        Of the recording.
-    pid : int or None
-        The launched process.
-    progress : callable
-        Receives what begins.
-    """
+    """The tools that a launch feels."""
 
     def __init__(self, host: Host, manifest: Manifest, pid: int | None, progress: Callable[[str], None]):
         self.host, self.manifest, self.pid, self.progress = host, manifest, pid, progress

@@ -18,17 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass
 class Answer:
-    """One request and what came back.
-
-    Attributes
-    ----------
-    status : int or None
-        HTTP status, None where there was no answer.
-    body : str
-        Text of the answer.
-    text : str
-        Command and output as curl would print them, scrubbed.
-    """
+    """One request and what came back."""
 
     status: int | None
     body: str
@@ -42,23 +32,6 @@ def can_ask(host: Host) -> bool:
 
 def request(host: Host, port: int, path: str, payload: dict | None = None, limit_s: float = 0.0) -> Answer:
     """Ask the server once, within a time limit for the whole exchange.
-
-    Parameters
-    ----------
-    host : Host
-        Where the server runs; one that `can_ask`.
-    port : int
-        Port on the loopback interface.
-    path : str
-        Path asked.
-    payload : dict, optional
-        JSON body; makes it a POST.
-    limit_s : float
-        Time limit in seconds; that of the table of tools without it.
-
-    Returns
-    -------
-    Answer
 
     Examples
     --------

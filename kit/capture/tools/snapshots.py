@@ -14,18 +14,7 @@ from kit.tool_table import Tool, table
 
 
 class Snapshots:
-    """Runs tools within their time limits and puts what they print into a recording.
-
-    Parameters
-    ----------
-    host : Host
-    manifest : Manifest
-        Of the recording.
-    launch : Launch
-        Its port is filled in where a snapshot finds it.
-    probe_generate : bool
-        Ask the server for one token in the last snapshot.
-    """
+    """Runs tools within their time limits and puts what they print into a recording."""
 
     def __init__(self, host: Host, manifest: Manifest, launch: Launch, probe_generate: bool = False):
         self.host, self.manifest, self.launch, self.probe_generate = host, manifest, launch, probe_generate
@@ -52,13 +41,7 @@ class Snapshots:
             self.manifest.update(launch={**self.manifest.data["launch"], "port": ports[0]})
 
     def take(self, tool: Tool, number: int | None, pids: list[int], **values: object) -> bool:
-        """Run one tool and record its output; a failure is recorded as its message and listed as missing.
-
-        Returns
-        -------
-        bool
-            Whether something was recorded.
-        """
+        """Run one tool and record its output; a failure is recorded as its message and listed as missing."""
         if not pids and ("{pids}" in tool.command or tool.keep == "launch" and self.launch.port is None):
             return False
         if not self.host.has(tool.program):

@@ -34,17 +34,7 @@ def tracers_of(host: Host, pids: Iterable[int]) -> dict[int, int]:
 
 
 class Strace:
-    """strace on some processes for some seconds, ended on the host itself by `timeout`; its output scrubbed, with a size cap.
-
-    Parameters
-    ----------
-    host : Host
-        Where they run.
-    words : list of str
-        The command: to a pipe, so that each line has its pid and time and is scrubbed before it is written.
-    raw : RawFile
-        Where the calls go.
-    """
+    """strace on some processes for some seconds, ended on the host itself by `timeout`; its output scrubbed, with a size cap."""
 
     def __init__(self, host: Host, words: list[str], raw: RawFile):
         self.raw, self.host, self.cut, self.lost = raw, host, False, False
