@@ -114,9 +114,9 @@ class _Page:
     def __init__(self, width: int, colour: bool, cut: bool):
         from rich.console import Console
 
-        self.width, self.cut = max(width, NARROWEST), cut
+        self.width, self.cut, self.page = max(width, NARROWEST), cut, StringIO()
         self.console = Console(
-            file=StringIO(),
+            file=self.page,
             width=self.width,
             color_system="standard" if colour else None,
             force_terminal=colour,
@@ -128,7 +128,7 @@ class _Page:
         )
 
     def __str__(self) -> str:
-        return "\n".join(line.rstrip() for line in self.console.file.getvalue().splitlines())
+        return "\n".join(line.rstrip() for line in self.page.getvalue().splitlines())
 
     def line(self, *parts: str | Text) -> None:
         """One line, as long as it is."""

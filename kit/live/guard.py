@@ -221,7 +221,8 @@ class Guard:
                 judged = judge_so_far(self.recording, self._window_s)
                 next_at = self.clock.monotonic() + min(judged.pause_s, max(1.0, self.options.quiet_s or judged.pause_s))
                 if self._is_ready(judged.verdict):
-                    return self._say_ready()
+                    self._say_ready()
+                    return None
                 if judged.life != life or judged.moves:
                     life, quiet, self.moved_at = judged.life, None, now
                 elif now - self.moved_at >= self._patience_s(judged, quiet):

@@ -17,6 +17,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
+from io import FileIO
 from pathlib import Path
 
 import psutil
@@ -33,7 +34,8 @@ class LogKeeper:
     """Writes what a launch prints to a raw file, whole lines only, scrubbed. Used by several threads."""
 
     def __init__(self, raw: RawFile):
-        self._raw, self._aside, self._lock = raw, None, threading.Lock()
+        self._raw, self._lock = raw, threading.Lock()
+        self._aside: FileIO | None = None
         self._scrubbers: dict[int, Scrubber] = {}
 
     def take(self, channel: int, chunk: bytes) -> None:

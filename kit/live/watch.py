@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +90,7 @@ class Watch:
         """End the watch."""
         self._stop.set()
 
-    def boards(self) -> Iterator[Status]:
+    def boards(self) -> Generator[Status, None, None]:
         """Record, judge, and give a board every few seconds; the last one when all has been recorded."""
         with tempfile.TemporaryDirectory(prefix="kit-watch-") as scratch, closing(self.host):
             folder = Path(self.out) if self.out is not None else Path(scratch) / "watch"
@@ -148,7 +148,9 @@ class LiveView:
     def __init__(self, watch: Watch):
         from kit.show.watch import StatusView
 
-        self._watch, self.board, self.error = watch, None, None
+        self._watch = watch
+        self.board: Status | None = None
+        self.error: Exception | None = None
         self.view = StatusView(watch.name, self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()

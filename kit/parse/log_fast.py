@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,7 @@ class _Skimmer:
 
     def _mixed(
         self, lines: list[bytes], shapes: list[bytes], begin: int, known: dict[bytes, _Shape | None], quick: set[bytes]
-    ) -> Iterator[tuple[str, Row]]:
+    ) -> Generator[tuple[str, Row], None, int]:
         """Lines from `begin` to where the state changes; returns where that is."""
         state, before = self.state, begin
         for at in [at for at in range(begin, len(shapes)) if shapes[at] not in quick]:

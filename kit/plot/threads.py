@@ -124,8 +124,8 @@ def _choose(codes: np.ndarray, pids: np.ndarray, odd: np.ndarray, rows: int) -> 
         take = min(len(members), spare // left)
         kept += list(members[np.linspace(0, len(members) - 1, take).astype(int)]) if take else []
         spare -= take
-    kept = np.array(kept, dtype=int)
-    return kept[np.lexsort((-awake[kept], rarity[kept], ~odd[kept], pids[kept]))]
+    chosen = np.array(kept, dtype=int)
+    return chosen[np.lexsort((-awake[chosen], rarity[chosen], ~odd[chosen], pids[chosen]))]
 
 
 def _edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:

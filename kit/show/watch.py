@@ -24,7 +24,8 @@ class StatusView:
     """
 
     def __init__(self, title: str, stop: Callable[[], None]):
-        self.title, self.board, self.note, self.is_over = title, None, "", False
+        self.title, self.note, self.is_over = title, "", False
+        self.board: Status | None = None
         self._handle, self._loop = None, _loop()
         self.widget = self._make(stop)
 

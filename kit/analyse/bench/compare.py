@@ -423,8 +423,8 @@ def _quotes(found: list[Figure], quoted: Mapping[str, float] | None, rules: Rule
                 one.key, one.base = f"{one.key} against the quoted {value:g}", [float(value)]
                 chosen.append(one)
     judged = judge(chosen, rules)
-    for one in judged:
-        one.notes.append("of the quoted number neither noise nor load is known")
+    for result in judged:
+        result.notes.append("of the quoted number neither noise nor load is known")
     return judged
 
 

@@ -155,7 +155,12 @@ def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) ->
     evidence = Evidence(run)
     since = run.judged_from_ns
     edges = {name: _Edges(evidence.rows[name], since if name in SERIES else None) for name in KEPT}
-    own = {"log": evidence.log.add, "log_skipped": evidence.log.skip, "syscalls": evidence.syscalls.add, **edges}
+    own: dict[str, Callable[[Row], None]] = {
+        "log": evidence.log.add,
+        "log_skipped": evidence.log.skip,
+        "syscalls": evidence.syscalls.add,
+        **edges,
+    }
     taken = own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()}
     run.scan(taken, since if "threads" not in (also or {}) else None)
     for edge in edges.values():

@@ -167,10 +167,10 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         if last.code in ("worker_died", "failed_rank") and evidence.log.records - last.order <= 3:
             return True, [last.ref]
     if alive is None and evidence.log.tail:
-        last = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
+        tail = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
         lives_on = codes("lives_on", evidence.log.server, evidence.run.knowledge)
-        if last and last[0].get("kind") == "error" and last[0].get("milestone") not in (None, *lives_on):
-            return True, [{"capture": last[0]["capture"], "line": last[0].get("line"), "text": last[0]["raw"][:300]}]
+        if tail and tail[0].get("kind") == "error" and tail[0].get("milestone") not in (None, *lives_on):
+            return True, [{"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}]
     return (False, []) if alive else (None, [])
 
 

@@ -69,7 +69,8 @@ class Sampling:
         parameters = {"tools": [[tool.program, [tool.command, *tool.more]] for tool in table().sampled()], **parameters}
         interval_s = parameters["interval_s"]
         self._given = self._parameters = parameters
-        self.ended, self.root_gone_ns, self.exit_status, self.denied = threading.Event(), None, None, []
+        self.ended, self.exit_status, self.denied = threading.Event(), None, []
+        self.root_gone_ns: int | None = None
         self.lost, self.received = False, 0
         self._last: tuple[int, int, int] | None = None
         self._why = BUSY
