@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
@@ -16,7 +14,7 @@ _DRAFT = ("speculative_draft_model_path", "speculative_draft_model", "speculativ
 
 
 def findings(scene: Scene) -> list[dict]:
-    """All findings.
+    """Weights that do not fit the model: missing, unexpected, of another shape.
 
     Returns
     -------
@@ -24,11 +22,6 @@ def findings(scene: Scene) -> list[dict]:
         `code`, `severity` (error, warning), `claim` (a sentence with the numbers in it), `evidence` (list of `capture`, `line`,
         `text`), `next` (what to do about it).
     """
-    return [found for maker in MAKERS for found in maker(scene)]
-
-
-def weights(scene: Scene) -> list[dict]:
-    """Weights that do not fit the model: missing, unexpected, of another shape."""
     marks = scene.evidence.log.of("weights_mismatch")
     if not marks:
         return []
@@ -62,6 +55,3 @@ def _said(mark: Mark) -> str:
         name = fields.get("weight") or "a weight"
         return f"{name} is [{fields['in_checkpoint']}] in the checkpoint and [{fields.get('in_model', '?')}] in the model"
     return mark.text.strip()[:200]
-
-
-MAKERS: tuple[Callable[[Scene], list[dict]], ...] = (weights,)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kit.analyse.verdict.accelerator import accelerator_of
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
+from kit.analyse.verdict.rules import RULES
 from kit.analyse.verdict.scene import Scene, Sign, present
 from kit.tool_table import step_command, steps
 
@@ -139,6 +140,23 @@ def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most:
         }
         for code, weight, reason in unknown[:most]
     ]
+
+
+def absent_sources(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign]) -> list[str]:
+    """What the rules that bear on the likely classes need and nobody gave, each with the command that gets it."""
+    least = scene.limits["leading_share"]
+    likely = [hypothesis.klass for hypothesis in found if hypothesis.share >= least]
+    rules = [entry for entry in RULES if any(abs(known.weight(code)) >= 1 for known in likely for code in entry.codes)]
+    needed = {name for entry in rules for need in entry.needs if not scene.has(need) for name in need.split("|")}
+    accelerator, sentences = accelerator_of(scene.evidence), []
+    if "log" in needed:
+        sentences.append("no log of the server: give its output, or the file that it was written to")
+    for capture in sorted(steps(scene.evidence.run.knowledge), key=lambda entry: entry["cost_s"]):
+        if needed.intersection(capture["have"]) and _wanted(capture, scene, signs):
+            needed.difference_update(capture["have"])
+            command = _step(capture, scene, [], accelerator)["command"]
+            sentences.append(f"no {capture['name']}: {capture['why']}; get it with: {command}")
+    return sentences
 
 
 def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:

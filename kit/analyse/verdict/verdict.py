@@ -10,7 +10,7 @@ from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
-from kit.analyse.verdict.hypotheses import Hypothesis, judge, next_steps, settling
+from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, settling
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
@@ -201,7 +201,7 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
         remedies=remedies(scene, best.name, signs),
         captured_at=show_time(run.captured_ns, run.offset_s),
         captured_by=run.captured_by,
-        missing=_missing(run, evidence),
+        missing=[*_missing(run, evidence), *absent_sources(hypotheses, scene, signs)],
         findings=findings(scene),
         path=str(run.path),
         scene=scene,
@@ -246,11 +246,9 @@ def _missing(run: Run, evidence: Evidence) -> list[str]:
     said += run.unread()
     if run.captured_by == "file time":
         said.append(
-            f"no time of capture was given: the newest file's ({show_time(run.captured_ns, run.offset_s)}) stands for it, "
-            "and silence is not computed from it; give it with --captured-at"
+            f"no capture time was given: that of the newest file ({show_time(run.captured_ns, run.offset_s)}) is assumed, and "
+            "silence is not computed from it; give it with --captured-at"
         )
     if not run.offset_known and evidence.log.records:
-        said.append("the host's time zone is not known: stamps without a zone are read as UTC")
-    if not evidence.log.records:
-        said.append("there is no log")
+        said.append("the time zone of the host is unknown: times without a zone are taken as UTC")
     return said

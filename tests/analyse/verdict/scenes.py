@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.scene import Scene, scene_of
 from kit.clock import NS
+from kit.frames import FRAMES
 
 BEGIN = 1_760_000_000 * NS
 """When the launch of every scene began; times are given as seconds since."""
@@ -27,7 +28,13 @@ def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
     )
     report = SimpleNamespace(facts={"newlines": len(log), "last_line": log[-1]["raw"] if log else None})
     run = SimpleNamespace(
+        name="scene",
+        path=Path("scene"),
         captures=[file] if log else [],
+        missing=[],
+        unread=list,
+        offset_s=0,
+        offset_known=True,
         reports={"server.log": report},
         manifest={},
         knowledge=(),
@@ -36,6 +43,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
     )
     evidence = Evidence(run)
     for frame, row in flat:
+        FRAMES[frame].check(row)
         {"log": evidence.log.add, "syscalls": evidence.syscalls.add}.get(frame, evidence.rows.get(frame, []).append)(row)
     return scene_of(evidence)
 
@@ -60,7 +68,7 @@ def line(milestone: str | None, text: str = "", kind: str = "progress", at: floa
         own.setdefault("role", "initiating")
     text = text or str(milestone)
     clock = {} if at is None else {"time": BEGIN + int(at * NS), "time_source": "own"}
-    return row("log", milestone=milestone, kind=kind, text=text, raw=text, fields=json.dumps(found), **clock, **own)
+    return row("log", record=1, milestone=milestone, kind=kind, text=text, raw=text, fields=json.dumps(found), **clock, **own)
 
 
 def error(milestone: str | None, text: str = "", **columns: object) -> Part:
@@ -70,7 +78,7 @@ def error(milestone: str | None, text: str = "", **columns: object) -> Part:
 
 def bar(kind: str, n: float, total: float, at: float, elapsed_s: float | None = None) -> Part:
     """One frame of a progress bar."""
-    columns = {"bar_kind": kind, "bar": "", "bar_n": n, "bar_total": total, "bar_elapsed_s": elapsed_s}
+    columns = {"record": 1, "bar_kind": kind, "bar": "", "bar_n": n, "bar_total": total, "bar_elapsed_s": elapsed_s}
     return row("log", milestone=None, kind="progress", text="", raw="", time=BEGIN + int(at * NS), time_source="own", **columns)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.rules import RULES, all_signs
+from kit.analyse.verdict.verdict import weigh
 from kit.tool_table import steps
 from tests.analyse.verdict import rules_endings, rules_ranks, rules_serving, rules_waits
-from tests.analyse.verdict.scenes import Shown, scene
+from tests.analyse.verdict.scenes import Shown, kernel, scene
 
 TABLE = [entry for table in (rules_endings, rules_serving, rules_waits, rules_ranks) for entry in table.TABLE]
 EMITTED = {code for entry in RULES for code in entry.codes}
@@ -72,3 +73,10 @@ def test_a_rule_without_what_it_needs_is_silent_and_says_so() -> None:
 def test_the_codes_that_show_movement_are_codes_of_their_rule() -> None:
     assert all(entry.moving <= set(entry.codes) for entry in RULES)
     assert {"reads_move", "tokens_grow", "compilers_run"} <= {code for entry in RULES for code in entry.moving}
+
+
+def test_what_is_missing_is_told_from_what_the_rules_need() -> None:
+    verdict = weigh(scene(*rules_serving.SERVER))
+    assert any(said.startswith("no kernel log: ") and "dmesg" in said for said in verdict.missing)
+    assert not any(said.startswith(("no process table", "no log")) for said in verdict.missing)
+    assert any(said.startswith("no log of the server") for said in weigh(scene(kernel("hung_task"))).missing)
