@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kit import multi_host as hosts
 from kit import store
 from kit.clock import NS, parse_time, show_time
+from kit.document import Document, Item, Section, Shown, Table
 from kit.errors import UsageError, nearest
 from kit.frames import FRAMES, TABLES
 from kit.parse.base import Source
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _SHOWN = ("file", "kind", "size_bytes", "moment", "host", "whole", "source", "note")
 
 
-class Run:
+class Run(Shown):
     """The evidence of one launch. Make it with `kit.open_run`.
 
     Attributes
@@ -318,27 +318,22 @@ class Run:
                 said.append(f"{capture.file}: {count} × {reason}")
         return said
 
-    def __str__(self) -> str:
-        kinds = ", ".join(f"{capture.file} ({capture.kind or 'not recognised'})" for capture in self.captures)
+    def document(self, brief: bool = False) -> Document:
+        """What was captured, and what is missing."""
+        rows = [(c.file, c.kind or "not recognised", f"{c.size_bytes:,}", c.note or "") for c in self.captures]
+        missing = [Item(f"{entry.get('what')}: {entry.get('why')}", "·") for entry in self.missing]
         moment = show_time(self.captured_ns, self.offset_s)
-        lines = [f"run {self.name}: {len(self.captures)} captures, as of {moment} ({self.captured_by})", f"  {kinds}"]
-        lines += [f"  missing: {entry.get('what')}: {entry.get('why')}" for entry in self.missing]
-        return "\n".join(lines)
+        return Document(
+            title=f"run {self.name}: {len(rows)} captures, as of {moment} ({self.captured_by})",
+            sections=[
+                Section("", [Table(("file", "kind", "bytes", "note"), rows, numeric={"bytes"})]),
+                Section("missing", missing),
+            ],
+        )
 
     def __repr__(self) -> str:
         moment = show_time(self.captured_ns, self.offset_s)
         return f"<Run {self.name}: {len(self.captures)} captures, as of {moment}>"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(c.file)}</td><td>{escape(c.kind or 'not recognised')}</td>"
-            f"<td style='text-align:right'>{c.size_bytes:,}</td><td>{escape(c.note or '')}</td></tr>"
-            for c in self.captures
-        )
-        return (
-            f"<p><b>{escape(self.name)}</b>, as of {show_time(self.captured_ns, self.offset_s)} ({self.captured_by})</p>"
-            f"<table><tr><th>file</th><th>kind</th><th>bytes</th><th>note</th></tr>{rows}</table>"
-        )
 
 
 def _is_old_sample(row: Row, from_ns: int) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+from kit.document import Table
 
 if TYPE_CHECKING:
     import pandas
@@ -14,69 +15,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 20
 MAX_CHARACTERS = 400
 """Longest text of a cell; the rest is cut and counted. Server arguments on one line are 10 kB."""
-SHORT = 24
-"""Cells of this many characters are not wrapped: a date and time has 19."""
-WRAPPED = ";white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
-"""Style of longer cells: a command without a blank must not take the room of its neighbours."""
 LOG_COLUMNS = ("line", "time", "rank_label", "kind", "phase", "text")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text: what a notebook cell shows.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Heads.
-    rows : tuple of tuple of str
-        Cells as text, not escaped.
-    total : int
-        Rows there were.
-    caption : str
-        Sentence above it.
-    numeric : frozenset of str
-        Columns to align right.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    total: int
-    caption: str = ""
-    numeric: frozenset[str] = frozenset()
-
-    @property
-    def count(self) -> str:
-        """`N rows`, or `N of M rows`."""
-        if len(self.rows) < self.total:
-            return f"{len(self.rows):,} of {self.total:,} rows"
-        return f"{self.total:,} row{'' if self.total == 1 else 's'}"
-
-    def _repr_html_(self) -> str:
-        title = f"{escape(self.caption)} ({self.count})" if self.caption else self.count
-        if not self.rows:
-            return f"<p><b>{escape(self.caption)}</b> (no rows)</p>" if self.caption else "<p>no rows</p>"
-        styles = [
-            f' style="text-align:{"right" if name in self.numeric else "left"}{self._wrap(number)}"'
-            for number, name in enumerate(self.columns)
-        ]
-        head = "".join(f'<th scope="col"{style}>{escape(name)}</th>' for name, style in zip(self.columns, styles, strict=True))
-        body = "".join(
-            "<tr>" + "".join(f"<td{style}>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True)) + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f'<table class="kit-table"><caption style="text-align:left;caption-side:top">{title}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-    def _wrap(self, column: int) -> str:
-        """Keep short texts on one line, so that long ones get the room; keep the line breaks of lists."""
-        return ";white-space:nowrap" if all(len(row[column]) <= SHORT for row in self.rows) else WRAPPED
-
-    def __repr__(self) -> str:
-        lines = [f"{self.caption} ({self.count})".strip(), " | ".join(self.columns)]
-        return "\n".join([*lines, *(" | ".join(row) for row in self.rows)])
 
 
 def table(

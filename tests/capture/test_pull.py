@@ -204,6 +204,6 @@ def test_broken_gzip_is_said(logs, tmp_path):
 
 
 def test_verb(logs, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("kit.capture.command.end_in_order_on_signals", lambda: None)  # those of the tests' own process stay
+    monkeypatch.setattr("kit.cli.live.end_in_order_on_signals", lambda: None)  # those of the tests' own process stay
     assert main(["pull", "local", str(logs / "server.log"), "-o", str(tmp_path / "run")]) == 0
     assert "kit verdict" in capsys.readouterr().out

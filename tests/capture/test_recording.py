@@ -313,10 +313,7 @@ def test_process_of_another_user_is_said(tmp_path):
 
 def collector(tmp_path: Path, pid: int, *options: str, before: str = "") -> subprocess.Popen:
     """A collector in a process of its own, run as the command line runs it."""
-    code = (
-        f"import argparse, sys; {before}\nfrom kit.capture.command import add_arguments, main\n"
-        "p = argparse.ArgumentParser(); add_arguments(p); sys.exit(main(p.parse_args()))"
-    )
+    code = f"import sys; {before}\nfrom kit.cli import main\nsys.exit(main(['collect', *sys.argv[1:]]))"
     return subprocess.Popen(
         [sys.executable, "-c", code, "local", "--pid", str(pid), "-o", str(tmp_path / "run"), *options],
         stdout=subprocess.PIPE,

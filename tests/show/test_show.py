@@ -58,7 +58,7 @@ def test_a_pyplot_figure_is_closed():
 
 def test_table_escapes_cells_heads_and_caption():
     page = Tags(show.table(pd.DataFrame({HOSTILE: [HOSTILE]}), caption=HOSTILE)._repr_html_())
-    assert {tag for tag, _ in page.tags} == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert {tag for tag, _ in page.tags} == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
     assert page.text.count(HOSTILE) == 3
 
 

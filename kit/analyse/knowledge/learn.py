@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kit.analyse.knowledge.judged_run import JudgedRun, note_solved, open_case
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
@@ -234,27 +234,36 @@ def _place_of_stacks(judged: JudgedRun) -> str | None:
 
 
 def _toml(judged: JudgedRun, klass: str, name: str, what: str, remedy: str, source: str | None, when: dict) -> str:
-    agrees = judged.verdict.klass == klass
+    """The signature as TOML."""
+    import tomlkit
+
     run = " ".join(judged.run.name.split())
-    lines = [f"# Learnt from run {run}. Strike conditions that another run with the same cause would not show."]
-    more = {name: value for name, value in judged.arguments.items() if f"arg.{name}" not in when}
-    if more:
-        lines.append(f"# Other options of that run: {', '.join(f'{key} = {value}' for key, value in list(more.items())[:12])}")
     prose = {"name": name, "what": what, "do": remedy, "source": source or f"learnt from run {run}"}
-    lines += ["[[signature]]", *(f"{key} = {_quoted(' '.join(scrub_text(said).split()))}" for key, said in prose.items())]
-    lines += [] if agrees else [f"class = {_quoted(klass)}"]
-    lines.append("[signature.when]")
-    for key, value in when.items():
-        shown = f"[{', '.join(map(_quoted, value))}]" if isinstance(value, list) else _quoted(value)
-        lines.append(f"{key if key.isidentifier() else _quoted(key)} = {shown}")
-    return "\n".join(lines) + "\n"
+    signature = tomlkit.table()
+    signature.update({key: " ".join(scrub_text(text).split()) for key, text in prose.items()})
+    if judged.verdict.klass != klass:
+        signature["class"] = klass
+    signature["when"] = {key: _expressions(value) for key, value in when.items()}
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f"Learnt from run {run}. Remove conditions that another run with this cause would not show."))
+    more = [f"{name} = {value}" for name, value in judged.arguments.items() if f"arg.{name}" not in when]
+    if more:
+        document.add(tomlkit.comment(f"Other options of that run: {', '.join(more[:12])}"))
+    signatures = tomlkit.aot()
+    signatures.append(signature)
+    document.add("signature", signatures)
+    return tomlkit.dumps(document)
 
 
-def _quoted(text: str) -> str:
-    """A TOML string, without escapes where that can be: expressions are easier to read so."""
-    if "'" not in text and text.isprintable():
-        return f"'{text}'" if "\\" in text or '"' in text else f'"{text}"'
-    return json.dumps(text)
+def _expressions(value: str | list[str]) -> Any:
+    """Expressions as literal strings where that can be: without escapes they are easier to read."""
+    import tomlkit
+
+    if isinstance(value, list):
+        shown = tomlkit.array()
+        shown.extend(map(_expressions, value))
+        return shown
+    return tomlkit.string(value, literal="\\" in value and "'" not in value and value.isprintable())
 
 
 def _prove(text: str, judged: JudgedRun) -> Signature:
