@@ -27,17 +27,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kit.analyse.bench import stats as stats  # noqa: E402
-from kit.analyse.bench.inputs import Cell  # noqa: E402
+from kit.analyse.bench import stats  # noqa: E402
+from kit.analyse.bench.inputs import LoadGroup  # noqa: E402
 from kit.analyse.bench.judge import Rules, judge  # noqa: E402
-from kit.analyse.bench.metrics import Figure, bundled  # noqa: E402
+from kit.analyse.bench.metrics import Metric, batched_runs  # noqa: E402
 from kit.analyse.bench.where import contrast  # noqa: E402
 from kit.parse.bench.base import METRICS  # noqa: E402
 
 RUN_SD, REQUESTS, SPREAD = 0.024, 200, {"ttft": 0.2, "itl": 0.1, "e2el": 0.15}
 FAMILY = (("output_throughput", "run"), ("ttft", "median"), ("itl", "median"), ("e2el", "p99"))
 QUANTILES = (0.1, 0.5, 0.9, 0.95)
-CELL = Cell(None, [], [])
+GROUP = LoadGroup(None, [], [])
 
 
 def side(rng: np.random.Generator, runs: int, change: float) -> tuple[dict, np.ndarray]:
@@ -56,9 +56,9 @@ def side(rng: np.random.Generator, runs: int, change: float) -> tuple[dict, np.n
 def family(base: dict, cand: dict, keys=FAMILY) -> list:
     """Verdicts of one pair of sides."""
     figures = [
-        Figure(
+        Metric(
             f"{metric}.{stat}",
-            CELL,
+            GROUP,
             None,
             metric,
             stat,
@@ -136,7 +136,7 @@ def agreement(pairs: int = 100, seed: int = 5) -> str:
 def told(judged: list, times: tuple[list, list], truths: list[float]) -> dict[str, float]:
     """What kit bench and other tools say of one pair of sides: 0 or 1, or a share of the figures."""
     means = [[np.median(run) for run in one] for one in times]
-    ttft = next(one.figure for one in judged if one.figure.metric == "ttft")
+    ttft = next(one.metric for one in judged if one.metric.quantity == "ttft")
     alone = judge([replace(ttft)], Rules())[0]
     found = {
         "family: any of the figures": any(one.confirmed for one in judged),
@@ -189,12 +189,12 @@ class Recorded:
 
         bench = kit.benchmarks(paths)
         table = bench.values.pivot_table(index="run", columns=["metric", "stat"], values="value")
-        self.left_out = bundled(bench.values)
+        self.left_out = batched_runs(bench.values)
         self.runs = [run for run in bench.runs["run"] if run not in self.left_out]
         half = self.runs[: len(self.runs) // 2]
         rest = [run for run in self.runs if run not in half]
-        first = kit.compare_benchmarks(of_runs(bench, half), of_runs(bench, rest))
-        self.family = [(one.figure.metric, one.figure.stat) for one in first.judged if one.figure.primary]
+        first = kit.compare_benchmarks(bench.of_runs(half), bench.of_runs(rest))
+        self.family = [(one.metric.quantity, one.metric.stat) for one in first.judged if one.metric.primary]
         self.figures = {run: {key: float(table.loc[run, key]) for key in self.family} for run in self.runs}
         requests = dict(list(bench.requests[bench.requests["ok"].fillna(False)].groupby("run")))
         self.times = {run: samples(requests[run], "ttft", False) for run in self.runs}
@@ -252,17 +252,6 @@ def print_recorded(paths: list[str], pairs: int, seed: int = 3) -> None:
 
 def _shares(found: dict[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in found.items())
-
-
-def of_runs(bench, runs: list[str]):
-    """The same results with some of their runs only."""
-    from kit.analyse.bench.results import Benchmarks
-
-    found = Benchmarks([])
-    for frame in ("runs", "values", "requests"):
-        table = getattr(bench, frame)
-        setattr(found, frame, table[table["run"].isin(runs)].reset_index(drop=True))
-    return found
 
 
 def main() -> None:

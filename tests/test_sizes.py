@@ -8,8 +8,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "kit"
 FILE_LINES, FUNCTION_LINES = 500, 60
 STILL_LONG = {
-    "kit.analyse.bench.compare.compare_benchmarks",
-    "kit.analyse.bench.results.benchmarks",
     "kit.analyse.knowledge.learn.learn",
     "kit.analyse.launches.attempts.attempts",
     "kit.analyse.launches.compare.compare",

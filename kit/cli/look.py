@@ -75,7 +75,7 @@ def add(verbs: Verbs) -> None:
 def _add_bench(verbs: Verbs) -> None:
     verb = verbs.add("bench", bench, "compare benchmark results of two settings: interval, verdict, runs still needed")
     verb.add_argument("base", nargs="+", metavar="BASE", help="results of one setting, five files or more; or runs of launches")
-    verb.add_argument("--vs", nargs="+", metavar="CAND", help="results of the other setting; record both in turns")
+    verb.add_argument("--vs", nargs="+", metavar="CAND", help="results of the other setting; interleave both")
     verb.add_argument("--primary", nargs="+", metavar="METRIC", help="metrics of the question: ttft, e2el.p99, …; up to six")
     verb.add_argument("--aa", nargs="+", metavar="RUN", help="runs of one unchanged setting: their spread is the noise of a run")
     verb.add_argument(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kit.analyse.bench.where import percent, shift_sentence
+from kit.analyse.bench.findings import percent, share
+from kit.analyse.bench.where import shift_finding
 from kit.plot.benchmarks import NAME
 from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, begin, dress, plain
 
@@ -60,16 +61,13 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     _ends(ax, x, table["effect"], scale)
     if far:
         _factors(ax, scale(table["effect"]))
-    level = f"{comparison.rules.confidence:.0%} band, pointwise" if banded else "one run a side: no band"
+    level = f"{share(comparison.rules.confidence)} band, pointwise" if banded else "one run per side: no band"
     n = f"{table['n_base'].iloc[0]} and {table['n_cand'].iloc[0]} run{'' if table['n_cand'].iloc[0] == 1 else 's'}"
-    dress(
-        ax,
-        plain(
-            f"{NAME.get(metric, metric)}: change at each quantile, cand against base; {n}; {level}; grey: margin of {margin:.0%}"
-        ),
-        x_label=f"quantile of {'gaps' if metric == 'itl' else 'requests'} (%)",
-        y_label="cand / base" if far else "change from base to cand (%)",
+    title = (
+        f"{NAME.get(metric, metric)}: change at each quantile, cand against base; {n}; {level}; grey: margin of {share(margin)}"
     )
+    x_label = f"quantile of {'gaps' if metric == 'itl' else 'requests'} (%)"
+    dress(ax, plain(title), x_label=x_label, y_label="cand / base" if far else "change from base to cand (%)")
     ax.set_xlim(0, 100)
     return ax
 
@@ -132,4 +130,4 @@ def describe_shift(comparison: BenchComparison, metric: str = "ttft") -> str:
             return f"No change of {metric} is drawn: its ratio is withheld."
         return f"No change of {metric} is drawn: the files do not hold enough single values of both sides."
     points = ", ".join(f"p{row.quantile * 100:g} {percent(row.effect)}" for row in table.itertuples())
-    return f"Change at each quantile. {shift_sentence(metric, table, comparison.rules.alpha)}. {points}."
+    return f"Change at each quantile. {shift_finding(metric, table, comparison.rules.alpha)}. {points}."

@@ -565,7 +565,7 @@ def test_two_arrays_can_be_compared(tmp_path):
         ]
         (tmp_path / f"{name}.json").write_text(json.dumps(entries))
     found = kit.compare_benchmarks(tmp_path / "base.json", tmp_path / "cand.json")
-    assert found["output_throughput.run"].figure.base == [88.0, 104.0]
+    assert found["output_throughput.run"].metric.base == [88.0, 104.0]
 
 
 def test_a_cut_array_keeps_its_whole_entries(read):

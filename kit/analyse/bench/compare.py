@@ -7,17 +7,15 @@ unchanged servers the requests differ "significantly" in three comparisons of te
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.bench import drift as bench_drift
-from kit.analyse.bench import where as bench_where
-from kit.analyse.bench import why as bench_why
-from kit.analyse.bench.inputs import BASE, CAND, Cell, Given, Sides, cells, join, read_side
-from kit.analyse.bench.judge import FAILED_SHARE, Judged, Rules, judge
-from kit.analyse.bench.metrics import Figure, choose_primary, figures
+from kit.analyse.bench import drift, where, why
+from kit.analyse.bench.findings import Finding, finding, unique
+from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, Given, LoadGroup, join, load_groups, read_side
+from kit.analyse.bench.judge import FAILED_SHARE, JudgedMetric, Rules, judge
+from kit.analyse.bench.metrics import Metric, choose_primary, metrics
 from kit.analyse.bench.noise import noise_from
-from kit.analyse.text_blocks import named
 from kit.document import Document, Shown
 from kit.errors import UsageError
 
@@ -33,6 +31,9 @@ PARTS = {
     "time_to_ready_s": ("phase_",),
 }
 """Times that are parts of another: one that a run lacks took no time in it."""
+FLOATS = ("base", "cand", "effect", "low", "high", "p", "p_adjusted", "p_permutation")
+COLUMNS = ("key", "primary", "base", "cand", "unit", "effect", "low", "high", "verdict", "n_base", "n_cand", "noise")
+COLUMNS += ("p", "p_adjusted", "p_permutation", "runs_needed", "notes")
 
 
 @dataclass(repr=False)
@@ -41,82 +42,49 @@ class BenchComparison(Shown):
 
     Attributes
     ----------
-    judged : list of Judged
-        One figure each: verdict, effect, interval.
-    quotes : list of Judged
-        Figures against quoted numbers.
+    inputs : BenchInputs
+        The runs of both sides; `groups` are those under one load.
+    judged, quotes : list of JudgedMetric
+        One metric and statistic each: verdict, effect, interval; against the other side, or against quoted numbers.
     gate : dict
-        `comparable`, `forced`, `differs`, `unknown` (names of the load), `refused` (figures whose ratio is withheld).
-    warnings : list of str
-        Failures first.
+        `comparable`, `forced`, `differs`, `unknown` (names of the load), `refused` (metrics whose ratio is withheld).
+    warnings, where, why : list of Finding
+        What to know first (failures at the top), where the difference is, which settings are beside it.
     settings : pandas.DataFrame
         Settings that differ: `setting`, `source`, `base`, `cand`, `separates`, `unlikely`.
-    where, why : list of str
-        Sentences.
     stalls, by_length, over_time : pandas.DataFrame
-        Where the difference sits, by run, by prompt length, by time in the run.
+        Where the difference is: by run, by prompt length, by time in the run.
     """
 
-    sides: Sides
-    cells: list[Cell]
-    judged: list[Judged]
-    quotes: list[Judged]
+    inputs: BenchInputs
+    groups: list[LoadGroup]
+    judged: list[JudgedMetric]
+    quotes: list[JudgedMetric]
     gate: dict[str, Any]
-    warnings: list[str]
+    warnings: list[Finding]
     rules: Rules
     settings: pd.DataFrame
     stalls: pd.DataFrame
     by_length: pd.DataFrame
     over_time: pd.DataFrame
-    shifts: dict[tuple[int, str | None, str], pd.DataFrame] = field(default_factory=dict)
-    where: list[str] = field(default_factory=list)
-    why: list[str] = field(default_factory=list)
+    shifts: dict[tuple[str | None, str], pd.DataFrame] = field(default_factory=dict)
+    where: list[Finding] = field(default_factory=list)
+    why: list[Finding] = field(default_factory=list)
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a figure: `key`, `primary`, `base`, `cand`, `unit`, `effect`, `low`, `high`, `verdict`, `n_base`, `n_cand`,
-        `noise`, `p`, `p_adjusted`, `p_permutation`, `runs_needed`, `notes`."""
+        """One row a metric and statistic: `key`, `primary`, `base`, `cand`, `unit`, `effect`, `low`, `high`, `verdict`, `n_base`,
+        `n_cand`, `noise`, `p`, `p_adjusted`, `p_permutation`, `runs_needed`, `notes`."""
         import pandas as pd
 
         rows = []
-        for one in [*self.judged, *self.quotes]:
-            found = one.to_dict()
-            low, high = found.pop("interval") or (None, None)
-            n = found.pop("n")
-            rows.append(
-                {
-                    "key": one.figure.key,
-                    **found,
-                    "low": low,
-                    "high": high,
-                    "n_base": n[BASE],
-                    "n_cand": n[CAND],
-                    "notes": "; ".join(found["notes"]),
-                }
-            )
-        columns = [
-            "key",
-            "primary",
-            "base",
-            "cand",
-            "unit",
-            "effect",
-            "low",
-            "high",
-            "verdict",
-            "n_base",
-            "n_cand",
-            "noise",
-            "p",
-            "p_adjusted",
-            "p_permutation",
-            "runs_needed",
-            "notes",
-        ]
-        return pd.DataFrame(rows, columns=columns).astype(
-            dict.fromkeys(("base", "cand", "effect", "low", "high", "p", "p_adjusted", "p_permutation"), float)
-            | {"runs_needed": "Int64"}
-        )
+        for entry in [*self.judged, *self.quotes]:
+            row = entry.to_dict()
+            low, high = row["interval"] or (None, None)
+            row |= {"key": entry.metric.key, "low": low, "high": high, "notes": "; ".join(row["notes"])}
+            rows.append(row | {f"n_{side}": n for side, n in row["n"].items()})
+        table = pd.DataFrame(rows, columns=list(COLUMNS))
+        return table.astype(dict.fromkeys(FLOATS, float) | {"runs_needed": "Int64"})
 
     def shift(self, metric: str = "ttft", name: str | None = None) -> pd.DataFrame:
         """Effect at each quantile of the requests, with a band over runs; of the first load where there are several.
@@ -128,58 +96,56 @@ class BenchComparison(Shown):
             files hold no single values, or where the ratio is withheld.
         """
         if self.withheld(metric):
-            return bench_where.shift(self.sides, Cell(None, [], []), name, metric, self.rules.confidence)
-        key = (0, name, metric)
-        if key not in self.shifts:
-            self.shifts[key] = bench_where.shift(self.sides, self.cells[0], name, metric, self.rules.confidence)
-        return self.shifts[key]
+            return where.shift(self.inputs, LoadGroup(None, [], []), name, metric, self.rules.confidence)
+        if (name, metric) not in self.shifts:
+            self.shifts[name, metric] = where.shift(self.inputs, self.groups[0], name, metric, self.rules.confidence)
+        return self.shifts[name, metric]
 
     def withheld(self, metric: str) -> bool:
         """Whether the ratio of a metric is not given."""
-        mine = [one for one in self.judged if one.figure.metric == metric]
-        return not self.gate["comparable"] and not self.gate["forced"] or bool(mine) and all(one.figure.refused for one in mine)
+        judged = [entry.metric for entry in self.judged if entry.metric.quantity == metric]
+        return not self.shows_ratios or bool(judged) and all(entry.refused for entry in judged)
 
-    def __getitem__(self, key: str) -> Judged:
-        """One figure: `comparison["ttft.median"]`."""
-        for one in [*self.judged, *self.quotes]:
-            if one.figure.key == key:
-                return one
-        raise KeyError(f"{key}; there are {', '.join(one.figure.key for one in self.judged)}")
+    @property
+    def shows_ratios(self) -> bool:
+        """Whether both sides are the same experiment, or ratios are forced."""
+        return self.gate["comparable"] or self.gate["forced"]
+
+    def __getitem__(self, key: str) -> JudgedMetric:
+        """One metric and statistic: `comparison["ttft.median"]`."""
+        by_key = {entry.metric.key: entry for entry in [*self.quotes, *self.judged]}
+        if key not in by_key:
+            raise KeyError(f"{key}; choose from {', '.join(by_key)}")
+        return by_key[key]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python types: `metrics` (key to verdict, effect, interval, n, runs_needed, …), `warnings`, `gate`, …"""
+        found = {name: [entry.to_dict() for entry in getattr(self, name)] for name in ("warnings", "where", "why")}
         return {
-            "runs": {side: self.sides.of(side) for side in (BASE, CAND)},
-            "gate": self.gate,
-            "warnings": self.warnings,
-            "metrics": {one.figure.key: one.to_dict() for one in self.judged},
-            "quoted": {one.figure.key: one.to_dict() for one in self.quotes},
-            "where": self.where,
+            "runs": {side: self.inputs.of(side) for side in (BASE, CAND)},
+            "gate": self.gate | {"refused": {key: str(reason) for key, reason in self.gate["refused"].items()}},
+            "metrics": {entry.metric.key: entry.to_dict() for entry in self.judged},
+            "quoted": {entry.metric.key: entry.to_dict() for entry in self.quotes},
+            **found,
             "stalls": _records(self.stalls),
-            "why": self.why,
             "settings": _records(self.settings),
             "margin": self.rules.margin,
             "confidence": self.rules.confidence,
         }
 
     def document(self, brief: bool = False) -> Document:
-        """What it says, as a document."""
+        """What to know first, then verdicts, where, why."""
         from kit.analyse.bench.text import document
 
         return document(self)
 
     def __repr__(self) -> str:
-        return f"<BenchComparison: {len(self.judged)} figures>"
+        return f"<BenchComparison: {len(self.inputs.of(CAND))} runs of cand against {len(self.inputs.of(BASE))} of base>"
 
 
 def _records(table: pd.DataFrame) -> list[dict]:
-    import pandas as pd
-
-    plain = table.astype(object).where(table.notna(), None)
-    return [
-        {key: value.item() if hasattr(value, "item") else None if value is pd.NA else value for key, value in row.items()}
-        for row in plain.to_dict("records")
-    ]
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{key: value.item() if hasattr(value, "item") else value for key, value in row.items()} for row in rows]
 
 
 def compare_benchmarks(
@@ -198,237 +164,209 @@ def compare_benchmarks(
     Parameters
     ----------
     base, cand : path, iterable of paths, Benchmarks, or runs of launches
-        Results of each side; record at least five runs a side, in turn. Folders with `run.json` are launches, whose phases are
-        compared. `cand` may be left out where `quoted` is given.
+        Results of each side; record at least five runs per side, interleaved. Folders with `run.json` are launches, whose
+        phases are compared. `cand` may be left out where `quoted` is given.
     primary : str or iterable of str, optional
-        Figures the question is about, `ttft.median` or `ttft`: up to six. Their verdicts hold together at the level
-        1 - confidence (Holm); the other figures are exploratory.
+        Metrics the question is about, `ttft.median` or `ttft`: up to six. Their verdicts hold together at the level
+        1 - confidence (Holm); the other metrics are exploratory.
     force : bool
         Give ratios although load or definitions differ.
     aa : as base, optional
         Runs of one unchanged setting: their spread is the noise where a side has fewer than three runs.
     quoted : mapping of str to float, optional
-        Numbers to hold the candidate against, `{"output_throughput": 82.5}`, in the unit of the figure.
+        Numbers to compare the candidate with, `{"output_throughput": 82.5}`, in the unit of the metric.
     margin : float
         Relative change that counts as none: an interval within it is `equivalent`.
     confidence : float
         Of the intervals, between 0.5 and 1.
 
-    Returns
-    -------
-    BenchComparison
-
     Raises
     ------
     EvidenceError
-        Where a side cannot be read, or nothing of it is left.
+        A side cannot be read, or nothing of it is left.
     UsageError
-        Where a figure is unknown, or launches and results are mixed.
+        A metric is unknown, or launches and results are mixed.
 
     Examples
     --------
     >>> import kit
     >>> folder = kit.sample_path("sg01-capture-hang").parent / "bench"
-    >>> found = kit.compare_benchmarks(folder / "vllm-base.json", folder / "vllm-candidate.json")
-    >>> found["ttft.median"].verdict, round(found["ttft.median"].effect, 3), found["ttft.median"].noise
+    >>> comparison = kit.compare_benchmarks(folder / "vllm-base.json", folder / "vllm-candidate.json")
+    >>> comparison["ttft.median"].verdict, round(comparison["ttft.median"].effect, 3), comparison["ttft.median"].noise
     ('inconclusive', 0.174, 'unknown')
     """
-    if not 0.5 < confidence < 1 or not 0 < margin < 1:
-        raise UsageError(
-            f"margin {margin:g} and confidence {confidence:g} cannot be used",
-            "a margin lies between 0 and 1, a confidence between 0.5 and 1",
-            "compare with margin=0.05, confidence=0.95",
-        )
-    first = read_side(base)
+    rules, first = Rules(margin, confidence), read_side(base)
     if cand is None:
-        return _quoted_only(first, quoted, aa, Rules(margin, confidence))
-    sides = join(first, read_side(cand))
-    paired, warnings = cells(sides, force)
-    differs = paired[0].differ if len(paired) == 1 else []
-    comparable = not differs
-    gate = {
-        "comparable": comparable,
-        "forced": force and not comparable,
-        "differs": differs,
-        "unknown": list(dict.fromkeys(text for cell in paired for text in cell.unknown)),
-    }
-    found = figures(sides, paired, force, warnings)
-    if not comparable and not force:
-        for one in found:
-            one.refused = f"not the same experiment: {'; '.join(differs)}"
-    choose_primary(found, primary, warnings)
-    rules = Rules(margin, confidence, noise_from(aa, sides.bench, paired[0].base[0], warnings, force))
-    failed = {id(cell): _failed(sides, cell) for cell in paired}
-    judged = judge(found, rules, failed)
-    gate["refused"] = {one.figure.key: one.figure.refused for one in judged if one.figure.refused}
-    quotes = _quotes(found, quoted, rules)
-    told = [
-        *_failures(paired, failed),
-        *sides.warnings,
-        *_gate_words(sides, gate),
-        *warnings,
-        *_order(sides, paired, judged, rules),
-    ]
-    return _finish(sides, paired, judged, quotes, gate, list(dict.fromkeys(told)), rules)
+        return _against_quotes(first, quoted, aa, rules)
+    return _compare(join(first, read_side(cand)), primary, force, aa, quoted, rules)
 
 
-def compare_launches(runs_a: Given, runs_b: Given, **options: Any) -> BenchComparison:
+def compare_launches(
+    runs_a: Given,
+    runs_b: Given,
+    *,
+    primary: str | Iterable[str] | None = None,
+    force: bool = False,
+    aa: Given = None,
+    margin: float = 0.05,
+    confidence: float = 0.95,
+) -> BenchComparison:
     """Compare how long the phases of launches take; the launch is the replicate.
 
     Parameters
     ----------
     runs_a, runs_b : runs or paths of runs
         Launches of each side, five or more.
-    **options
-        As of `compare_benchmarks`.
-
-    Returns
-    -------
-    BenchComparison
-        Figures `phase_<name>_s.run` and `time_to_ready_s.run`.
+    primary, force, aa, margin, confidence
+        As of `compare_benchmarks`; the metrics are `phase_<name>_s.run` and `time_to_ready_s.run`.
 
     Examples
     --------
     >>> import kit
-    >>> found = compare_launches([kit.sample_path("healthy-tp2")], [kit.sample_path("log-lost")])
-    >>> found["phase_weights_s.run"].noise
+    >>> comparison = compare_launches([kit.sample_path("healthy-tp2")], [kit.sample_path("log-lost")])
+    >>> comparison["phase_weights_s.run"].noise
     'unknown'
     """
     from kit.analyse.bench.launches import launch_results
 
-    return compare_benchmarks(*(launch_results(_list(given)) for given in (runs_a, runs_b)), **options)
+    sides = [
+        launch_results([given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given))
+        for given in (runs_a, runs_b)
+    ]
+    return compare_benchmarks(*sides, primary=primary, force=force, aa=aa, margin=margin, confidence=confidence)
 
 
-def _list(given: Given) -> list:
-    return [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
-
-
-def _finish(
-    sides: Sides, paired: list[Cell], judged: list[Judged], quotes: list[Judged], gate: dict, warnings: list[str], rules: Rules
-) -> BenchComparison:
-    """Add where the difference sits and which settings stand beside it."""
-    cell = paired[0]
-    shown = gate["comparable"] or gate["forced"]
-    length, no_length = bench_where.by_length(sides, cell, None, rules.confidence)
-    time, no_time = bench_where.over_time(sides, cell, None, rules.confidence)
-    settings = bench_why.differences(sides, paired)
-    found = BenchComparison(
-        sides, paired, judged, quotes, gate, warnings, rules, settings, bench_where.stalls(sides, paired), length, time
+def _compare(inputs: BenchInputs, primary: Any, force: bool, aa: Given, quoted: Any, rules: Rules) -> BenchComparison:
+    warnings: list[Finding] = []
+    groups = load_groups(inputs)
+    found = metrics(inputs, groups, force, warnings)
+    gate = _gate(groups, found, force)
+    choose_primary(found, primary, warnings)
+    rules = replace(rules, noise=noise_from(aa, inputs.bench, groups[0].base[0], warnings, force))
+    judged = judge(found, rules)
+    gate["refused"] = {entry.metric.key: entry.metric.refused for entry in judged if entry.metric.refused}
+    starts = drift.starts_of(inputs)
+    order = [drift.order_finding(group, starts) for group in groups]
+    comparison = _comparison(inputs, groups, judged, _quotes(found, quoted, rules), gate, rules)
+    comparison.warnings = unique(
+        [
+            *_failures(groups),
+            *inputs.warnings,
+            *_gate_findings(inputs, gate),
+            *warnings,
+            *filter(None, order),
+            *drift.trend_findings(judged, starts, rules.alpha),
+        ]
     )
-    found.where = _where(found, no_length, no_time) if shown else []
-    confirmed = [f"{one.figure.key} {one.verdict}" for one in judged if one.confirmed and one.figure.primary]
-    rows = sides.bench.runs
-    launch_known = bool(rows["launch"].notna().any() or rows["settings"].str.contains("server_info", na=False).any())
-    found.why = bench_why.sentences(settings, confirmed, launch_known)
-    found.why += bench_why.single_changes(sides, paired, settings)
-    return found
+    return comparison
 
 
-def _where(found: BenchComparison, no_length: str | None, no_time: str | None) -> list[str]:
-    said = []
-    for metric in SHIFT_METRICS:
-        if (found.sides.bench.requests["kind"] == "request").any() and not found.withheld(metric):
-            said.append(bench_where.shift_sentence(metric, found.shift(metric), found.rules.alpha))
-    serving = any(said)
-    said.append(bench_where.stall_sentence(found.stalls))
-    if serving:
-        for title, table, unit, lacking in (
-            ("by prompt length", found.by_length, "tokens", no_length),
-            ("over the time of a run", found.over_time, "quarter", no_time),
-        ):
-            texts = bench_where.split_sentences(table, unit) or ([lacking] if lacking else [])
-            said += [f"{title}: {text}" for text in texts]
-    return [text for text in [*said, *_parts(found)] if text]
+def _gate(groups: list[LoadGroup], found: list[Metric], force: bool) -> dict[str, Any]:
+    """Whether the sides are the same experiment; where not, no metric has a ratio unless forced."""
+    differs = groups[0].differ if len(groups) == 1 else []
+    if differs and not force:
+        for metric in found:
+            metric.refused = finding("not_same_experiment", differs=differs)
+    unknown = list(dict.fromkeys(name for group in groups for name in group.unknown))
+    return {"comparable": not differs, "forced": force and bool(differs), "differs": differs, "unknown": unknown, "refused": {}}
 
 
-def _parts(found: BenchComparison) -> list[str]:
-    """Say which part of a time holds most of its difference."""
-    said = []
-    values = found.sides.bench.values
-    for whole, parts in PARTS.items():
-        total = next((one.figure for one in found.judged if one.figure.metric == whole and one.confirmed), None)
-        if total is None:
-            continue
-        rows = values[values["metric"].str.startswith((whole, *parts)) & (values["stat"] == total.stat)]
-        table = rows.pivot_table(index="run", columns="metric", values="value", sort=False)
-        table = table[table[whole].notna()].fillna(0.0)
-        base, cand = (table.loc[table.index.intersection(total.cell.of(side))].mean() for side in (BASE, CAND))
-        change = (cand - base)[whole]
-        mine = ((cand - base) * (1 if change > 0 else -1)).drop(whole)
-        if len(mine):
-            name, part = mine.idxmax(), (cand - base)[mine.idxmax()]
-            only = f" (only {CAND if not base[name] else BASE} has it)" if not base[name] or not cand[name] else ""
-            share = f", {part / change:.0%} of it" if part * change > 0 else ""
-            said.append(f"{whole} changed by {change:+.3g} s; the part with most of that is {name}{only}: {part:+.3g} s{share}")
-    return said
-
-
-def _failed(sides: Sides, cell: Cell) -> dict[str, float]:
-    """Share of failed requests by side, where it is known."""
-    rows = sides.bench.runs.set_index("run")
-    found = {}
-    for side in (BASE, CAND):
-        mine = rows.loc[cell.of(side), ["completed", "failed"]].dropna()
-        total = int(mine.sum().sum()) if len(mine) else 0
-        if total:
-            found[side] = float(mine["failed"].sum()) / total
-    return found
-
-
-def _failures(paired: list[Cell], failed: dict[int, dict[str, float]]) -> list[str]:
-    said = []
-    for cell in paired:
-        shares = failed[id(cell)]
-        if shares and max(shares.values()) >= FAILED_SHARE:
-            words = " and ".join(f"{share:.1%} of the requests of {side}" for side, share in shares.items())
-            said.append(f"{f'{cell.label}: ' if cell.label else ''}{words} failed; they are in no figure, and are not fast ones")
-    return said
-
-
-def _gate_words(sides: Sides, gate: dict[str, Any]) -> list[str]:
+def _gate_findings(inputs: BenchInputs, gate: dict[str, Any]) -> list[Finding]:
     said = []
     if gate["differs"]:
-        what = "; ".join(gate["differs"])
-        said.append(
-            f"not the same experiment ({what}): " + ("ratios given because forced" if gate["forced"] else "ratios withheld")
-        )
+        said.append(finding("not_same_experiment" + "_forced" * gate["forced"], differs=gate["differs"]))
     if gate["unknown"]:
-        said.append(f"not known of both sides: {', '.join(gate['unknown'])}")
-    tools = {side: set(sides.bench.runs.set_index("run").loc[sides.of(side), "tool"]) for side in (BASE, CAND)}
-    if len(tools[BASE] | tools[CAND]) > 1:
-        said.append(f"the clients differ ({', '.join(sorted(tools[BASE] | tools[CAND]))}): so do their load and their clocks")
-    reasons: dict[str, list[str]] = {}
-    for key, reason in gate["refused"].items():
-        if not reason.startswith("not the same experiment"):
-            reasons.setdefault(reason, []).append(key)
-    return [*said, *(f"{named(keys)}: ratio withheld: {reason}" for reason, keys in reasons.items())]
+        said.append(finding("load_unknown", names=gate["unknown"]))
+    tools = sorted(set(inputs.bench.runs["tool"]))
+    if len(tools) > 1:
+        said.append(finding("clients_differ", tools=tools))
+    withheld = {key: reason for key, reason in gate["refused"].items() if reason.code != "not_same_experiment"}
+    for reason in unique(withheld.values()):
+        keys = [key for key, other in withheld.items() if other == reason]
+        said.append(finding("ratio_withheld", metrics=keys, reason=reason))
+    return said
 
 
-def _order(sides: Sides, paired: list[Cell], judged: list[Judged], rules: Rules) -> list[str]:
-    starts = bench_drift.starts_of(sides)
-    said = [bench_drift.order_warning(cell, starts) for cell in paired]
-    return [text for text in [*said, *bench_drift.trend_warnings(judged, starts, rules.alpha)] if text]
+def _failures(groups: list[LoadGroup]) -> list[Finding]:
+    return [
+        finding("failed_requests", share=share, side=side, load=group.label)
+        for group in groups
+        for side, share in group.failed.items()
+        if max(group.failed.values()) >= FAILED_SHARE
+    ]
 
 
-def _quotes(found: list[Figure], quoted: Mapping[str, float] | None, rules: Rules) -> list[Judged]:
-    """Hold the candidate against quoted numbers: each is one run whose noise nobody knows."""
+def _comparison(
+    inputs: BenchInputs,
+    groups: list[LoadGroup],
+    judged: list[JudgedMetric],
+    quotes: list[JudgedMetric],
+    gate: dict[str, Any],
+    rules: Rules,
+) -> BenchComparison:
+    """Add where the difference is and which settings are beside it."""
+    by_length, no_length = where.by_length(inputs, groups[0], rules.confidence)
+    over_time, no_time = where.over_time(inputs, groups[0], rules.confidence)
+    settings = why.setting_differences(inputs, groups)
+    comparison = BenchComparison(
+        inputs=inputs,
+        groups=groups,
+        judged=judged,
+        quotes=quotes,
+        gate=gate,
+        warnings=list(inputs.warnings),
+        rules=rules,
+        settings=settings,
+        stalls=where.stalls(inputs, groups),
+        by_length=by_length,
+        over_time=over_time,
+    )
+    if not judged:
+        return comparison
+    comparison.where = _where(comparison, [no_length, no_time]) if comparison.shows_ratios else []
+    confirmed = [f"{entry.metric.key} {entry.verdict}" for entry in judged if entry.confirmed and entry.metric.primary]
+    rows = inputs.bench.runs
+    launch_known = bool(rows["launch"].notna().any() or rows["settings"].str.contains("server_info", na=False).any())
+    comparison.why = why.setting_findings(settings, confirmed, launch_known)
+    comparison.why += why.single_changes(inputs, groups, settings)
+    return comparison
+
+
+def _where(comparison: BenchComparison, lacking: list[Finding | None]) -> list[Finding]:
+    single = (comparison.inputs.bench.requests["kind"] == "request").any()
+    shown = [metric for metric in SHIFT_METRICS if single and not comparison.withheld(metric)]
+    shifts = [where.shift_finding(metric, comparison.shift(metric), comparison.rules.alpha) for metric in shown]
+    parts: list[Finding | None] = []
+    if any(shifts):
+        for by, table, none in zip(
+            (where.BY_LENGTH, where.OVER_TIME), (comparison.by_length, comparison.over_time), lacking, strict=True
+        ):
+            parts += where.part_findings(table, by) or [none]
+    for whole, names in PARTS.items():
+        hits = [entry.metric for entry in comparison.judged if entry.metric.quantity == whole and entry.confirmed]
+        parts += [where.largest_part(metric, comparison.inputs.bench.values, names) for metric in hits[:1]]
+    return [entry for entry in (*shifts, *where.stall_findings(comparison.stalls), *parts) if entry]
+
+
+def _quotes(found: list[Metric], quoted: Mapping[str, float] | None, rules: Rules) -> list[JudgedMetric]:
+    """Compare the candidate with quoted numbers: each is one run whose noise nobody knows."""
     chosen = []
     for name, value in (quoted or {}).items():
-        probe = [Figure(**{**vars(one), "primary": False, "refused": None, "notes": list(one.notes)}) for one in found]
-        choose_primary(probe, name, [])
         if not value > 0:
-            raise UsageError(f"{name}={value} is no number to compare with", "it must be above 0", f"quote it so: {name}=82.5")
-        for one in probe:
-            if one.primary:
-                one.key, one.base = f"{one.key} against the quoted {value:g}", [float(value)]
-                chosen.append(one)
+            raise UsageError(f"cannot compare with {name}={value}", "it must be above 0", f"quote it so: {name}=82.5")
+        copies = [replace(metric, primary=False, refused=None, notes=list(metric.notes)) for metric in found]
+        choose_primary(copies, name, [])
+        for metric in copies:
+            if metric.primary:
+                metric.key, metric.base = f"{metric.key} against the quoted {value:g}", [float(value)]
+                chosen.append(metric)
     judged = judge(chosen, rules)
-    for result in judged:
-        result.notes.append("of the quoted number neither noise nor load is known")
+    for entry in judged:
+        entry.notes.append(finding("quoted"))
     return judged
 
 
-def _quoted_only(bench: Benchmarks, quoted: Mapping[str, float] | None, aa: Given, rules: Rules) -> BenchComparison:
+def _against_quotes(bench: Benchmarks, quoted: Mapping[str, float] | None, aa: Given, rules: Rules) -> BenchComparison:
     """Compare the runs of one side with quoted numbers alone."""
     if not quoted:
         raise UsageError(
@@ -436,27 +374,15 @@ def _quoted_only(bench: Benchmarks, quoted: Mapping[str, float] | None, aa: Give
             "neither a candidate nor a quoted number was given",
             "give one: kit bench BASE… --vs CAND…, or kit bench RUN… --quoted output_throughput=82.5",
         )
-    sides = Sides(bench, dict.fromkeys(bench.runs["run"], CAND), list(bench.warnings))
-    cell = Cell(None, list(bench.runs["run"]), list(bench.runs["run"]))
-    warnings: list[str] = []
-    found = figures(sides, [cell], True, warnings)
-    for one in found:
-        one.notes = list(dict.fromkeys(one.notes))
-    rules = Rules(rules.margin, rules.confidence, noise_from(aa, bench, cell.cand[0], warnings, False))
-    quotes = _quotes(found, quoted, rules)
+    runs = list(bench.runs["run"])
+    reported = [finding("reported", text=text) for text in bench.warnings]
+    inputs = BenchInputs(bench, dict.fromkeys(runs, CAND), reported)
+    warnings: list[Finding] = []
+    found = metrics(inputs, [LoadGroup(None, runs, runs)], True, warnings)
+    for metric in found:
+        metric.notes = unique(metric.notes)
+    rules = replace(rules, noise=noise_from(aa, bench, runs[0], warnings, False))
     gate = {"comparable": True, "forced": False, "differs": [], "unknown": ["load of the quoted number"], "refused": {}}
-    cell.base = []
-    empty = bench_where.by_length(sides, Cell(None, [], []), None, rules.confidence)[0]
-    return BenchComparison(
-        sides,
-        [cell],
-        [],
-        quotes,
-        gate,
-        [*sides.warnings, *warnings],
-        rules,
-        bench_why.differences(sides, []),
-        bench_where.stalls(sides, [cell]),
-        empty,
-        empty,
-    )
+    comparison = _comparison(inputs, [LoadGroup(None, [], runs)], [], _quotes(found, quoted, rules), gate, rules)
+    comparison.warnings += warnings
+    return comparison

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.bench.results import Benchmarks, benchmarks, load_differences
+from kit.analyse.bench.findings import Finding, finding
+from kit.analyse.bench.results import Benchmarks, benchmarks
 from kit.errors import EvidenceError, UsageError
 from kit.run import Run
 
@@ -17,8 +19,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BASE, CAND = "base", "cand"
-SAME_FIGURES = 5
-"""Two results with at least this many figures, all of them equal to the last digit, are one measurement given twice."""
+FRAMES_OF_BENCH = ("runs", "values", "requests")
+SAME_VALUES = 5
+"""Two results with at least this many values, all of them equal to the last digit, are one measurement given twice."""
+LOAD = (
+    "model",
+    "dataset",
+    "request_rate",
+    "burstiness",
+    "max_concurrency",
+    "num_prompts",
+    "input_tokens_mean",
+    "output_tokens_mean",
+)
+"""Columns of the runs that must be equal for two runs to be the same experiment."""
+SAME_LENGTH = 0.05
+"""Relative difference up to which mean token counts are called equal: they are random draws, and tools count the tokens of
+a chat template or not."""
 LOAD_SETTING = re.compile(
     r"(ramp_?up\w*|random_(input|output)_len|random_range_ratio|sharegpt_output_len|(random_)?prefix_len|input_len|output_len"
     r"|batch_size|\w*warm_?ups?\w*|goodput\w*|slo|slos|(isl|osl)(\.\w+)?|temperature|top_[pk]|ignore_eos|streaming|endpoint_type"
@@ -30,17 +47,17 @@ SERVER_SIDE = ("server_info", "launch", "machine_info", "extra")
 
 
 @dataclass
-class Cell:
+class LoadGroup:
     """Runs of both sides under one load.
 
     Attributes
     ----------
     label : str or None
         The load in words, where there are several.
-    base, cand : list of str
-        Names of runs.
     differ, unknown : list of str
         In what the loads of the two sides differ, as `name: a, b`, and what one of them does not tell.
+    failed : dict of str to float
+        Share of failed requests by side, where it is known.
     """
 
     label: str | None
@@ -48,14 +65,20 @@ class Cell:
     cand: list[str]
     differ: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    failed: dict[str, float] = field(default_factory=dict)
 
     def of(self, side: str) -> list[str]:
         """Runs of a side."""
         return self.base if side == BASE else self.cand
 
+    @property
+    def runs(self) -> list[str]:
+        """Runs of both sides."""
+        return [*self.base, *self.cand]
+
 
 @dataclass
-class Sides:
+class BenchInputs:
     """Results of both sides in one `Benchmarks`, under names that are unique.
 
     Attributes
@@ -64,13 +87,13 @@ class Sides:
         All runs that may be compared.
     side : dict of str to str
         Run to `base` or `cand`.
-    warnings : list of str
+    warnings : list of Finding
         What was left out, and what the files themselves say.
     """
 
     bench: Benchmarks
     side: dict[str, str]
-    warnings: list[str]
+    warnings: list[Finding]
 
     def of(self, side: str) -> list[str]:
         """Runs of a side, in the order of their files."""
@@ -105,15 +128,14 @@ def is_launch(item: Any) -> bool:
     return isinstance(item, Run) or (Path(item).is_dir() and (Path(item) / "run.json").is_file())
 
 
-def join(base: Benchmarks, cand: Benchmarks) -> Sides:
+def join(base: Benchmarks, cand: Benchmarks) -> BenchInputs:
     """Put both sides into one, leave out what was given twice or cut short, and say so."""
     import pandas as pd
 
-    warnings = list(dict.fromkeys([*base.warnings, *cand.warnings]))
     common = set(base.runs["run"]) & set(cand.runs["run"])
     bench = Benchmarks([])
     side: dict[str, str] = {}
-    parts: dict[str, list[pd.DataFrame]] = {"runs": [], "values": [], "requests": []}
+    parts: dict[str, list[pd.DataFrame]] = {frame: [] for frame in FRAMES_OF_BENCH}
     for name, given in ((BASE, base), (CAND, cand)):
         unique = {run: f"{name}: {run}" if run in common else run for run in given.runs["run"]}
         side |= dict.fromkeys(unique.values(), name)
@@ -123,83 +145,82 @@ def join(base: Benchmarks, cand: Benchmarks) -> Sides:
     for frame, rows in parts.items():
         kept = [part for part in rows if len(part)] or rows[:1]
         setattr(bench, frame, pd.concat(kept, ignore_index=True))
-    sides = Sides(bench, side, warnings)
-    _drop(sides, _unfit(bench) | _twice(bench))
+    reported = [finding("reported", text=text) for text in dict.fromkeys([*base.warnings, *cand.warnings])]
+    left_out = _incomplete(bench) | _given_twice(bench)
+    rest = bench.of_runs(run for run in bench.runs["run"] if run not in left_out)
+    inputs = BenchInputs(rest, side, [*reported, *left_out.values()])
     for name in (BASE, CAND):
-        if not sides.of(name):
+        if not inputs.of(name):
             raise EvidenceError(
                 f"no run of {name} is left to compare",
-                "; ".join(sides.warnings) or "it holds none",
+                "; ".join(map(str, inputs.warnings)) or "it holds none",
                 "give another run of each side: a comparison needs two measurements",
             )
-    return sides
+    return inputs
 
 
-def _unfit(bench: Benchmarks) -> dict[str, str]:
-    return {
-        row["run"]: f"{row['run']} was cancelled or cut short, says the tool: left out"
-        for row in bench.runs[["run", "complete"]].to_dict("records")
-        if row["complete"] is False
-    }
+def _incomplete(bench: Benchmarks) -> dict[str, Finding]:
+    rows = bench.runs[["run", "complete"]].to_dict("records")
+    return {row["run"]: finding("incomplete_run", run=row["run"]) for row in rows if row["complete"] is False}
 
 
-def _twice(bench: Benchmarks) -> dict[str, str]:
-    """Runs whose figures are all those of an earlier one."""
+def _given_twice(bench: Benchmarks) -> dict[str, Finding]:
+    """Runs whose values are all those of an earlier one."""
     seen: dict[tuple, str] = {}
-    found = {}
+    twice = {}
     for run, rows in bench.values.groupby("run", sort=False):
-        figures = tuple(rows[["name", "metric", "stat", "value"]].astype(object).fillna("").itertuples(index=False, name=None))
-        odd = [value for *_, value in figures if isinstance(value, float) and not value.is_integer()]
-        if len(odd) >= SAME_FIGURES and figures in seen:
-            found[run] = f"{run} holds the same figures as {seen[figures]}: the same run twice is no second measurement; left out"
-        seen.setdefault(figures, run)
-    return found
+        values = tuple(rows[["name", "metric", "stat", "value"]].astype(object).fillna("").itertuples(index=False, name=None))
+        odd = [value for *_, value in values if isinstance(value, float) and not value.is_integer()]
+        if len(odd) >= SAME_VALUES and values in seen:
+            twice[run] = finding("same_run_twice", run=run, other=seen[values])
+        seen.setdefault(values, run)
+    return twice
 
 
-def _drop(sides: Sides, unfit: dict[str, str]) -> None:
-    sides.warnings += unfit.values()
-    for frame in ("runs", "values", "requests"):
-        rows = getattr(sides.bench, frame)
-        setattr(sides.bench, frame, rows[~rows["run"].isin(unfit)].reset_index(drop=True))
+def load_groups(inputs: BenchInputs) -> list[LoadGroup]:
+    """Pair the runs of both sides by their load; those whose load the other side lacks become warnings of the inputs.
 
-
-def cells(sides: Sides, force: bool) -> tuple[list[Cell], list[str]]:
-    """Pair the runs of both sides by their load.
-
-    Returns
-    -------
-    tuple of (list of Cell, list of str)
-        The pairs; where no load is on both sides, one cell of all runs that says in what they differ. And warnings of runs
-        whose load the other side lacks.
+    Where no load is on both sides, one group of all runs says in what they differ.
     """
-    groups = {side: _groups(sides.bench, sides.of(side)) for side in (BASE, CAND)}
-    pairs, left = [], list(groups[CAND])
-    for one in groups[BASE]:
-        match = next((other for other in left if not differences(sides.bench, one[0], other[0])[0]), None)
+    bench = inputs.bench
+    by_side = {side: _groups(bench, inputs.of(side)) for side in (BASE, CAND)}
+    groups, left = [], list(by_side[CAND])
+    for base in by_side[BASE]:
+        match = next((cand for cand in left if not load_differences(bench, base[0], cand[0])[0]), None)
         if match:
             left.remove(match)
-            pairs.append(Cell(_label(sides.bench, one, groups), one, match, [], differences(sides.bench, one[0], match[0])[1]))
-    if not pairs:
-        differ, unknown = differences(sides.bench, groups[BASE][0][0], groups[CAND][0][0])
-        mixed = [f"the runs of {side} have {len(found)} different loads" for side, found in groups.items() if len(found) > 1]
-        return [Cell(None, sides.of(BASE), sides.of(CAND), [*differ, *mixed], unknown)], []
-    paired = {run for cell in pairs for run in (*cell.base, *cell.cand)}
-    alone = [run for run in sides.bench.runs["run"] if run not in paired]
-    return pairs, [
-        f"{run} has another load than the runs of the other side ({'; '.join(_against(sides, run, pairs))}): left out"
-        for run in alone
-    ]
+            unknown = load_differences(bench, base[0], match[0])[1]
+            groups.append(LoadGroup(_label(bench, base, by_side), base, match, unknown=unknown))
+    if not groups:
+        differ, unknown = load_differences(bench, by_side[BASE][0][0], by_side[CAND][0][0])
+        mixed = [f"the runs of {side} have {len(found)} different loads" for side, found in by_side.items() if len(found) > 1]
+        groups = [LoadGroup(None, inputs.of(BASE), inputs.of(CAND), [*differ, *mixed], unknown)]
+    paired = {run for group in groups for run in group.runs}
+    for run in bench.runs["run"]:
+        if run not in paired:
+            other = groups[0].of(CAND if inputs.side[run] == BASE else BASE)[0]
+            inputs.warnings.append(finding("other_load", run=run, differs=load_differences(bench, run, other)[0]))
+    for group in groups:
+        group.failed = _failed(bench, group)
+    return groups
 
 
-def _against(sides: Sides, run: str, pairs: list[Cell]) -> list[str]:
-    other = CAND if sides.side[run] == BASE else BASE
-    return differences(sides.bench, run, pairs[0].of(other)[0])[0]
+def _failed(bench: Benchmarks, group: LoadGroup) -> dict[str, float]:
+    """Share of failed requests by side."""
+    rows = bench.runs.set_index("run")
+    shares = {}
+    for side in (BASE, CAND):
+        counts = rows.loc[group.of(side), ["completed", "failed"]].dropna()
+        total = int(counts.sum().sum()) if len(counts) else 0
+        if total:
+            shares[side] = float(counts["failed"].sum()) / total
+    return shares
 
 
 def _groups(bench: Benchmarks, runs: Sequence[str]) -> list[list[str]]:
     found: list[list[str]] = []
     for run in runs:
-        same = next((group for group in found if not differences(bench, group[0], run)[0]), None)
+        same = next((group for group in found if not load_differences(bench, group[0], run)[0]), None)
         if same is None:
             found.append([run])
         else:
@@ -211,25 +232,42 @@ def _label(bench: Benchmarks, group: list[str], groups: dict[str, list[list[str]
     if max(map(len, groups.values())) == 1:
         return None
     others = [other[0] for found in groups.values() for other in found]
-    told = [text for other in others for text in differences(bench, group[0], other)[0]]
+    told = [text for other in others for text in load_differences(bench, group[0], other)[0]]
     return (
         ", ".join(dict.fromkeys(f"{text.partition(':')[0]} {text.partition(': ')[2].rpartition(', ')[0]}" for text in told))
         or None
     )
 
 
-def differences(bench: Benchmarks, one: str, other: str) -> tuple[list[str], list[str]]:
-    """Say in what the loads of two runs differ: columns of the runs, and settings of the client that make the load."""
-    differ, unknown = load_differences(bench, one, other)
+def load_differences(bench: Benchmarks, first: str, second: str) -> tuple[list[str], list[str]]:
+    """In what the loads of two runs differ (`name: a, b`), and what only one of them tells.
+
+    Compared are columns of the runs, and settings of the client that make the load.
+    """
     rows = bench.runs.set_index("run")
-    if rows.loc[one, "tool"] == rows.loc[other, "tool"]:
-        kinds = [rows.loc[run, "benchmark"] for run in (one, other)]
+    differ, unknown = [], []
+    for column in LOAD:
+        values = [None if _missing(rows.loc[run, column]) else rows.loc[run, column] for run in (first, second)]
+        if values == [None, None]:
+            continue
+        if None in values:
+            unknown.append(column)
+        elif not (math.isclose(*values, rel_tol=SAME_LENGTH) if column.endswith("_tokens_mean") else values[0] == values[1]):
+            differ.append(f"{column}: {', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values)}")
+    if rows.loc[first, "tool"] == rows.loc[second, "tool"]:
+        kinds = [rows.loc[run, "benchmark"] for run in (first, second)]
         if all(isinstance(kind, str) for kind in kinds) and kinds[0] != kinds[1]:
             differ.append(f"benchmark: {kinds[0]}, {kinds[1]}")
-        mine, yours = (load_settings(rows.loc[run, "settings"]) for run in (one, other))
-        differ += [f"{name}: {mine[name]}, {yours[name]}" for name in mine.keys() & yours.keys() if mine[name] != yours[name]]
-        unknown += sorted(mine.keys() ^ yours.keys())
+        a, b = (load_settings(rows.loc[run, "settings"]) for run in (first, second))
+        differ += [f"{name}: {a[name]}, {b[name]}" for name in a.keys() & b.keys() if a[name] != b[name]]
+        unknown += sorted(a.keys() ^ b.keys())
     return differ, unknown
+
+
+def _missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.isna(value))
 
 
 def load_settings(settings: Any) -> dict[str, str]:

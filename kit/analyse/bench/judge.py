@@ -1,4 +1,4 @@
-"""From figures to verdicts: interval first, then better, worse, equivalent or inconclusive with the runs still needed."""
+"""From metrics to verdicts: interval first, then better, worse, equivalent or inconclusive with the runs still needed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.analyse.bench import stats as stats
+from kit.analyse.bench import stats
+from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.inputs import BASE, CAND
-from kit.analyse.bench.metrics import DECIDES, ENOUGH, Figure
+from kit.analyse.bench.metrics import DECIDING_REPLICATES, MIN_RUNS, Metric
+from kit.errors import UsageError
 
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE, WITHHELD = "better", "worse", "equivalent", "inconclusive", "withheld"
-NOISE_RUNS, NOISE_UNKNOWN = "of these runs", "unknown"
-DISAGREES = 2.0
+NOISE_OF_RUNS, NOISE_OF_AA, NOISE_OF_ONE_SIDE, NOISE_POOLED, NOISE_UNKNOWN = (
+    "these runs",
+    "A/A runs",
+    "one side",
+    "pooled",
+    "unknown",
+)
+"""Where the noise of a run was taken from."""
+VETO_FACTOR = 2.0
 """The exact test vetoes a verdict where its p-value is more than this many times the level. Asking both tests to pass the level
 itself would cost 5 points of power at 5 v 5 and lower no error rate that is not kept already."""
 FAILED_SHARE = 0.01
@@ -32,7 +41,7 @@ class Rules:
     confidence : float
         Of the interval; 1 minus it is the level of the family.
     noise : dict
-        Figure key without load and name to (standard deviation of the logarithm, degrees of freedom), of A/A runs.
+        Metric and statistic to (standard deviation of the logarithm, degrees of freedom), of A/A runs.
     """
 
     margin: float = 0.05
@@ -44,10 +53,18 @@ class Rules:
         """Level of the family."""
         return 1 - self.confidence
 
+    def __post_init__(self) -> None:
+        if not 0.5 < self.confidence < 1 or not 0 < self.margin < 1:
+            raise UsageError(
+                f"margin {self.margin:g} and confidence {self.confidence:g} cannot be used",
+                "a margin must be between 0 and 1, a confidence between 0.5 and 1",
+                "compare with margin=0.05, confidence=0.95",
+            )
+
 
 @dataclass
-class Judged:
-    """A figure with what its runs say.
+class JudgedMetric:
+    """A metric with what its runs say.
 
     Attributes
     ----------
@@ -58,51 +75,56 @@ class Judged:
     interval : tuple of float or None
         Of the effect; None where the noise is not known.
     noise : str
-        Where the noise was taken from.
+        Where the noise was taken from: `these runs`, `A/A runs`, `one side`, `pooled`, `unknown`.
     p, p_adjusted, p_permutation : float or None
         Welch; after Holm (primary) or Benjamini and Hochberg (exploratory); exact test without a model of the noise.
     runs_needed : int or None
-        Runs a side with which the effect, or the margin where that is larger, is found four times in five.
+        Runs per side that find the effect, or the margin where that is larger, with 80 % power.
     """
 
-    figure: Figure
+    metric: Metric
     verdict: str = INCONCLUSIVE
     effect: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, ...] | None = None
     noise: str = NOISE_UNKNOWN
     estimate: stats.Estimate | None = None
     p: float | None = None
     p_adjusted: float | None = None
     p_permutation: float | None = None
     runs_needed: int | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
 
     @property
     def confirmed(self) -> bool:
-        """Whether it says that something changed."""
+        """Whether the verdict is that something changed."""
         return self.verdict in (BETTER, WORSE)
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """Measurements of base and candidate."""
+        return len(self.metric.base), len(self.metric.cand)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types."""
-        one = self.figure
+        metric = self.metric
         return {
             "verdict": self.verdict,
-            "primary": one.primary,
+            "primary": metric.primary,
             "effect": self.effect,
             "interval": None if self.interval is None else list(self.interval),
-            "base": middle(one.base),
-            "cand": middle(one.cand),
-            "unit": one.unit,
-            "direction": one.direction,
-            "n": {BASE: len(one.base), CAND: len(one.cand)},
-            "replicate": one.replicate,
+            "base": middle(metric.base),
+            "cand": middle(metric.cand),
+            "unit": metric.unit,
+            "direction": metric.direction,
+            "n": dict(zip((BASE, CAND), self.runs, strict=True)),
+            "replicate": metric.replicate,
             "noise": self.noise,
             "p": self.p,
             "p_adjusted": self.p_adjusted,
             "p_permutation": self.p_permutation,
             "runs_needed": self.runs_needed,
-            "definition": one.definition,
-            "notes": [*one.notes, *self.notes],
+            "definition": metric.definition,
+            "notes": [str(note) for note in (*metric.notes, *self.notes)],
         }
 
 
@@ -117,163 +139,133 @@ def middle(values: Sequence[float]) -> float | None:
     return math.exp(statistics.fmean(map(math.log, values))) if values else None
 
 
-def judge(figures: Sequence[Figure], rules: Rules, failed: dict[int, dict[str, float]] | None = None) -> list[Judged]:
-    """Judge all figures; primary ones are one family, the others another.
-
-    Parameters
-    ----------
-    figures : sequence of Figure
-        With `primary` set.
-    rules : Rules
-        Margin, confidence, noise of A/A runs.
-    failed : dict, optional
-        Share of failed requests, by `id` of the cell and by side.
-
-    Returns
-    -------
-    list of Judged
-        In the order given.
-    """
-    found = [_estimate(one, rules) for one in figures]
+def judge(metrics: Sequence[Metric], rules: Rules) -> list[JudgedMetric]:
+    """Judge all metrics, in their order; primary ones (marked so) are one family, the others another."""
+    judged = [_estimated(metric, rules) for metric in metrics]
     for primary, adjust in ((True, stats.holm), (False, stats.benjamini_hochberg)):
-        family = [one for one in found if one.figure.primary is primary]
-        for one, p in zip(family, adjust([one.p if _decides(one) else None for one in family]), strict=True):
-            one.p_adjusted = p
-    for one in found:
-        _decide(one, rules)
-        _survivors(one, (failed or {}).get(id(one.figure.cell), {}))
-    return found
+        family = [entry for entry in judged if entry.metric.primary is primary]
+        for entry, p in zip(family, adjust([entry.p if _decides(entry) else None for entry in family]), strict=True):
+            entry.p_adjusted = p
+    for entry in judged:
+        if entry.verdict != WITHHELD and entry.effect is not None:
+            _decide(entry, rules)
+            _survivors(entry)
+    return judged
 
 
-def _estimate(one: Figure, rules: Rules) -> Judged:
-    found = Judged(one)
-    if one.refused:
-        found.verdict = WITHHELD
-        found.notes.append(one.refused)
-        return found
-    if not one.base or not one.cand:
-        found.notes.append(f"{BASE if not one.base else CAND} has no value")
-        return found
-    base, cand = ([math.log(value) for value in values] for values in (one.base, one.cand))
-    found.estimate, found.noise = _noise(one, base, cand, rules)
-    found.effect = math.expm1(found.estimate.difference)
-    limits = found.estimate.interval(rules.confidence)
-    found.interval = None if limits is None else tuple(math.expm1(min(limit, 700.0)) for limit in limits)
-    found.p = found.estimate.p
-    if min(len(base), len(cand)) >= ENOUGH:
-        found.p_permutation = stats.permutation_p(base, cand)
-    if found.estimate.sd:
-        change = max(abs(found.estimate.difference), math.log1p(rules.margin))
-        found.runs_needed = stats.runs_needed(found.estimate.sd, change, rules.alpha)
-    if found.estimate.error == 0:
-        found.p = found.p_permutation if found.estimate.difference else 1.0
-    return found
+def _estimated(metric: Metric, rules: Rules) -> JudgedMetric:
+    judged = JudgedMetric(metric)
+    if metric.refused:
+        judged.verdict = WITHHELD
+        judged.notes.append(metric.refused)
+        return judged
+    if not metric.base or not metric.cand:
+        judged.notes.append(finding("no_data", side=BASE if not metric.base else CAND))
+        return judged
+    base, cand = ([math.log(value) for value in values] for values in (metric.base, metric.cand))
+    judged.estimate = estimate = _noise(judged, base, cand, rules)
+    judged.effect = math.expm1(estimate.difference)
+    limits = estimate.interval(rules.confidence)
+    judged.interval = None if limits is None else tuple(math.expm1(min(limit, 700.0)) for limit in limits)
+    judged.p = estimate.p
+    if min(judged.runs) >= MIN_RUNS:
+        judged.p_permutation = stats.permutation_p(base, cand)
+    if estimate.sd:
+        change = max(abs(estimate.difference), math.log1p(rules.margin))
+        judged.runs_needed = stats.runs_needed(estimate.sd, change, rules.alpha)
+    if estimate.error == 0:
+        judged.p = judged.p_permutation if estimate.difference else 1.0
+    return judged
 
 
-def _noise(one: Figure, base: list[float], cand: list[float], rules: Rules) -> tuple[stats.Estimate, str]:
-    """Choose where the noise of a run comes from."""
-    counts = sorted((len(base), len(cand)))
-    if counts[0] >= ENOUGH:
-        inner = "" if one.replicate in ("run", "launch") else f", each a {one.replicate} of one session"
-        return stats.welch(base, cand), NOISE_RUNS + inner
-    known = rules.noise.get(f"{one.metric}.{one.stat}")
+def _noise(judged: JudgedMetric, base: list[float], cand: list[float], rules: Rules) -> stats.Estimate:
+    """Choose where the noise of a run comes from, and note it."""
+    metric = judged.metric
+    if min(judged.runs) >= MIN_RUNS:
+        judged.noise = NOISE_OF_RUNS
+        if metric.replicate not in ("run", "launch"):
+            judged.notes.append(finding("noise_within_session", replicate=metric.replicate))
+        return stats.welch(base, cand)
+    known = rules.noise.get(f"{metric.quantity}.{metric.stat}")
+    sd, freedom = known or stats.pooled_sd([base, cand])
     if known:
-        return stats.with_noise(
-            base, cand, *known
-        ), f"of A/A runs (standard deviation {known[0]:.1%}, {known[1]} degrees of freedom)"
-    sd, freedom = stats.pooled_sd([base, cand])
-    if sd is None:
-        return stats.with_noise(base, cand, None, 0), NOISE_UNKNOWN
-    if counts[0] == 1:
-        side = BASE if len(base) > 1 else CAND
-        return stats.with_noise(
-            base, cand, sd, freedom
-        ), f"of the {counts[1]} runs of {side}, taken to be that of the single run too"
-    return stats.with_noise(base, cand, sd, freedom), "pooled from both sides"
+        judged.noise = NOISE_OF_AA
+        judged.notes.append(finding("noise_of_aa", sd=sd, freedom=freedom))
+    elif sd is not None and min(judged.runs) == 1:
+        judged.noise = NOISE_OF_ONE_SIDE
+        judged.notes.append(finding("noise_of_one_side", runs=max(judged.runs), side=BASE if len(base) > 1 else CAND))
+    elif sd is not None:
+        judged.noise = NOISE_POOLED
+        judged.notes.append(finding("noise_pooled"))
+    return stats.with_noise(base, cand, sd, freedom)
 
 
-def _decides(one: Judged) -> bool:
+def _decides(judged: JudgedMetric) -> bool:
     """Whether there are measurements enough, of the right kind, for a verdict."""
-    figure = one.figure
-    if one.p is None or figure.replicate not in DECIDES:
+    if judged.p is None or judged.metric.replicate not in DECIDING_REPLICATES:
         return False
-    return max(len(figure.base), len(figure.cand)) >= ENOUGH or "A/A" in one.noise
+    return max(judged.runs) >= MIN_RUNS or judged.noise == NOISE_OF_AA
 
 
-def _decide(one: Judged, rules: Rules) -> None:
-    if one.verdict == WITHHELD or one.effect is None:
+def _decide(judged: JudgedMetric, rules: Rules) -> None:
+    if not _decides(judged):
+        judged.notes.append(_why_undecided(judged))
         return
-    figure, alpha = one.figure, rules.alpha
-    if not _decides(one):
-        one.notes.append(_why_not(one))
-        return
-    reachable = min(len(figure.base), len(figure.cand)) >= ENOUGH and stats.least_p(len(figure.base), len(figure.cand)) <= alpha
-    agrees = not reachable or one.p_permutation <= DISAGREES * alpha
-    if one.p_adjusted <= alpha and agrees:
-        up = one.effect > 0
-        one.verdict = BETTER if up == (figure.direction == "higher_is_better") else WORSE
-        if one.estimate.within(rules.margin, alpha):
-            one.notes.append(f"a change, but of less than the margin of {rules.margin:.0%}")
-    elif one.estimate.within(rules.margin, alpha):
-        if figure.step > rules.margin * min(*figure.base, *figure.cand):
-            one.notes.append(f"its clock has steps of {figure.step:g} {figure.unit}: more than the margin of {rules.margin:.0%}")
+    metric, alpha, estimate = judged.metric, rules.alpha, judged.estimate
+    assert estimate is not None and judged.effect is not None and judged.p is not None and judged.p_adjusted is not None
+    permutation = judged.p_permutation if min(judged.runs) >= MIN_RUNS and stats.least_p(*judged.runs) <= alpha else None
+    significant = judged.p_adjusted <= alpha
+    vetoed = permutation is not None and permutation > VETO_FACTOR * alpha
+    if significant and not vetoed:
+        judged.verdict = BETTER if (judged.effect > 0) == (metric.direction == "higher_is_better") else WORSE
+        if estimate.within(rules.margin, alpha):
+            judged.notes.append(finding("below_margin", margin=rules.margin))
+    elif estimate.within(rules.margin, alpha):
+        if metric.step > rules.margin * min(*metric.base, *metric.cand):
+            judged.notes.append(finding("clock_step", step=metric.step, unit=metric.unit, margin=rules.margin))
         else:
-            one.verdict = EQUIVALENT
-    elif one.p_adjusted <= alpha:
-        one.notes.append(
-            f"the exact permutation test does not agree (p = {one.p_permutation:.2g}): the noise is not as Welch's test takes it"
-        )
-    elif one.p <= alpha:
-        one.notes.append(
-            f"alone it would pass (p = {one.p:.2g}), among the figures of its family it does not (p = {one.p_adjusted:.2g})"
-        )
-    if one.estimate.error == 0 and one.verdict == INCONCLUSIVE:
-        one.notes.append("all runs of a side have the same value: their noise is less than a digit shows")
-    if one.confirmed and reachable and one.p_permutation > alpha:
-        one.notes.append(f"the exact permutation test alone does not reach the level (p = {one.p_permutation:.2g})")
-    if one.confirmed and not reachable and "A/A" not in one.noise:
-        one.notes.append("too few runs for the permutation test to confirm it")
+            judged.verdict = EQUIVALENT
+    elif significant:
+        judged.notes.append(finding("permutation_disagrees", p=permutation))
+    elif judged.p <= alpha:
+        judged.notes.append(finding("family_too_large", p=judged.p, p_adjusted=judged.p_adjusted))
+    if estimate.error == 0 and judged.verdict == INCONCLUSIVE:
+        judged.notes.append(finding("no_spread"))
+    if judged.confirmed and permutation is not None and permutation > alpha:
+        judged.notes.append(finding("permutation_weak", p=permutation))
+    if judged.confirmed and permutation is None and judged.noise != NOISE_OF_AA:
+        judged.notes.append(finding("permutation_impossible"))
 
 
-def _why_not(one: Judged) -> str:
-    figure = one.figure
-    if figure.replicate not in DECIDES:
-        return (
-            "the interval holds what varies within one session; the noise between sessions is unknown: record "
-            f"{ENOUGH} or more files a side"
-        )
-    counts = f"{len(figure.base)} v {len(figure.cand)}"
-    if one.noise == NOISE_UNKNOWN:
-        return f"{counts}: run-to-run noise unknown"
-    return f"{counts} runs are too few for a test"
+def _why_undecided(judged: JudgedMetric) -> Finding:
+    if judged.metric.replicate not in DECIDING_REPLICATES:
+        return finding("one_session", runs=MIN_RUNS)
+    base, cand = judged.runs
+    return finding("noise_unknown" if judged.noise == NOISE_UNKNOWN else "too_few_runs", base=base, cand=cand)
 
 
-def _survivors(one: Judged, failed: dict[str, float]) -> None:
+def _survivors(judged: JudgedMetric) -> None:
     """Take a verdict back where the side that it favours is the one whose requests failed."""
-    if not failed or max(failed.values()) < FAILED_SHARE or not one.confirmed:
-        return
-    good = CAND if one.verdict == BETTER else BASE
-    other = BASE if good == CAND else CAND
-    if failed.get(good, 0.0) - failed.get(other, 0.0) >= FAILED_SHARE:
-        one.verdict = INCONCLUSIVE
-        one.notes.append(
-            f"{failed[good]:.1%} of the requests of {good} failed: what succeeded is other work, and not called faster"
-        )
+    failed = judged.metric.group.failed
+    good, other = (CAND, BASE) if judged.verdict == BETTER else (BASE, CAND)
+    excess = failed.get(good, 0.0) - failed.get(other, 0.0)
+    if judged.confirmed and excess >= FAILED_SHARE:
+        judged.verdict = INCONCLUSIVE
+        judged.notes.append(finding("survivors", share=failed[good], side=good))
 
 
 def noise_of(groups: Sequence[dict[str, list[float]]]) -> dict[str, tuple[float, int]]:
-    """Return the noise of a run from groups of runs of one setting: figure to (standard deviation, degrees of freedom).
+    """Noise of a run from groups of runs of one setting: metric and statistic to (standard deviation, degrees of freedom).
 
     Examples
     --------
     >>> noise_of([{"ttft.median": [36.0, 36.4, 35.6]}])["ttft.median"][1]
     2
     """
-    keys = dict.fromkeys(key for group in groups for key in group)
-    found = {}
-    for key in keys:
+    noise = {}
+    for key in dict.fromkeys(key for group in groups for key in group):
         logs = [[math.log(value) for value in group.get(key, []) if value > 0] for group in groups]
         sd, freedom = stats.pooled_sd(logs)
-        if sd and freedom >= ENOUGH - 1:
-            found[key] = (sd, freedom)
-    return found
+        if sd and freedom >= MIN_RUNS - 1:
+            noise[key] = (sd, freedom)
+    return noise

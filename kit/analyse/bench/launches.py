@@ -35,8 +35,8 @@ def launch_results(launches: Sequence[Run | str | os.PathLike]) -> Benchmarks:
     Examples
     --------
     >>> import kit
-    >>> found = launch_results([kit.sample_path("healthy-tp2")])
-    >>> found.values[["metric", "unit", "direction"]].iloc[-1].tolist()
+    >>> bench = launch_results([kit.sample_path("healthy-tp2")])
+    >>> bench.values[["metric", "unit", "direction"]].iloc[-1].tolist()
     ['time_to_ready_s', 's', 'lower_is_better']
     """
     runs = [item if isinstance(item, Run) else open_run(item) for item in launches]

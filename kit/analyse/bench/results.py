@@ -1,9 +1,8 @@
-"""Benchmark results as frames: `benchmarks(paths)`; and in what the loads of two runs differ."""
+"""Benchmark results as frames: `benchmarks(paths)`."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -24,20 +23,6 @@ LAUNCH = ".launch.json"
 """End of the name of a file that holds the launch of the server that was measured."""
 SKIP = (".pytorch.json",)
 """A second export that vLLM writes beside its result."""
-LOAD = (
-    "model",
-    "dataset",
-    "request_rate",
-    "burstiness",
-    "max_concurrency",
-    "num_prompts",
-    "input_tokens_mean",
-    "output_tokens_mean",
-)
-"""What must be equal for two runs to be the same experiment."""
-SAME_LENGTH = 0.05
-"""Relative difference up to which mean token counts are called equal: they are random draws, and tools count the tokens of
-a chat template or not."""
 SHOWN = ("median", "p99", "mean", "run", "count")
 """Statistics of the printed table, in the order of preference."""
 
@@ -64,14 +49,18 @@ class Benchmarks:
         told = dict.fromkeys([*(text for result in results for text in result.warnings), *warnings])
         self.warnings = sorted(told, key=lambda text: "failed" not in text)
 
-    def table(self) -> pd.DataFrame:
-        """Return the figures as a table: a row a benchmark, metric and statistic, a column a run.
+    def of_runs(self, runs: Iterable[str]) -> Benchmarks:
+        """The results of some of the runs."""
+        runs, part = set(runs), Benchmarks([])
+        for frame in ("runs", "values", "requests"):
+            rows = getattr(self, frame)
+            setattr(part, frame, rows[rows["run"].isin(runs)].reset_index(drop=True))
+        return part
 
-        Returns
-        -------
-        pandas.DataFrame
-            Index `name` (where there are named benchmarks), `metric`, `stat`, `unit`; a float column a run; of the
-            statistics those of `SHOWN`.
+    def table(self) -> pd.DataFrame:
+        """Values as a table: a row a benchmark, metric and statistic, a column a run.
+
+        The index is `name` (where there are named benchmarks), `metric`, `stat`, `unit`; of the statistics those of `SHOWN`.
         """
         return _pivot(self, self.values[self.values["stat"].isin(SHOWN)])
 
@@ -144,37 +133,38 @@ def benchmarks(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Benchm
     if not chosen:
         raise UsageError("no benchmark file was given", "the list of paths is empty", "call kit.benchmarks(['result.json'])")
     files, warnings = _files(chosen)
-    results, launches, problems, seen = [], [], [], {}
-    for path, file in files.items():
-        try:
-            found = read(path, file)
-        except EvidenceError as error:
-            problems.append(error)
-            continue
-        if isinstance(found, dict):
-            launches.append((file, found))
-            continue
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        if digest in seen:
-            warnings.append(
-                f"{file} has the same content as {seen[digest]}: the same run twice is no second measurement; left out"
-            )
-            continue
-        seen[digest] = file
-        results.append(found)
+    results, launches, problems = _read(files, warnings)
     if not results:
-        raise (
-            problems[0]
-            if len(problems) == 1
-            else EvidenceError(
-                "no benchmark result was found",
-                "; ".join(map(str, problems)) or "the folder holds none",
-                f"give a result file of {KNOWN}",
-            )
-        )
+        if len(problems) == 1:
+            raise problems[0]
+        why = "; ".join(map(str, problems)) or "the folder holds none"
+        raise EvidenceError("no benchmark result was found", why, f"give a result file of {KNOWN}")
     results = merge(results)
     _attach(results, launches)
     return Benchmarks(results, [*warnings, *(f"{error.what}: {error.why}; left out" for error in problems)])
+
+
+def _read(files: dict[Path, str], warnings: list[str]) -> tuple[list[Result], list[tuple[str, dict]], list[EvidenceError]]:
+    """Results, launches, and what could not be read; a file with the content of another is left out with a warning."""
+    results, launches, problems = [], [], []
+    seen: dict[str, str] = {}
+    for path, file in files.items():
+        try:
+            content = read(path, file)
+        except EvidenceError as error:
+            problems.append(error)
+            continue
+        if isinstance(content, dict):
+            launches.append((file, content))
+            continue
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest in seen:
+            what = f"{file} has the same content as {seen[digest]}"
+            warnings.append(f"{what}: the same run twice is not a second measurement; left out")
+        else:
+            seen[digest] = file
+            results.append(content)
+    return results, launches, problems
 
 
 def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
@@ -240,41 +230,3 @@ def _pivot(bench: Benchmarks, values: pd.DataFrame) -> pd.DataFrame:
     wide = values.assign(name=values["name"].fillna("")).pivot(index=keys, columns="run", values="value")
     runs = [run for run in bench.runs["run"] if run in wide.columns]
     return wide.reindex(index=[tuple(row) for row in order[keys].to_numpy()], columns=runs).rename_axis(index=keys)
-
-
-def load_differences(bench: Benchmarks, base: str, other: str) -> tuple[list[str], list[str]]:
-    """Say in what the loads of two runs differ.
-
-    Parameters
-    ----------
-    bench : Benchmarks
-        The results.
-    base, other : str
-        Names of two runs.
-
-    Returns
-    -------
-    tuple of (list of str, list of str)
-        What differs, as `name: a, b`; and the names that one of the two does not tell.
-    """
-    rows = bench.runs.set_index("run")
-    differ, unknown = [], []
-    for column in LOAD:
-        one, two = (_plain(rows.loc[run, column]) for run in (base, other))
-        if one is None and two is None:
-            continue
-        if one is None or two is None:
-            unknown.append(column)
-        elif not (math.isclose(one, two, rel_tol=SAME_LENGTH) if column.endswith("_tokens_mean") else one == two):
-            differ.append(f"{column}: {_word(one)}, {_word(two)}")
-    return differ, unknown
-
-
-def _plain(value: Any) -> Any:
-    import pandas as pd
-
-    return None if pd.isna(value) else value
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,133 +1,118 @@
-"""A comparison of benchmarks as a document."""
+"""A comparison of benchmarks as a document: what to know first, then verdicts, where, why."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kit.analyse.bench.findings import Finding, percent, share
 from kit.analyse.bench.inputs import BASE, CAND
-from kit.analyse.bench.judge import INCONCLUSIVE, WITHHELD, Judged, middle
-from kit.analyse.bench.where import percent, spread
+from kit.analyse.bench.judge import INCONCLUSIVE, WITHHELD, JudgedMetric, middle
+from kit.analyse.bench.where import spread
 from kit.document import Block, Document, Section, Table, items
+from kit.words import count_of
 
 if TYPE_CHECKING:
     from kit.analyse.bench.compare import BenchComparison
 
-HEADS = ("figure", "base", "cand", "effect", "interval", "verdict")
-MOST_EXPLORATORY = 12
-MOST_SETTINGS = 12
+HEADS = ("metric", "base", "cand", "effect", "interval", "verdict", "runs needed")
+MAX_EXPLORATORY = 12
+MAX_SETTINGS = 12
 SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
-Part = tuple[str, list[str], list[list[str]]]
-"""(heading, column heads, rows); without heads the rows are sentences."""
 
 
-def blocks(found: BenchComparison) -> list[Part]:
-    """Headings with their lines: what to know first, then verdicts, where, why."""
-    out: list[Part] = [("", [], [[headline(found)]])]
-    out.append(("know first", [], [[text] for text in found.warnings]))
-    primary = [one for one in found.judged if one.figure.primary]
-    level = f"{found.rules.confidence:.0%}"
-    if primary:
-        out.append((f"primary figures ({level} intervals; verdicts hold together, Holm over {len(primary)})", *_table(primary)))
-        out.append(("to the primary figures", [], _notes(primary)))
-    if found.quotes:
-        out.append((f"against quoted numbers ({level} intervals)", *_table(found.quotes)))
-        out.append(("to the quoted numbers", [], _notes(found.quotes)))
-    others = [one for one in found.judged if not one.figure.primary and one.verdict != WITHHELD]
-    telling = sorted((one for one in others if one.verdict != INCONCLUSIVE), key=lambda one: (not one.confirmed, one.p_adjusted))
-    if telling:
-        head = f"exploratory figures ({len(telling[:MOST_EXPLORATORY])} of {len(others)}; hints, to be confirmed on new runs)"
-        out.append((head, *_table(telling[:MOST_EXPLORATORY])))
-    elif others:
-        out.append(("exploratory figures", [], [[f"{len(others)} others, none with a verdict; comparison.table has them"]]))
-    out.append(("where the difference sits", [], [[text] for text in found.where]))
-    out.append(("settings beside the numbers", [], [[text] for text in found.why]))
-    rows = found.settings[found.settings["separates"]].head(MOST_SETTINGS)
-    listed = [
-        [row.setting, row.source, *(value if isinstance(value, str) else "not given" for value in (row.base, row.cand))]
-        for row in rows.itertuples()
+def document(comparison: BenchComparison) -> Document:
+    """The document."""
+    judged, level = comparison.judged, share(comparison.rules.confidence)
+    primary = [entry for entry in judged if entry.metric.primary]
+    others = [entry for entry in judged if not entry.metric.primary and entry.verdict != WITHHELD]
+    heading = f"primary metrics ({level} intervals; verdicts hold together, Holm over {len(primary)})"
+    sections = [
+        Section("know first", _said(comparison.warnings)),
+        Section(heading, _judged(primary)),
+        Section(f"against quoted numbers ({level} intervals)", _judged(comparison.quotes)),
+        Section(*_exploratory(others)),
+        Section("where the difference is", _said(comparison.where)),
+        Section("settings beside the numbers", [*_said(comparison.why), _settings(comparison)]),
     ]
-    out.append(("settings that separate the sides", ["setting", "source", "base", "cand"], listed))
-    return [block for block in out if block[2]]
+    return Document(title=headline(comparison), sections=sections)
 
 
-def headline(found: BenchComparison) -> str:
-    """One sentence: how many runs of what, and what the primary figures say."""
-    runs = {side: len(found.sides.of(side)) for side in (BASE, CAND)}
-    tools = " and ".join(dict.fromkeys(found.sides.bench.runs["tool"]))
-    primary = [one for one in found.judged if one.figure.primary]
-    kinds = {one.figure.replicate for one in primary} or {"run"}
-    inner = sorted(kinds - {"run", "launch"})
-    what = (
-        f"{tools}: {runs[CAND]} run{'s' * (runs[CAND] != 1)} of cand against {runs[BASE]} of base"
-        if runs[BASE]
-        else (f"{tools}: {runs[CAND]} run{'s' * (runs[CAND] != 1)} against quoted numbers")
-    )
-    replicate = f"; the replicate is the {inner[0]}" if inner else ""
-    if not primary:
-        return f"{what}{replicate}"
-    said = ", ".join(f"{one.figure.key} {one.verdict}" for one in primary)
-    return f"{what}{replicate}: {said}"
+def _exploratory(others: list[JudgedMetric]) -> tuple[str, list[Block]]:
+    """Heading and blocks of the other metrics: those with a verdict, changes first."""
+    telling = [entry for entry in others if entry.verdict != INCONCLUSIVE]
+    shown = sorted(telling, key=lambda entry: (not entry.confirmed, entry.p_adjusted or 0.0))[:MAX_EXPLORATORY]
+    if others and not shown:
+        return "exploratory metrics", [*items([f"{len(others)} others, none with a verdict; comparison.table has them"])]
+    return f"exploratory metrics ({len(shown)} of {len(others)}; hints, to be confirmed on new runs)", _judged(shown, False)
 
 
-def _table(judged: list[Judged]) -> tuple[list[str], list[list[str]]]:
-    rows = []
-    for one in judged:
-        figure = one.figure
-        rows.append(
-            [
-                figure.key,
-                *(_value(figure.of(side), figure.unit) for side in (BASE, CAND)),
-                "–" if one.effect is None else percent(one.effect),
-                _interval(one),
-                one.verdict + _runs(one),
-            ]
+def headline(comparison: BenchComparison) -> str:
+    """One sentence: how many runs of what, and what the primary metrics say."""
+    base, cand = (len(comparison.inputs.of(side)) for side in (BASE, CAND))
+    primary = [entry for entry in comparison.judged if entry.metric.primary]
+    inner = sorted({entry.metric.replicate for entry in primary} - {"run", "launch"})
+    tools = " and ".join(dict.fromkeys(comparison.inputs.bench.runs["tool"]))
+    what = f"{tools}: {count_of(cand, 'run')} of cand against {f'{base} of base' if base else 'quoted numbers'}"
+    what += f"; the replicate is the {inner[0]}" if inner else ""
+    said = ", ".join(f"{entry.metric.key} {entry.verdict}" for entry in primary)
+    return f"{what}: {said}" if said else what
+
+
+def _said(findings: list[Finding]) -> list[Block]:
+    return [*items([str(entry) for entry in findings])]
+
+
+def _judged(judged: list[JudgedMetric], notes: bool = True) -> list[Block]:
+    """A table of metrics, and what to know with them; a note that many share is told once."""
+    rows = [
+        (
+            entry.metric.key,
+            *(_value(entry.metric.of(side), entry.metric.unit) for side in (BASE, CAND)),
+            "–" if entry.effect is None else percent(entry.effect),
+            _interval(entry),
+            entry.verdict,
+            _runs_needed(entry),
         )
-    return list(HEADS), rows
+        for entry in judged
+    ]
+    shared: dict[str, list[str]] = {}
+    for entry in judged if notes else ():
+        for note in (*entry.metric.notes, *entry.notes):
+            shared.setdefault(str(note), []).append(entry.metric.key)
+    alone = len(judged) == 1
+    said = [f"{'all' if len(keys) == len(judged) and not alone else ', '.join(keys)}: {text}" for text, keys in shared.items()]
+    heads = HEADS if any(row[-1] for row in rows) else HEADS[:-1]
+    return [Table(heads, [row[: len(heads)] for row in rows]), *items(said)] if rows else []
+
+
+def _settings(comparison: BenchComparison) -> Table:
+    apart = comparison.settings[comparison.settings["separates"]]
+    rows = [
+        (row.setting, row.source, *(value if isinstance(value, str) else "not given" for value in (row.base, row.cand)))
+        for row in apart.head(MAX_SETTINGS).itertuples()
+    ]
+    return Table(("setting", "source", "base", "cand"), rows, total=len(apart), caption="settings that separate the sides")
 
 
 def _value(values: list[float], unit: str | None) -> str:
-    if not values:
+    center = middle(values)
+    if center is None:
         return "–"
     if unit == "s":
-        factor, unit = next(((f, u) for f, u in SCALES if middle(values) * f >= 1), SCALES[-1])
-        values = [value * factor for value in values]
-    shown = f"{middle(values):.4g}{f' {unit}' if unit and unit != '1' else ''}"
+        factor, unit = next(((f, u) for f, u in SCALES if center * f >= 1), SCALES[-1])
+        center, values = center * factor, [value * factor for value in values]
+    shown = f"{center:.4g}{f' {unit}' if unit and unit != '1' else ''}"
     return f"{shown} (n {len(values)})" if len(values) == 1 else f"{shown} (n {len(values)}: {spread(values, '{:.4g}')})"
 
 
-def _interval(one: Judged) -> str:
-    if one.interval is None:
-        return "noise unknown" if one.effect is not None else "–"
-    return f"{percent(one.interval[0])} to {percent(one.interval[1])}"
+def _interval(judged: JudgedMetric) -> str:
+    if judged.interval is None:
+        return "noise unknown" if judged.effect is not None else "–"
+    return f"{percent(judged.interval[0])} to {percent(judged.interval[1])}"
 
 
-def _runs(one: Judged) -> str:
-    figure = one.figure
-    if one.verdict != INCONCLUSIVE or one.runs_needed is None or figure.replicate == "repetition":
+def _runs_needed(judged: JudgedMetric) -> str:
+    """Runs per side that give 80 % power, where there is no verdict."""
+    if judged.verdict != INCONCLUSIVE or judged.runs_needed is None or judged.metric.replicate == "repetition":
         return ""
-    have = min(len(figure.base), len(figure.cand))
-    if have >= one.runs_needed:
-        return f"; {one.runs_needed} runs a side would do four times in five"
-    return f"; {one.runs_needed} runs a side needed, {one.runs_needed - have} more"
-
-
-def _notes(judged: list[Judged]) -> list[list[str]]:
-    """What to know with the figures; a note that many share is told once."""
-    found: dict[str, list[str]] = {}
-    for one in judged:
-        for text in [*one.figure.notes, *one.notes]:
-            found.setdefault(text, []).append(one.figure.key)
-        if one.noise not in ("unknown", "of these runs"):
-            found.setdefault(f"noise {one.noise}", []).append(one.figure.key)
-    return [
-        [f"{', '.join(keys) if len(keys) < len(judged) or len(keys) == 1 else 'all'}: {text}"] for text, keys in found.items()
-    ]
-
-
-def document(found: BenchComparison) -> Document:
-    """All that is said of a comparison."""
-    sections = []
-    for heading, heads, rows in blocks(found)[1:]:
-        body: list[Block] = [Table(heads, rows)] if heads else list(items([row[0] for row in rows]))
-        sections.append(Section(heading, body))
-    return Document(headline(found), sections)
+    return f"{judged.runs_needed} per side"

@@ -11,8 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.bench import stats as stats
-from kit.analyse.bench.inputs import BASE, CAND, Cell, Sides
+from kit.analyse.bench import stats
+from kit.analyse.bench.findings import Finding, finding, percent
+from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup
+from kit.analyse.bench.metrics import Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,9 +30,10 @@ COLUMN = {
 }
 """Metric to column of the requests; any other time is `latency_s` of the repetitions."""
 QUANTILES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-BEYOND = 2
+MIN_BEYOND = 2
 """A quantile is drawn where each run has this many values beyond it; further out it is the extreme."""
-LENGTH_BINS, TIME_BINS, LEAST_IN_BIN = 3, 4, 5
+LENGTH_BINS, TIME_BINS, MIN_IN_BIN = 3, 4, 5
+BY_LENGTH, OVER_TIME = "by prompt length", "over the time of a run"
 SAME_LENGTHS = 1.2
 """Prompts whose lengths spread less than this factor are of one length."""
 STALL = 5.0
@@ -51,9 +54,9 @@ def samples(rows: pd.DataFrame, metric: str, means: bool = False) -> np.ndarray:
     return np.sort(np.asarray(values, dtype=float))
 
 
-def requests_of(sides: Sides, run: str, name: str | None, metric: str) -> pd.DataFrame:
+def requests_of(inputs: BenchInputs, run: str, name: str | None, metric: str) -> pd.DataFrame:
     """Successful requests or repetitions of one run and benchmark."""
-    rows = sides.bench.requests
+    rows = inputs.bench.requests
     rows = rows[(rows["run"] == run) & rows["ok"].fillna(False).astype(bool) & (rows["kind"] != "warmup")]
     return rows[rows["name"] == name] if name is not None else rows[rows["name"].fillna(metric) == metric]
 
@@ -88,7 +91,7 @@ def contrast(base: Sequence[float], cand: Sequence[float], confidence: float) ->
     }
 
 
-def shift(sides: Sides, cell: Cell, name: str | None, metric: str, confidence: float) -> pd.DataFrame:
+def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, confidence: float) -> pd.DataFrame:
     """Return the shift function: the effect at each quantile of the requests.
 
     Returns
@@ -101,20 +104,20 @@ def shift(sides: Sides, cell: Cell, name: str | None, metric: str, confidence: f
     import pandas as pd
 
     values = {
-        side: [found for run in cell.of(side) if len(found := samples(requests_of(sides, run, name, metric), metric))]
+        side: [one for run in group.of(side) if len(one := samples(requests_of(inputs, run, name, metric), metric))]
         for side in (BASE, CAND)
     }
     rows = []
     least = min((len(one) for side in values.values() for one in side), default=0)
     if values[BASE] and values[CAND]:
         for quantile in QUANTILES:
-            if min(quantile, 1 - quantile) * least >= BEYOND - 1e-9:
+            if min(quantile, 1 - quantile) * least >= MIN_BEYOND - 1e-9:
                 points = [[float(np.quantile(one, quantile)) for one in values[side]] for side in (BASE, CAND)]
                 rows.append({"quantile": quantile, **contrast(*points, confidence)})
     return pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS])
 
 
-def _split(sides: Sides, cell: Cell, name: str | None, column: str, edges: Sequence[float], confidence: float) -> pd.DataFrame:
+def _split(inputs: BenchInputs, group: LoadGroup, column: str, edges: Sequence[float], confidence: float) -> pd.DataFrame:
     """Effect on the run's medians of each metric, by bins of a column of the requests."""
     import pandas as pd
 
@@ -123,48 +126,47 @@ def _split(sides: Sides, cell: Cell, name: str | None, column: str, edges: Seque
         for low, high in zip(edges, edges[1:], strict=False):
             points: dict[str, list[float]] = {BASE: [], CAND: []}
             for side in points:
-                for run in cell.of(side):
-                    mine = requests_of(sides, run, name, metric)
-                    where = mine[column].astype(float)
+                for run in group.of(side):
+                    requests = requests_of(inputs, run, None, metric)
+                    where = requests[column].astype(float)
                     where = where / where.max() if column == "start_s" else where
-                    mine = mine[(where >= low) & ((where < high) | (high == edges[-1]) & (where <= high))]
-                    values = mine[COLUMN[metric]].dropna()
-                    points[side] += [float(values.median())] if len(values) >= LEAST_IN_BIN else []
+                    inside = (where >= low) & ((where < high) | (high == edges[-1]) & (where <= high))
+                    values = requests.loc[inside, COLUMN[metric]].dropna()
+                    points[side] += [float(values.median())] if len(values) >= MIN_IN_BIN else []
             if points[BASE] and points[CAND]:
-                found = contrast(points[BASE], points[CAND], confidence)
-                rows.append({"metric": metric, "from": low, "to": high, **found})
+                rows.append({"metric": metric, "from": low, "to": high, **contrast(points[BASE], points[CAND], confidence)})
     return pd.DataFrame(rows, columns=["metric", "from", "to", *EFFECT_COLUMNS])
 
 
-def by_length(sides: Sides, cell: Cell, name: str | None, confidence: float) -> tuple[pd.DataFrame, str | None]:
+def by_length(inputs: BenchInputs, group: LoadGroup, confidence: float) -> tuple[pd.DataFrame, Finding | None]:
     """Return the effect by thirds of the prompt lengths, and why there are none (all alike, or not known)."""
     import numpy as np
 
-    runs = [*cell.base, *cell.cand]
-    lengths = sides.bench.requests.loc[sides.bench.requests["run"].isin(runs), "input_tokens"].dropna().to_numpy(float)
+    requests = inputs.bench.requests
+    lengths = requests.loc[requests["run"].isin(group.runs), "input_tokens"].dropna().to_numpy(float)
     lengths = lengths[lengths > 0]
+    edges: list[float] = []
+    lacking = None
     if not len(lengths):
-        return _split(sides, cell, name, "input_tokens", [], confidence), "the files do not hold the length of single prompts"
-    if lengths.max() < SAME_LENGTHS * lengths.min():
-        return _split(sides, cell, name, "input_tokens", [], confidence), "all prompts are of about the same length"
-    few = np.unique(lengths)
-    if len(few) <= LENGTH_BINS:  # quantiles of two or three lengths would fall together
+        lacking = finding("lengths_unknown", by=BY_LENGTH)
+    elif lengths.max() < SAME_LENGTHS * lengths.min():
+        lacking = finding("lengths_equal", by=BY_LENGTH)
+    elif len(few := np.unique(lengths)) <= LENGTH_BINS:  # quantiles of two or three lengths would fall together
         edges = [few[0], *((few[1:] + few[:-1]) / 2), few[-1]]
     else:
         edges = np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1))).tolist()
-    return _split(sides, cell, name, "input_tokens", edges, confidence), None
+    return _split(inputs, group, "input_tokens", edges, confidence), lacking
 
 
-def over_time(sides: Sides, cell: Cell, name: str | None, confidence: float) -> tuple[pd.DataFrame, str | None]:
+def over_time(inputs: BenchInputs, group: LoadGroup, confidence: float) -> tuple[pd.DataFrame, Finding | None]:
     """Return the effect by quarters of the run's time, and why there are none."""
-    runs = [*cell.base, *cell.cand]
-    mine = sides.bench.requests[sides.bench.requests["run"].isin(runs)]
-    if not all((mine.loc[mine["run"] == run, "start_s"] > 0).any() for run in runs):
-        return _split(sides, cell, name, "start_s", [], confidence), "the files do not hold when single requests began"
-    return _split(sides, cell, name, "start_s", [i / TIME_BINS for i in range(TIME_BINS + 1)], confidence), None
+    requests = inputs.bench.requests
+    known = all((requests.loc[requests["run"] == run, "start_s"] > 0).any() for run in group.runs)
+    edges = [i / TIME_BINS for i in range(TIME_BINS + 1)] if known else []
+    return _split(inputs, group, "start_s", edges, confidence), None if known else finding("starts_unknown", by=OVER_TIME)
 
 
-def stalls(sides: Sides, cells: Iterable[Cell]) -> pd.DataFrame:
+def stalls(inputs: BenchInputs, groups: Iterable[LoadGroup]) -> pd.DataFrame:
     """Return the stalls of each run: gaps between tokens of more than `STALL` times the run's median gap.
 
     Returns
@@ -176,100 +178,83 @@ def stalls(sides: Sides, cells: Iterable[Cell]) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for cell in cells:
-        for run in (*cell.base, *cell.cand):
-            gaps = samples(requests_of(sides, run, None, "itl"), "itl")
-            if len(gaps):
-                middle = float(np.median(gaps))
-                long = gaps[gaps > STALL * middle] if middle > 0 else gaps[:0]
-                rows.append(
-                    {
-                        "run": run,
-                        "side": sides.side[run],
-                        "gaps": len(gaps),
-                        "median_s": middle,
-                        "stalls": len(long),
-                        "stalled_s": float(long.sum()),
-                        "longest_s": float(gaps[-1]),
-                    }
-                )
+    for run in (run for group in groups for run in group.runs):
+        gaps = samples(requests_of(inputs, run, None, "itl"), "itl")
+        if len(gaps):
+            middle = float(np.median(gaps))
+            long = gaps[gaps > STALL * middle] if middle > 0 else gaps[:0]
+            rows.append((run, inputs.side[run], len(gaps), middle, len(long), float(long.sum()), float(gaps[-1])))
     return pd.DataFrame(rows, columns=["run", "side", "gaps", "median_s", "stalls", "stalled_s", "longest_s"])
 
 
-def shift_sentence(metric: str, table: pd.DataFrame, alpha: float) -> str | None:
-    """Say at which quantiles the sides differ (Holm over the quantiles).
+def shift_finding(metric: str, table: pd.DataFrame, alpha: float) -> Finding | None:
+    """At which quantiles the sides differ (Holm over the quantiles).
 
     Examples
     --------
     >>> import pandas as pd
     >>> seen = ((0.1, 0.0, 0.8), (0.5, 0.0, 0.9), (0.9, 0.3, 1e-4))
     >>> rows = [(q, 1.0, 1.0 + e, e, e - 0.01, e + 0.01, p, 5, 5) for q, e, p in seen]
-    >>> shift_sentence("ttft", pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS]), 0.05)
+    >>> str(shift_finding("ttft", pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS]), 0.05))
     'ttft: longer in cand at p90 only (+30 %), no difference shown at the other quantiles'
     """
     if not len(table):
         return None
-    ends = [f"p{row['quantile'] * 100:g} {percent(row['effect'])}" for row in (table.iloc[0], table.iloc[-1])]
+    quantiles, effects = (table["quantile"] * 100).tolist(), table["effect"].tolist()
+    ends = {"first": quantiles[0], "first_effect": effects[0], "last": quantiles[-1], "last_effect": effects[-1]}
     if table["p"].isna().all():
-        return f"{metric}: {' to '.join(ends)} over the quantiles; with one run a side the noise of these is not known"
+        return finding("shift_noise_unknown", metric=metric, **ends)
     adjusted = stats.holm([None if math.isnan(p) else p for p in table["p"]])
-    hits = [row for row, p in zip(table.itertuples(), adjusted, strict=True) if p is not None and p <= alpha]
+    hits = [(q, e) for q, e, p in zip(quantiles, effects, adjusted, strict=True) if p is not None and p <= alpha]
     if not hits:
-        return f"{metric}: no difference shown at any single quantile ({', '.join(ends)})"
-    said = []
-    for word, group in (
-        ("longer", [row for row in hits if row.effect > 0]),
-        ("shorter", [row for row in hits if row.effect < 0]),
-    ):
-        if len(group) == 1:
-            said.append(f"{word} in cand at p{group[0].quantile * 100:g} only ({percent(group[0].effect)})")
-        elif group:
-            first, last = group[0], group[-1]
-            whole = "every quantile, " if len(group) == len(table) else ""
-            said.append(
-                f"{word} in cand at {whole}p{first.quantile * 100:g} ({percent(first.effect)}) to p{last.quantile * 100:g} "
-                f"({percent(last.effect)})"
-            )
-    rest = "" if len(hits) == len(table) else ", no difference shown at the other quantiles"
-    return f"{metric}: {', '.join(said)}{rest}"
+        return finding("shift_none", metric=metric, **ends)
+    spans = []
+    for word, span in (("longer", [hit for hit in hits if hit[1] > 0]), ("shorter", [hit for hit in hits if hit[1] < 0])):
+        points = [f"p{quantile:g} ({percent(effect)})" for quantile, effect in span]
+        if len(span) == 1:
+            spans.append(f"{word} in cand at p{span[0][0]:g} only ({percent(span[0][1])})")
+        elif span:
+            every = "every quantile, " if len(span) == len(table) else ""
+            spans.append(f"{word} in cand at {every}{points[0]} to {points[-1]}")
+    return finding("shift" if len(hits) == len(table) else "shift_partly", metric=metric, spans=spans)
 
 
-def stall_sentence(table: pd.DataFrame) -> str | None:
-    """Say how many stalls the runs of each side have, and how long the longest gaps are.
+def stall_findings(table: pd.DataFrame) -> list[Finding]:
+    """How many stalls the runs of each side have, and how long the longest gaps are.
 
     Examples
     --------
     >>> import pandas as pd
     >>> rows = [("a", "base", 600, 0.007, 0, 0.0, 0.010), ("b", "cand", 600, 0.0075, 4, 0.4, 0.12)]
     >>> columns = ["run", "side", "gaps", "median_s", "stalls", "stalled_s", "longest_s"]
-    >>> stall_sentence(pd.DataFrame(rows, columns=columns)).split(": ", 1)[1]
-    'base 0 of 600, longest gap 10 ms; cand 4 of 600, longest gap 120 ms; a median hides these'
+    >>> stall_findings(pd.DataFrame(rows, columns=columns))[0].values["sides"]
+    'base 0 of 600, longest gap 10 ms; cand 4 of 600, longest gap 120 ms'
     """
-    found = {side: table[table["side"] == side] for side in (BASE, CAND)}
-    if not all(map(len, found.values())) or not table["stalls"].any():
-        return None
-    words = []
-    for side, rows in found.items():
-        words.append(
-            f"{side} {spread(rows['stalls'], '{:.0f}')} of {spread(rows['gaps'], '{:.0f}')}, longest gap "
-            f"{spread(rows['longest_s'] * 1e3, '{:.3g}')} ms"
-        )
-    apart = ""
-    for more, less in ((CAND, BASE), (BASE, CAND)):
-        if len(table) > 2 and found[more]["stalls"].min() > found[less]["stalls"].max():
-            apart = f": every run of {more} has more than any of {less}"
-    return f"stalls of single tokens (gap > {STALL:g} × the run's median): {'; '.join(words)}{apart}; a median hides these"
+    sides = {side: table[table["side"] == side] for side in (BASE, CAND)}
+    if not all(map(len, sides.values())) or not table["stalls"].any():
+        return []
+    words = [
+        f"{side} {spread(rows['stalls'], '{:.0f}')} of {spread(rows['gaps'], '{:.0f}')}, longest gap "
+        f"{spread(rows['longest_s'] * 1e3, '{:.3g}')} ms"
+        for side, rows in sides.items()
+    ]
+    apart = [
+        finding("stalls_apart", more=more, less=less)
+        for more, less in ((CAND, BASE), (BASE, CAND))
+        if len(table) > 2 and sides[more]["stalls"].min() > sides[less]["stalls"].max()
+    ]
+    return [finding("stalls", factor=STALL, sides="; ".join(words)), *apart]
 
 
-def split_sentences(table: pd.DataFrame, unit: str) -> list[str]:
-    """Say the effect in each bin where the bands of two bins do not meet, and of which metrics it is about the same in all.
+def part_findings(table: pd.DataFrame, by: str) -> list[Finding]:
+    """The effect in each bin where the bands of two bins do not meet, and of which metrics it is about the same in all.
 
     Examples
     --------
     >>> import pandas as pd
     >>> rows = [("ttft", lo, lo + 100, 1.0, 1.0 + e, e, e - 0.01, e + 0.01, 0.5, 5, 5) for lo, e in ((0, 0.0), (100, 0.2))]
-    >>> split_sentences(pd.DataFrame(rows, columns=["metric", "from", "to", *EFFECT_COLUMNS]), "tokens")
-    ['ttft: 0–100 tokens 0 %, 100–200 tokens +20 %: differs between them']
+    >>> part_findings(pd.DataFrame(rows, columns=["metric", "from", "to", *EFFECT_COLUMNS]), BY_LENGTH)[0].values["bins"]
+    ['0–100 tokens 0 %', '100–200 tokens +20 %']
     """
     apart, alike, unknown = [], [], []
     for metric, rows in table.groupby("metric", sort=False):
@@ -280,31 +265,36 @@ def split_sentences(table: pd.DataFrame, unit: str) -> list[str]:
         elif rows["low"].max() <= rows["high"].min():
             alike.append(str(metric))
         else:
-            bins = [_bin(row, unit) for row in rows.to_dict("records")]
-            apart.append(f"{metric}: {', '.join(bins)}: differs between them")
-    if alike:
-        apart.append(f"about the same effect in all {'quarters' if unit == 'quarter' else 'thirds'} ({', '.join(alike)})")
-    if unknown:
-        apart.append(f"the effects in the parts have no band with one run a side ({', '.join(unknown)})")
-    return apart
+            bins = [f"{_bin(row['from'], row['to'], by)} {percent(row['effect'])}" for row in rows.to_dict("records")]
+            apart.append(finding("part_differs", by=by, metric=metric, bins=bins))
+    parts = "quarters" if by == OVER_TIME else "thirds"
+    return [
+        *apart,
+        *([finding("parts_alike", by=by, parts=parts, metrics=alike)] if alike else []),
+        *([finding("parts_unknown", by=by, metrics=unknown)] if unknown else []),
+    ]
 
 
-def _bin(row: dict, unit: str) -> str:
-    where = f"{row['from'] * TIME_BINS + 1:.0f}. quarter" if unit == "quarter" else f"{row['from']:.0f}–{row['to']:.0f} {unit}"
-    return f"{where} {percent(row['effect'])}"
+def _bin(low: float, high: float, by: str) -> str:
+    return f"quarter {low * TIME_BINS + 1:.0f}" if by == OVER_TIME else f"{low:.0f}–{high:.0f} tokens"
 
 
-def percent(value: float) -> str:
-    """Return a relative change as text.
-
-    Examples
-    --------
-    >>> percent(0.1563), percent(-0.004), percent(3.2), percent(0.3)
-    ('+15.6 %', '-0.4 %', '+320 %', '+30 %')
-    """
-    if abs(value) >= 10:
-        return f"× {1 + value:.3g}"
-    return "0 %" if not value else f"{value * 100:+.3g} %" if abs(value) >= 0.1 else f"{value * 100:+.2g} %"
+def largest_part(whole: Metric, values: pd.DataFrame, parts: tuple[str, ...]) -> Finding | None:
+    """Which part of a time holds most of its difference; a part that a run lacks took no time in it."""
+    rows = values[values["metric"].str.startswith((whole.quantity, *parts)) & (values["stat"] == whole.stat)]
+    table = rows.pivot_table(index="run", columns="metric", values="value", sort=False)
+    table = table[table[whole.quantity].notna()].fillna(0.0)
+    base, cand = (table.loc[table.index.intersection(whole.group.of(side))].mean() for side in (BASE, CAND))
+    change = (cand - base)[whole.quantity]
+    signed = ((cand - base) * (1 if change > 0 else -1)).drop(whole.quantity)
+    if not len(signed):
+        return None
+    part = str(signed.idxmax())
+    named = {"whole": whole.quantity, "change": change, "part": part, "part_change": (cand - base)[part]}
+    named["share"] = named["part_change"] / change
+    if base[part] and cand[part]:
+        return finding("largest_part", **named)
+    return finding("largest_part_new", **named, side=BASE if base[part] else CAND)
 
 
 def spread(values: Iterable[float], form: str) -> str:

@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.bench.inputs import BASE, CAND, Cell, Sides, flat
+from kit.analyse.bench.findings import Finding, finding
+from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup, flat
 from kit.analyse.verdict.options import canonical, command_line, unlikely, value_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ NOT_A_SETTING = re.compile(
     r"|commit_info\..*|executable|start|end|num_prompts|request_rate|burstiness|max_concurrency)"
 )
 """Fields of results that differ from run to run by themselves, or that the gate has looked at."""
-FEW = 6
 OPTION, PRINTED = "server option", "printed by the server"
 
 
@@ -79,7 +79,7 @@ def _launch(text: Any) -> dict[tuple[str, str], str]:
     return found | {("launch", path): value for path, value in flat(rest).items() if not NOT_A_SETTING.fullmatch(path)}
 
 
-def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
+def setting_differences(inputs: BenchInputs, groups: Sequence[LoadGroup]) -> pd.DataFrame:
     """Return the settings that are not the same in all compared runs.
 
     Returns
@@ -91,38 +91,54 @@ def differences(sides: Sides, cells: Sequence[Cell]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    one_tool = sides.bench.runs["tool"].nunique() == 1  # options of two clients have nothing to do with one another
-    compared = [run for cell in cells for run in (*cell.base, *cell.cand)]
-    given = [row for row in sides.bench.runs.to_dict("records") if row["run"] in compared]
+    one_tool = inputs.bench.runs["tool"].nunique() == 1  # options of two clients have nothing to do with one another
+    compared = [run for group in groups for run in group.runs]
+    given = [row for row in inputs.bench.runs.to_dict("records") if row["run"] in compared]
     runs = {row["run"]: settings_of(row) for row in given}
     typed = _typed(given)
     rows = []
-    for source, name in sorted({key for found in runs.values() for key in found}):
-        values = {side: [runs[run].get((source, name)) for run in runs if sides.side[run] == side] for side in (BASE, CAND)}
-        sets = {side: list(dict.fromkeys(given)) for side, given in values.items()}
+    for source, name in sorted({key for settings in runs.values() for key in settings}):
+        sets = {
+            side: list(dict.fromkeys(runs[run].get((source, name)) for run in runs if inputs.side[run] == side))
+            for side in (BASE, CAND)
+        }
         if len({*sets[BASE], *sets[CAND]}) == 1 or source == "client" and not one_tool:
             continue
-        if None in {*sets[BASE], *sets[CAND]} and not _told(runs, source, sides, None in sets[BASE], None in sets[CAND]):
-            continue
-        separates = len(sets[BASE]) == len(sets[CAND]) == 1
-        kind = {OPTION: "option", "environment": "environment"}.get(source)
+        lacking = {side for side, values in sets.items() if None in values}
+        if any(all(key[0] != source for key in runs[run]) for run in runs if inputs.side[run] in lacking):
+            continue  # what nobody recorded is no difference
         printed = source == OPTION and typed is not None and name not in typed
         rows.append(
-            (
-                name,
-                PRINTED if printed else source,
-                _words(sets[BASE]),
-                _words(sets[CAND]),
-                separates,
-                unlikely(name, kind) if kind else _plumbing(source, name),
-            )
+            {
+                "setting": name,
+                "source": PRINTED if printed else source,
+                "base": _words(sets[BASE]),
+                "cand": _words(sets[CAND]),
+                "separates": len(sets[BASE]) == len(sets[CAND]) == 1,
+                "unlikely": _unlikely(source, name),
+            }
         )
-    rows.sort(key=lambda row: (not row[4], row[5] is not None, row[1] == PRINTED, row[1], row[0]))
+    rows.sort(
+        key=lambda row: (
+            not row["separates"],
+            row["unlikely"] is not None,
+            row["source"] == PRINTED,
+            row["source"],
+            row["setting"],
+        )
+    )
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"separates": bool})
 
 
-def single_changes(sides: Sides, cells: Sequence[Cell], table: pd.DataFrame) -> list[str]:
-    """Say which compared runs differ in one setting only, where several settings differ: they tell that one from the others.
+def _unlikely(source: str, name: str) -> str | None:
+    if source in ("client", "launch"):
+        return unlikely(name.rpartition(".")[2], "option")
+    kind = {OPTION: "option", "environment": "environment"}.get(source)
+    return unlikely(name, kind) if kind else None
+
+
+def single_changes(inputs: BenchInputs, groups: Sequence[LoadGroup], table: pd.DataFrame) -> list[Finding]:
+    """Compared runs that differ in one setting only, where several settings differ: they tell that one from the others.
 
     Unlikely settings, and what the server printed accordingly, are not counted.
     """
@@ -130,16 +146,17 @@ def single_changes(sides: Sides, cells: Sequence[Cell], table: pd.DataFrame) -> 
     if len(likely) < 2:
         return []
     keys = list(zip(likely["source"], likely["setting"], strict=True))
-    compared = {run for cell in cells for run in (*cell.base, *cell.cand)}
-    runs = {row["run"]: settings_of(row) for row in sides.bench.runs.to_dict("records") if row["run"] in compared}
+    compared = {run for group in groups for run in group.runs}
+    runs = {row["run"]: settings_of(row) for row in inputs.bench.runs.to_dict("records") if row["run"] in compared}
     pairs: dict[str, list[tuple[str, str]]] = {}
-    for one, other in itertools.combinations(runs, 2):
-        differ = [key for key in keys if runs[one].get(key) != runs[other].get(key)]
+    for first, second in itertools.combinations(runs, 2):
+        differ = [key for key in keys if runs[first].get(key) != runs[second].get(key)]
         if len(differ) == 1:
-            pairs.setdefault(differ[0][1], []).append((one, other))
+            pairs.setdefault(differ[0][1], []).append((first, second))
     return [
-        f"runs that differ in {name} only: {found[0][0]} and {found[0][1]}"
-        + (f", and {len(found) - 1} more pairs" if len(found) > 1 else "")
+        finding("one_setting_only", setting=name, first=found[0][0], second=found[0][1])
+        if len(found) == 1
+        else finding("one_setting_only_many", setting=name, first=found[0][0], second=found[0][1], more=len(found) - 1)
         for name, found in pairs.items()
     ]
 
@@ -152,66 +169,41 @@ def _typed(rows: Sequence[dict[str, Any]]) -> set[str] | None:
     return {name for launch in launches for name in launch["given"]}
 
 
-def _told(runs: dict[str, dict], source: str, sides: Sides, base_lacks: bool, cand_lacks: bool) -> bool:
-    """Whether the side that lacks a setting tells any of its source: what nobody recorded is no difference."""
-    lacking = [side for side, lacks in ((BASE, base_lacks), (CAND, cand_lacks)) if lacks]
-    return all(any(key[0] == source for key in runs[run]) for run in runs if sides.side[run] in lacking)
-
-
-def _plumbing(source: str, name: str) -> str | None:
-    last = name.rpartition(".")[2]
-    return unlikely(last, "option") if source in ("client", "launch") else None
-
-
 def _words(values: list[str | None]) -> str | None:
     told = [value for value in values if value is not None]
     return None if not told else ", ".join(told) + (", not given" if None in values else "")
 
 
-def sentences(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> list[str]:
-    """Say what the settings allow to be said of the confirmed differences.
+def setting_findings(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> list[Finding]:
+    """What the settings allow to be said of the confirmed differences.
 
     Examples
     --------
     >>> import pandas as pd
     >>> rows = [("enforce_eager", OPTION, None, "True", True, None)]
     >>> table = pd.DataFrame(rows, columns=list(COLUMNS))
-    >>> sentences(table, ["ttft.median worse"], True)
-    ['ttft.median worse: consistent with enforce_eager (not given → True), the only setting known to separate the sides']
+    >>> str(setting_findings(table, ["ttft.median worse"], True)[0])
+    'ttft.median worse: consistent with enforce_eager (not given → True), the only setting known to separate the sides'
     """
     apart = table[table["separates"]]
     chosen = apart[apart["source"] != PRINTED]
-    follows = apart[apart["source"] == PRINTED] if len(chosen) else apart[:0]
+    follows = list(apart[apart["source"] == PRINTED]["setting"]) if len(chosen) else []
     apart = chosen if len(chosen) else apart
-    beside = [f"the server printed {_joined(list(follows['setting']), 2)} accordingly"] if len(follows) else []
-    mixed = [str(name) for name in table[~table["separates"]]["setting"]]
-    said = [f"within a side differ too: {', '.join(mixed[:FEW])}{' …' if len(mixed) > FEW else ''}"] if mixed else []
-    named = [f"{row.setting} ({_arrow(row.base)} → {_arrow(row.cand)})" for row in apart.itertuples()]
+    mixed = list(table[~table["separates"]]["setting"])
+    within = [finding("within_a_side", settings=mixed)] if mixed else []
+    settings = [f"{row.setting} ({_arrow(row.base)} → {_arrow(row.cand)})" for row in apart.itertuples()]
     if not confirmed:
-        return [
-            *([f"the sides differ in {', '.join(named[:FEW])}; no difference in the figures is confirmed"] if named else []),
-            *said,
-        ]
-    what = _joined(confirmed)
-    if not len(apart):
-        text = "no setting that was recorded separates the sides" if known else "the settings of the server were not recorded"
-        return [f"{what}: {text}", *said]
-    if len(apart) == 1:
-        return [f"{what}: consistent with {named[0]}, the only setting known to separate the sides", *beside, *said]
+        return [*([finding("settings_differ", settings=settings)] if settings else []), *within]
+    if not settings:
+        return [finding("nothing_separates" if known else "settings_unknown", metrics=confirmed), *within]
+    beside = [finding("printed_accordingly", settings=follows)] if follows else []
+    if len(settings) == 1:
+        return [finding("consistent_with", metrics=confirmed, settings=settings), *beside, *within]
     odd = [str(row.setting) for row in apart.itertuples() if isinstance(row.unlikely, str)]
-    hint = f" ({', '.join(odd)} hardly changes speed)" if odd and len(odd) < len(apart) else ""
-    more = f" and {len(named) - FEW} more" if len(named) > FEW else ""
-    return [
-        f"{what}: confounded: {', '.join(named[:FEW])}{more} separate the sides together{hint}; runs that differ in "
-        "one of them only would tell them apart",
-        *beside,
-        *said,
-    ]
+    if odd and len(odd) < len(apart):
+        return [finding("confounded_unlikely", metrics=confirmed, settings=settings, unlikely=odd), *beside, *within]
+    return [finding("confounded", metrics=confirmed, settings=settings), *beside, *within]
 
 
 def _arrow(value: Any) -> str:
     return value if isinstance(value, str) else "not given"
-
-
-def _joined(words: Sequence[str], few: int = FEW) -> str:
-    return ", ".join(words[:few]) + (f" and {len(words) - few} more" if len(words) > few else "")
