@@ -32,8 +32,10 @@ PARTS = {
 }
 """Times that are parts of another: one that a run lacks took no time in it."""
 FLOATS = ("base", "cand", "effect", "low", "high", "p", "p_adjusted", "p_permutation")
-COLUMNS = ("key", "primary", "base", "cand", "unit", "effect", "low", "high", "verdict", "n_base", "n_cand", "noise")
-COLUMNS += ("p", "p_adjusted", "p_permutation", "runs_needed", "notes")
+COLUMNS = (
+    *("key", "primary", "base", "cand", "unit", "effect", "low", "high", "verdict", "n_base", "n_cand", "noise"),
+    *("p", "p_adjusted", "p_permutation", "runs_needed", "notes"),
+)
 
 
 @dataclass(repr=False)
