@@ -61,6 +61,7 @@ _ALL = (
         C("fields", "text", "values that the milestone's pattern named, as JSON"),
         C("text", "text", "the record without prefixes", nullable=False),
         C("raw", "text", "the record as it stands, without colour codes", nullable=False),
+        C("records", "int", "records that the row stands for, where a large log was condensed; null: one"),
         snapshot=False,
         keep=False,
     ),

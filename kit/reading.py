@@ -16,6 +16,7 @@ from pathlib import Path
 from kit import knowledge_paths, parse, store
 from kit.frames import FRAMES
 from kit.multi_host import Place
+from kit.parse import log_fast
 from kit.parse.base import Source
 from kit.schema import Row
 
@@ -167,20 +168,24 @@ class Reading:
         self.reads[capture.file] += 1
         self.key(capture)
 
-    def room(self, capture: Capture) -> int:
+    def _skims(self, capture: Capture, skim: bool) -> bool:
+        return skim and capture.kind == "log" and capture.size_bytes >= log_fast.FROM_BYTES
+
+    def room(self, capture: Capture, skim: bool = False) -> int:
         """Rows of a capture that there is room for in memory."""
-        if capture.size_bytes >= store.CACHE_FROM_BYTES:
+        if capture.size_bytes >= store.CACHE_FROM_BYTES and not self._skims(capture, skim):
             return 0
         return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
 
     def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
-        """Rows of a capture: those in memory, else as they are read; the rows of a small one are kept."""
-        kept = self._kept.get(capture.file)
-        if kept is not None and kept.rows is not None and kept.key == self.key(capture):
+        """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept."""
+        name, key = f"{capture.file}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
+        kept = self._kept.get(name)
+        if kept is not None and kept.rows is not None and kept.key == key:
             yield from kept.rows
             return
         partly = threads_from_ns is not None and "threads" in capture.frames
-        room = 0 if partly else self.room(capture)
+        room = 0 if partly else self.room(capture, skim)
         held: list[tuple[str, Row]] | None = [] if room else None
         for pair in self._read(capture, skim, threads_from_ns):
             if held is not None:
@@ -188,7 +193,21 @@ class Reading:
                 held = held if len(held) <= room else None
             yield pair
         if held is not None:
-            self._kept[capture.file] = Kept(self._seen[capture.file], held)
+            self._kept[name] = Kept(key, held)
+
+    def condensed(self, capture: Capture) -> Iterator[Row]:
+        """Rows of a log; records of a large one that only repeat others are one row a kind and stretch."""
+        waiting: list[tuple[str, int]] = []
+        place: Row = {"capture": capture.file, "record": -1}
+        for frame, row in self.rows(capture, skim=True):
+            if frame == log_fast.SKIPPED:
+                waiting += row.get("of", {}).items()
+            elif frame == "log":
+                place = {name: row.get(name) for name in ("time", "line", "record", "capture")}
+                yield from _repeats(waiting, place)
+                waiting = []
+                yield row
+        yield from _repeats(waiting, place)
 
     def keep(self, capture: Capture) -> Kept | None:
         """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
@@ -225,6 +244,13 @@ class Reading:
 
     def place_of(self, capture: Capture, key: str) -> Path:
         return store.place(store.cache_folder(self.path, self.recorded), capture.file, key)
+
+
+def _repeats(counts: list[tuple[str, int]], place: Row) -> Iterator[Row]:
+    """Rows for counted records, by kind; they stand before the row at `place`, and take its time."""
+    for kind, count in counts:
+        text = f"{count:,} records that repeat others"
+        yield {**place, "kind": kind, "records": count, "time_source": "carried", "text": text, "raw": text}
 
 
 def _load_report(place: Path) -> parse.Report:

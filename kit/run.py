@@ -198,10 +198,31 @@ class Run(Shown):
         read = [*wanted, "time"] if "t_s" in wanted and "time" not in wanted else wanted
         parts = [part for part in self._parts(declared, read) if len(part)]
         frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0] if parts else declared.empty()
-        if "t_s" in wanted and self.launch_zero_ns is not None:
-            zero = pd.Timestamp(self.launch_zero_ns, unit="ns", tz="UTC")
-            frame = frame.assign(t_s=(frame["time"] - zero).dt.total_seconds())
-        return frame[wanted]
+        return (self._timed(frame) if "t_s" in wanted else frame)[wanted]
+
+    def condensed_log(self) -> pandas.DataFrame:
+        """The frame `log`; records of large logs that repeat others with other numbers are counted, not listed.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns of the frame `log`. A row with a number in `records` stands for so many records of its `kind` before its
+            `line`. A log of 200 MB takes seconds and some thousand rows, `frame("log")` minutes and a row a record.
+        """
+        import pandas as pd
+
+        rows = (row for capture in self.captures if "log" in capture.frames for row in self._reading.condensed(capture))
+        parts = [FRAMES["log"].build(chunk) for chunk in store.chunks(rows)]
+        return self._timed(pd.concat(parts, ignore_index=True) if parts else FRAMES["log"].empty())
+
+    def _timed(self, frame: pandas.DataFrame) -> pandas.DataFrame:
+        """A frame with the seconds since launch zero filled in."""
+        import pandas as pd
+
+        if self.launch_zero_ns is None:
+            return frame
+        zero = pd.Timestamp(self.launch_zero_ns, unit="ns", tz="UTC")
+        return frame.assign(t_s=(frame["time"] - zero).dt.total_seconds())
 
     def _parts(self, declared: Frame, columns: list[str]) -> Iterator[pandas.DataFrame]:
         """A frame in parts, in the order of the captures; neighbours that are in memory are one part."""

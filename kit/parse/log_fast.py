@@ -29,6 +29,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,14 @@ from kit.parse.text import LineReader
 from kit.schema import Row
 
 SKIPPED = "log_skipped"
-"""Name under which counted lines are handed on: `records` come before the next row; at the end `kinds`, `servers`, `codes`."""
+"""Name under which counted lines are handed on: `records` come before the next row, `of` says of which kinds; at the end `kinds`,
+`servers`, `codes` of all."""
 FROM_BYTES = 4 << 20
 """Size from which a log is skimmed; the largest launch logs without NCCL's own lines have about 2 MB."""
 BLOCK_BYTES = 1 << 16
 """Lines are looked at in blocks that fit a core's second-level cache: larger ones take a quarter more time."""
+SETTLE_BLOCKS = 16
+"""What was counted is handed on after so many blocks at the latest (1 MiB), so that it has a place and a time."""
 TAIL_BYTES = 1 << 16
 """The end of a log is read with care in any case: it tells where the launch stands."""
 MARKS = 400
@@ -124,6 +128,7 @@ class _Skimmer:
         self.totals: dict[str, Counter[str]] = {"kinds": Counter(), "servers": Counter(), "codes": Counter()}
         self.number = 0
         self.skipped = 0
+        self.of: Counter[str] = Counter()
         self.stamped: tuple[int, bytes] | None = None
         self.peak: tuple[int, bytes] | None = None
         self.moved: tuple[int, bytes, _Shape] | None = None
@@ -170,6 +175,7 @@ class _Skimmer:
     def _count(self, known: dict[bytes, _Shape | None], counts: Counter[bytes], total: int) -> None:
         for shape, count in counts.items():
             known[shape].count += count
+            self.of[known[shape].row["kind"]] += count
         self.skipped += total
 
     def _mixed(
@@ -229,6 +235,7 @@ class _Skimmer:
         elif opened:
             return False  # those that may be counted beside a traceback are plain then
         shape.count += 1
+        self.of[shape.row["kind"]] += 1
         self.skipped += 1
         if shape.moving:
             self.moved = number, line, shape
@@ -236,7 +243,7 @@ class _Skimmer:
 
     def _careful(self, line: bytes, shape: bytes, number: int, stage: str) -> Rows:
         """Read a line as the parser does, after what was counted before it."""
-        yield from self._settle()
+        yield from self.settle()
         text = line.decode("utf-8", "replace")
         rows = list(self.reading.line(number, text))
         yield from rows
@@ -258,7 +265,7 @@ class _Skimmer:
                 judged.head.writers.clear()
             judged.head.writers[found.groups()[::2]] = only["process"], only["pid"], only["rank_label"]
 
-    def _settle(self) -> Rows:
+    def settle(self) -> Rows:
         """Hand on what was counted, then the lines of it that tell the time, and the last that is progress."""
         if not self.skipped:
             return
@@ -269,9 +276,12 @@ class _Skimmer:
                 head.latest_line = None
         moved = self.moved if self.moved is not None and self.moved[0] not in tell else None
         count = self.skipped - len(tell) - (moved is not None)
-        self.skipped, self.stamped, self.peak, self.moved = 0, None, None, None
+        of, known = self.of, self.shapes[self.state[0]]
+        for line in [*tell.values(), *([moved[1]] if moved else [])]:
+            of[known[shape_of(line)].row["kind"]] -= 1
+        self.skipped, self.of, self.stamped, self.peak, self.moved = 0, Counter(), None, None, None
         self.report.records += count
-        yield SKIPPED, {"records": count}
+        yield SKIPPED, {"records": count, "of": dict(+of)}
         for number in sorted([*tell, *([moved[0]] if moved else [])]):
             for frame, row in (
                 self.reading.line(number, tell[number].decode("utf-8", "replace")) if number in tell else (self._light(*moved),)
@@ -296,7 +306,7 @@ class _Skimmer:
 
     def close(self) -> Rows:
         """What was counted last, and the totals of all that was counted."""
-        yield from self._settle()
+        yield from self.settle()
         yield from self.reading.close()
         for known in self.shapes.values():
             for shape in known.values():
@@ -413,9 +423,10 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
         if lines >= HEAD_LINES:
             break
     skimmer = _Skimmer([block for block, _ in head], source, report, folders)
-    for part in (head, blocks):
-        for block, tail in part:
-            yield from skimmer.block(_COLOUR.sub(b"", block) if b"\x1b" in block else block, tail)
+    for number, (block, tail) in enumerate(chain(head, blocks), 1):
+        yield from skimmer.block(_COLOUR.sub(b"", block) if b"\x1b" in block else block, tail)
+        if number % SETTLE_BLOCKS == 0:
+            yield from skimmer.settle()
     yield from skimmer.close()
     report.lines = skimmer.number
     reader.newlines = skimmer.number - reader.ends_open

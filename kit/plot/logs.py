@@ -20,7 +20,8 @@ NO_TIME = "Log: its records carry no time, so no rate can be drawn."
 
 def _binned(log: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
     """Return records with a position and a kind, the edges of the bins, the kinds present (heartbeats last)."""
-    rows = log.assign(x=seconds(log), kind=log["kind"].where(log["kind"].isin(list(KIND_COLOUR)), "other")).dropna(subset=["x"])
+    kinds = log["kind"].where(log["kind"].isin(list(KIND_COLOUR)), "other")
+    rows = log.assign(x=seconds(log), kind=kinds, n=_records(log)).dropna(subset=["x"])
     if not len(rows):
         return rows, np.empty(0), []
     begin, end = float(rows["x"].min()), float(rows["x"].max())
@@ -30,6 +31,11 @@ def _binned(log: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
         np.linspace(begin, end if end > begin else begin + 1, BINS + 1),
         [kind for kind in KIND_COLOUR if kind in present],
     )
+
+
+def _records(log: pd.DataFrame) -> pd.Series:
+    """Records that each row stands for: more than one in a condensed log."""
+    return log["records"].fillna(1).astype(int) if "records" in log else pd.Series(1, index=log.index)
 
 
 def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarray | None = None) -> Axes:
@@ -52,7 +58,8 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     if empty:
         return ax
     edges = equal if edges is None else edges
-    counts = {kind: np.histogram(rows.loc[rows["kind"] == kind, "x"], edges)[0] for kind in kinds}
+    by_kind = {kind: rows[rows["kind"] == kind] for kind in kinds}
+    counts = {kind: np.histogram(own["x"], edges, weights=own["n"])[0].astype(int) for kind, own in by_kind.items()}
     largest = max(int(count.max()) for count in counts.values())
     busiest = int(np.max([count.argmax() for count in counts.values() if count.max() == largest]))
     width = np.diff(edges)
@@ -64,13 +71,14 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     ax.set_ylim(0, len(kinds))
     dress(
         ax,
-        f"Log records by kind ({len(rows):,}; highest bar {largest:,} in {human_seconds(width[busiest])}, heights logarithmic)",
+        f"Log records by kind ({rows['n'].sum():,}; highest bar {largest:,} in {human_seconds(width[busiest])}, heights logarithmic)",
         x_label=time_label(log) if new else "",
     )
     ax.grid(axis="y", visible=False)
-    without = len(log) - len(rows)
+    total = int(_records(log).sum())
+    without = total - int(rows["n"].sum())
     if without:
-        text = f"{without:,} of {len(log):,} records\nwithout a time"
+        text = f"{without:,} of {total:,} records\nwithout a time"
         ax.text(1.003, 0, text, transform=ax.transAxes, fontsize=FONT_PT - 1, color=INK, va="bottom")
     return ax
 
@@ -106,6 +114,6 @@ def describe_log_rate(log: pd.DataFrame) -> str:
         return NO_TIME if len(log) else NOTHING
     said = []
     for kind in kinds:
-        at = rows.loc[rows["kind"] == kind, "x"]
-        said.append(f"{kind} {len(at):,}, last at {at.max():,.0f} s")
-    return f"Log of {len(rows):,} records over {rows['x'].max() - rows['x'].min():,.0f} s: {'; '.join(said)}."
+        own = rows[rows["kind"] == kind]
+        said.append(f"{kind} {own['n'].sum():,}, last at {own['x'].max():,.0f} s")
+    return f"Log of {rows['n'].sum():,} records over {rows['x'].max() - rows['x'].min():,.0f} s: {'; '.join(said)}."

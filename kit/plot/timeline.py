@@ -115,7 +115,7 @@ def _frames_of(
         return run, "", {}, None
     from kit.analyse.verdict.scene import scene_of_run
 
-    frames = {name: run.frame(name) for name in ("log", "processes", "threads", "syscalls")}
+    frames = {name: run.frame(name) for name in ("processes", "threads", "syscalls")} | {"log": run.condensed_log()}
     frames["phases"] = run.phases()
     ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}
     known = run.captured_ns is not None and run.captured_by != "file time"  # a copied file's time says nothing of the launch

@@ -108,7 +108,7 @@ def log_around(log: pandas.DataFrame, before: int = 8, after: int = 12) -> Table
     Parameters
     ----------
     log : pandas.DataFrame
-        The frame `log`.
+        The frame `log`, or `Run.condensed_log()`.
     before, after : int
         Records to show on both sides, of the same file.
 
@@ -128,7 +128,7 @@ def log_around(log: pandas.DataFrame, before: int = 8, after: int = 12) -> Table
     2 | progress | line 1
     3 | heartbeat | line 2
     """
-    progress = log[log["kind"] == "progress"]
+    progress = log[(log["kind"] == "progress") & (log["records"].isna() if "records" in log else True)]
     if not len(log):
         return Table((), (), 0, "Log")
     dated = progress["time"].dropna()
