@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -74,23 +73,6 @@ def folders(given: str | Path | Iterable[str | Path] | None = None) -> tuple[Pat
                 f"name a folder that holds *.toml files: --knowledge FOLDER, or {VARIABLE}=FOLDER",
             )
     return tuple(found)
-
-
-@contextmanager
-def also(given: str | Path | Iterable[str | Path] | None) -> Iterator[None]:
-    """Put folders before those of `KIT_KNOWLEDGE` while a block runs; processes started in it have them too."""
-    if not given:
-        yield
-        return
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = os.pathsep.join(map(str, folders(given)))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
 
 
 def files(kind: str, given: Sequence[Path] = ()) -> list[Path]:

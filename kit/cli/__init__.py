@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kit import knowledge_paths
 from kit.cli import keep, live, look
 from kit.cli.parser import Parser, Verbs
 from kit.errors import DONE, KitError
@@ -23,8 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         command_line.print_help()
         return DONE
     try:
-        with knowledge_paths.also(getattr(args, "knowledge", None)):
-            return args.run(args)
+        return args.run(args)
     except KitError as error:
         print(f"kit: {error}", file=sys.stderr)
         return error.code

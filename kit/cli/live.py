@@ -124,8 +124,8 @@ def triage(args: argparse.Namespace) -> int:
     from kit.live.triage import triage as test
 
     end_in_order_on_signals()
-    options, connection = from_arguments(TriageOptions, args), from_arguments(Connection, args)
-    result = test(args.target, **_launch(args), out=args.out, options=options, connection=connection, progress=say)
+    how = {"options": from_arguments(TriageOptions, args), "connection": from_arguments(Connection, args)}
+    result = test(args.target, **_launch(args), out=args.out, knowledge=args.knowledge, progress=say, **how)
     show(result, args)
     return exit_code(args, result.verdict.state)
 

@@ -95,7 +95,7 @@ def verdict(args: argparse.Namespace) -> int:
     for number, path in enumerate(args.paths):
         try:
             with working(f"reading {path}"):
-                judged = judge(path, args.captured_at)
+                judged = judge(path, args.captured_at, args.knowledge)
         except UsageError:
             raise
         except KitError as error:
@@ -117,7 +117,8 @@ def report(args: argparse.Namespace) -> int:
     from kit.render.report import report as write
 
     with working(f"writing {args.output}"):
-        written = write(args.path, args.output, captured_at=args.captured_at, against=args.against)
+        more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge}
+        written = write(args.path, args.output, **more)
     print(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
     return DONE
 
@@ -127,7 +128,7 @@ def export(args: argparse.Namespace) -> int:
     from kit.analyse.verdict.tables import export as write
 
     with working(f"reading {args.path}"):
-        rows = write(args.path, args.frame, args.output, captured_at=args.captured_at)
+        rows = write(args.path, args.frame, args.output, captured_at=args.captured_at, knowledge=args.knowledge)
     print(f"{args.output}: {rows:,} rows of {args.frame}")
     return DONE
 
@@ -137,7 +138,7 @@ def compare(args: argparse.Namespace) -> int:
     from kit.analyse.launches.compare import compare as compared
 
     with working("comparing"):
-        answer = compared(args.a, *args.others, captured_at=times(args), align=args.align)
+        answer = compared(args.a, *args.others, captured_at=times(args), align=args.align, knowledge=args.knowledge)
     show(answer, args)
     return DONE
 
@@ -147,7 +148,7 @@ def attempts(args: argparse.Namespace) -> int:
     from kit.analyse.launches.attempts import attempts as listed
 
     with working("reading the launches"):
-        answer = listed(args.paths, captured_at=times(args))
+        answer = listed(args.paths, captured_at=times(args), knowledge=args.knowledge)
     show(answer, args)
     return DONE
 
@@ -192,6 +193,6 @@ def similar(args: argparse.Namespace) -> int:
     from kit.analyse.knowledge.similar import similar as ranked
 
     with working("reading earlier runs"):
-        answer = ranked(args.path, args.among or None, captured_at=args.captured_at, most=args.most)
+        answer = ranked(args.path, args.among or None, captured_at=args.captured_at, most=args.most, knowledge=args.knowledge)
     show(answer, args)
     return DONE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.live_status import LogActivity, Status, status_of
@@ -81,13 +83,15 @@ class QuietTimer:
         return found.state == "stalled" and found.confidence < sure and self.seconds < FLAT_S
 
 
-def judge_so_far(recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4) -> Snapshot:
+def judge_so_far(
+    recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4, knowledge: Sequence[Path] = ()
+) -> Snapshot:
     """Judge what a recording holds by now."""
     clock = recording.clock
     began = clock.monotonic()
     if began - recording.began > window_s:
         recording.manifest.update(judged_from=utc_text(recording.manifest.now_ns() - int(clock.real(window_s) * NS)))
-    run = open_run(recording.folder, _now_there(recording))
+    run = open_run(recording.folder, _now_there(recording), knowledge)
     for capture in run.captures:
         if not capture.whole:  # it is being recorded: what it holds is as new as this moment
             capture.whole, capture.growing, capture.captured_ns = True, True, run.captured_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from kit.capture.recording import Recording
 from kit.capture.waiting import CLOCK, Clock
 from kit.document import Document, Shown
 from kit.errors import EvidenceError
+from kit.knowledge_paths import folders
 from kit.live.judging import FLAT_S, PAUSE_S, QuietTimer, judge_so_far, listens_itself
 from kit.live.options import TriageOptions
 from kit.live.triage_tests import TriageTests
@@ -98,6 +99,7 @@ def triage(
     port: int | None = None,
     name: str | None = None,
     out: str | Path | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
     options: TriageOptions,
     connection: Connection,
     progress: Callable[[str], None] = print,
@@ -116,6 +118,8 @@ def triage(
         The launched process, its log, its port, a word of its command line; any one is enough, the rest is discovered.
     out : str or path, optional
         Folder to keep the evidence in, as a run; without it nothing is kept.
+    knowledge : path or paths, optional
+        Folders with knowledge of your own, as for `kit.open_run`.
     {fields}
     progress : callable
         Receives progress messages.
@@ -140,7 +144,7 @@ def triage(
     Traceback (most recent call last):
     kit.errors.UsageError: rm cannot be allowed: no test uses it. Choose from: --allow gdb,py-spy,request,strace
     """
-    began = clock.monotonic()
+    began, known = clock.monotonic(), folders(knowledge)
     with tempfile.TemporaryDirectory(prefix="kit-triage-") as scratch, open_host(target, connection=connection) as host:
         launch, ended = _find(host, pid, str(log) if log is not None else None, port, name)
         for remark in launch.remarks:
@@ -148,7 +152,7 @@ def triage(
         folder = Path(out) if out is not None else Path(scratch) / "triage"
         make_folder(folder)
         recording = Recording(host, folder, launch, Options(options.limit_s), clock=clock)
-        verdict, ledger = _Triage(recording, ended, options, progress, began).run()
+        verdict, ledger = _Triage(recording, ended, options, known, progress, began).run()
         return TriageResult(verdict, ledger, Path(out) if out is not None else None)
 
 
@@ -169,10 +173,19 @@ def _find(host: Host, pid: int | None, log: str | None, port: int | None, name: 
 class _Triage:
     """One search from the first look to the last judgement."""
 
-    def __init__(self, recording: Recording, ended: bool, options: TriageOptions, progress: Callable[[str], None], began: float):
+    def __init__(
+        self,
+        recording: Recording,
+        ended: bool,
+        options: TriageOptions,
+        knowledge: tuple[Path, ...],
+        progress: Callable[[str], None],
+        began: float,
+    ):
+        self.knowledge = knowledge
         self.folder, self.limit_s, self.sure, self.progress = recording.folder, options.limit_s, options.sure, progress
         self.recording, self.clock, self.began = recording, recording.clock, began
-        self.tests = TriageTests(self.recording, options.allow)
+        self.tests = TriageTests(self.recording, options.allow, knowledge)
         self.steps = {step["name"]: step for step in steps()}
         self.ledger: list[dict] = []
         self.verdict: Verdict | None = None
@@ -200,7 +213,7 @@ class _Triage:
             self.recording.end(last_look=False)
         finally:
             self.recording.leave_nothing_behind()
-        last = weigh(scene_of_run(open_run(self.folder)))
+        last = weigh(scene_of_run(open_run(self.folder, knowledge=self.knowledge)))
         self._enter(WATCH, last, always=not self.ledger)
         return last, self.ledger
 
@@ -268,7 +281,7 @@ class _Triage:
     # judging
 
     def _judge(self, step: dict) -> None:
-        judged = judge_so_far(self.recording, most_steps=len(self.steps))
+        judged = judge_so_far(self.recording, most_steps=len(self.steps), knowledge=self.knowledge)
         found = judged.verdict
         before = self.verdict
         self._enter(step, found, always=step is not WATCH)

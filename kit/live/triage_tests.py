@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 from kit import knowledge_paths
 from kit.capture.hosts.host import HostLost
@@ -31,9 +32,10 @@ TWICE = frozenset(("pyspy", "metrics", "du"))
 class TriageTests:
     """The tests of one launch."""
 
-    def __init__(self, recording: Recording, allow=()):
+    def __init__(self, recording: Recording, allow: Collection[str] = (), knowledge: tuple[Path, ...] | None = None):
         self.recording, self.allow, self.clock = recording, frozenset(allow), recording.clock
         self.host, self.launch, self.manifest = recording.host, recording.launch, recording.manifest
+        self.knowledge = knowledge if knowledge is not None else knowledge_paths.folders()
         self.times: Counter[str] = Counter()
         self.last: dict[str, float] = {}
         self._special: dict[str, Callable[[Tool, int], bool]] = {
@@ -138,7 +140,7 @@ class TriageTests:
 
     def _folders(self) -> list[str]:
         """Folders as the environment of the launch names them, else where they are by default."""
-        caches = grammar.caches(knowledge_paths.folders())
+        caches = grammar.caches(self.knowledge)
         wanted = "|".join([*caches, "HOME", "USER", "LOGNAME"])  # these alone: the rest of an environment holds secrets
         _, out = self.host.ask(
             f"tr '\\000' '\\n' < /proc/{self.launch.pid}/environ | grep -E '^({wanted})='; echo \"MINE=$HOME\""

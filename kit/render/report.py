@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit import knowledge_paths
 from kit.errors import TROUBLE, EvidenceError, KitError
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def report(
     captured_at : str, optional
         When the evidence was taken, as for `kit.open_run`.
     notebook : str or path, optional
-        Another notebook than the post-mortem: with a cell tagged `parameters` that sets `run_path` and `captured_at`.
-
+        Another notebook than the post-mortem, with a cell tagged `parameters` that sets `run_path`, `captured_at`, `knowledge`.
     against : sequence of str or path, optional
         Launches to hold the run against, say one that worked: the comparison follows the post-mortem.
     knowledge : path or paths, optional
@@ -75,17 +73,12 @@ def report(
     from kit.open import open_run
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
 
-    if knowledge is not None:
-        with knowledge_paths.also(knowledge):  # the notebook's kernel finds them in its environment
-            return report(run_path, out, captured_at=captured_at, notebook=notebook, against=against)
-    run = open_run(run_path, captured_at)
+    run, others = open_run(run_path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
     path = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
-    executed = with_parameters(
-        nbformat.read(path, as_version=4), {"run_path": str(run.path.resolve()), "captured_at": captured_at}
-    )
-    others = [open_run(one) for one in against]
+    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": list(map(str, run.knowledge)) or None}
+    executed = with_parameters(nbformat.read(path, as_version=4), values)
     if others:
-        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at])
+        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], values["knowledge"])
     failures = execute(executed, path.resolve().parent)
     scrub(executed, _scrubber(run, *others))
     out = _write(Path(out), _html(executed, run, len(failures)))
@@ -99,13 +92,13 @@ def report(
     return out
 
 
-def _comparison(runs: list[Run], captured_at: list[str | None]) -> list[NotebookNode]:
+def _comparison(runs: list[Run], captured_at: list[str | None], knowledge: list[str] | None) -> list[NotebookNode]:
     """Cells of the comparison of runs, the one that the report is about last."""
     import nbformat
 
     from kit.render.notebook import notebook_path, with_parameters
 
-    values = {"runs": [str(run.path.resolve()) for run in runs], "captured_at": captured_at}
+    values = {"runs": [str(run.path.resolve()) for run in runs], "captured_at": captured_at, "knowledge": knowledge}
     cells = with_parameters(nbformat.read(notebook_path(COMPARISON), as_version=4), values).cells
     for number, cell in enumerate(cells):
         cell["id"] = f"compare-{number:02d}"  # the post-mortem numbers its cells too
@@ -117,6 +110,7 @@ def _scrubber(*runs: Run) -> Callable[[str], str]:
     from kit.redact import scrub_text
 
     places = {str(run.path.resolve()): run.name for run in runs}
+    places |= {str(folder): folder.name for run in runs for folder in run.knowledge}
 
     def replace(text: str) -> str:
         for place in sorted(places, key=len, reverse=True):

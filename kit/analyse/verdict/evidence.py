@@ -92,6 +92,7 @@ class Evidence:
     counters = _RowsOf()
     events = _RowsOf()
     collectives = _RowsOf()
+    syscall_totals = _RowsOf()
     commands = _RowsOf()
     host = _RowsOf()
 
