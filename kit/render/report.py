@@ -75,10 +75,11 @@ def report(
 
     run, others = open_run(run_path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
     path = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
-    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": list(map(str, run.knowledge)) or None}
+    known = list(map(str, run.knowledge)) or None
+    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known}
     executed = with_parameters(nbformat.read(path, as_version=4), values)
     if others:
-        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], values["knowledge"])
+        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], known)
     failures = execute(executed, path.resolve().parent)
     scrub(executed, _scrubber(run, *others))
     out = _write(Path(out), _html(executed, run, len(failures)))
