@@ -13,6 +13,7 @@ from kit.capture.options import Connection, Options, takes
 from kit.capture.plan import SAMPLER_PRICE
 from kit.capture.recording import Recording
 from kit.capture.together import collect_together, one_each
+from kit.capture.waiting import CLOCK, Clock
 from kit.tool_table import table
 
 
@@ -79,6 +80,7 @@ def collect_from(
     progress: Callable[[str], None] = lambda text: None,
     until: Callable[[], bool] | None = None,
     name: str | Sequence[str] | None = None,
+    clock: Clock = CLOCK,
 ) -> Path:
     """The same from hosts that are not yet connected; see `collect`."""
     count = len(hosts)
@@ -96,4 +98,4 @@ def collect_from(
         for remark in launch.remarks:
             progress(remark)
         make_folder(out)
-        return Recording(host, out, launch, options, progress, until).record()
+        return Recording(host, out, launch, options, progress, until, clock).record()

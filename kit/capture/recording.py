@@ -106,6 +106,11 @@ class Recording:
         traced = self.options.strace_s is None or self.launch.pid is None
         while not self.manifest.full.is_set() and not self.until():
             passed = self.clock.monotonic() - self.began
+            if not traced and passed >= STRACE_AT_S:  # also where the first look took all the time
+                traced = True
+                self._connected(
+                    "system calls", lambda: self.intrusive.start_strace(self.options.strace_s, self.options.strace_pid)
+                )
             if self.sampler is not None and self.sampler.ended.is_set() and (passed >= self.duration_s or self.sampler.root_gone):
                 return
             if self.sampler is None and passed >= self.duration_s:
@@ -113,11 +118,6 @@ class Recording:
             if passed > self.duration_s + 10 * self.interval_s + 5:  # the sampler hangs: it reads a kernel that does not answer
                 return
             self.keep_going()
-            if not traced and passed >= STRACE_AT_S:
-                traced = True
-                self._connected(
-                    "system calls", lambda: self.intrusive.start_strace(self.options.strace_s, self.options.strace_pid)
-                )
             self.clock.sleep(WAIT_S)
 
     @property

@@ -31,7 +31,7 @@ from kit.errors import TROUBLE, EvidenceError, KitError, UsageError
 from kit.live.judging import WINDOW_S, Snapshot, judge_so_far, listens_itself
 from kit.live.launch import LogKeeper, StartedCommand
 from kit.live.options import GuardOptions
-from kit.live.triage_tests import SECOND_LOOK_S, STRACE_S, TriageTests
+from kit.live.triage_tests import SECOND_LOOK_S, TriageTests
 from kit.tool_table import tool
 
 WAIT_S = 0.2
@@ -308,8 +308,7 @@ class Guard:
 
     def _strace(self) -> None:
         if not self.options.no_strace:
-            self.recording.intrusive.start_strace(STRACE_S)
-            self.recording.intrusive.end_strace(STRACE_S)
+            self.tests.run(tool("strace"))
 
     # ends
 

@@ -162,6 +162,7 @@ class TriageTests:
 
     def system_calls(self, tool: Tool, number: int) -> bool:
         """A short strace of all processes."""
-        self.recording.intrusive.start_strace(STRACE_S)
-        self.recording.intrusive.end_strace(STRACE_S)
+        seconds = self.clock.real(STRACE_S)
+        self.recording.intrusive.start_strace(seconds)
+        self.recording.intrusive.end_strace(seconds)
         return True

@@ -152,9 +152,7 @@ def test_a_server_that_is_killed_and_comes_back(make_sshd, tmp_path):
     assert moments(run) == sorted(set(moments(run))) and "lost" in manifest_of(run)["gaps"][0]["why"]
 
 
-def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path, monkeypatch):
-    monkeypatch.setattr("kit.capture.sampler.sampling.SILENT_S", 2.0)
-    monkeypatch.setattr("kit.capture.sampler.sampling.PATIENCE_S", 5.0)
+def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path):
     server = make_sshd()
     with launched(tmp_path) as (process, log), Proxy(server.port) as proxy:
         server.know(proxy.port)
@@ -165,7 +163,7 @@ def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path, monkeypat
                 proxy.black_hole()
             return False
 
-        record(server, tmp_path, process, log, Options(6.0, 0.5), until, port=proxy.port)
+        record(server, tmp_path, process, log, Options(15.0, 1.0), until, port=proxy.port, clock=Clock(4))
         assert wait_for(lambda: not [one for one in server.children() if "python" in one.name()], 30)
     said = missing(run)
     assert "after the connection was lost" in said and len(moments(run)) >= 3 and manifest_of(run)["ended_at"]

@@ -5,6 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+QUICK_KIT = [
+    sys.executable,
+    "-c",
+    "import sys; from kit.capture.waiting import CLOCK; CLOCK.speed = 3; from kit.cli import main; sys.exit(main())",
+]
+"""The command line, whose own waits pass three times as fast."""
 SECRET = "hf_" + "Zq3RkT9wLmX2cVb7NpYd4sHgJf6aE1uQoK"
 
 TICKER = """

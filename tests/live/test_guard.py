@@ -19,14 +19,14 @@ from kit.capture.manifest import Manifest
 from kit.live.guard import GuardOptions, _may_end
 from kit.live.launch import LogKeeper
 from kit.open import open_run
-from tests.live.launches import MOVES, SECRET, SERVES, stalling
+from tests.live.launches import MOVES, QUICK_KIT, SECRET, SERVES, stalling
 from tests.live.test_triage import free_port
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a guard reads /proc"),
     pytest.mark.usefixtures("quiet_kernel_log"),
 ]
-KIT = [sys.executable, "-m", "kit", "guard"]
+KIT = [*QUICK_KIT, "guard"]
 LONG_S = 60.0
 """A condition that does not come true within this time never will."""
 

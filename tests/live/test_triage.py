@@ -139,7 +139,7 @@ def test_a_stopped_process_stays_stopped_and_nothing_is_left(tmp_path: Path) -> 
         found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=9, progress=print, clock=Clock(3))
         assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     assert (found.verdict.state, found.verdict.klass) == ("stalled", "rank_straggler")
-    assert any("is stopped (state T)" in claim for claim in found.ledger[0]["outcome"])
+    assert any("is stopped (state T)" in entry["claim"] for entry in found.verdict.evidence)
 
 
 def test_a_taken_port_is_a_failure(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 
 from kit import sample_path
 from kit.analyse.verdict.live_status import Status
+from kit.capture.waiting import Clock
 from kit.errors import EvidenceError, UsageError
 from kit.live.screen import Screen, one_line, render_text
 from kit.live.watch import Watch, watch_frame
@@ -67,15 +69,21 @@ def launched(command: list[str], log: Path):
         process.wait()
 
 
+@cache
+def recorded(name: str) -> Status:
+    """The status of a bundled run, read once."""
+    return watch_frame(sample_path(name))
+
+
 @pytest.mark.parametrize("name", ["pipe-ticker", "compile", "sg01-capture-hang", "no-weights"])
 @pytest.mark.parametrize(("width", "height"), [(200, 60), (80, 24), (60, 10)])
 def test_text_stays_within_its_size(name: str, width: int, height: int) -> None:
-    lines = render_text(watch_frame(sample_path(name)), width, height, note="watched for 3 s").split("\n")
+    lines = render_text(recorded(name), width, height, note="watched for 3 s").split("\n")
     assert len(lines) <= height and max(map(len, lines)) <= width
 
 
 def test_the_status_of_a_recorded_stall() -> None:
-    found = watch_frame(open_run(sample_path("pipe-ticker")))
+    found = recorded("pipe-ticker")
     assert (found.state, found.klass, found.ranks, found.phase) == ("stalled", "rank_straggler", [0], "weights")
     ranks = {row["rank"]: row for row in found.rows if row["rank"] is not None}
     assert ranks[0]["odd"] and not ranks[1]["odd"]
@@ -111,7 +119,7 @@ def test_without_a_terminal_each_change_is_one_line(capsys: pytest.CaptureFixtur
 def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     with launched(stalling(tmp_path / "launch"), log) as process:
-        watch = Watch(pid=process.pid, out=tmp_path / "run")
+        watch = Watch(pid=process.pid, out=tmp_path / "run", clock=Clock(3))
         seen = []
         for found in watch.boards():
             seen.append(found)
@@ -145,7 +153,7 @@ def test_a_closed_terminal_and_a_kernel_that_ends_leave_nothing(tmp_path: Path, 
 @pytest.mark.needs_tool("sshd")
 def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> None:
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        watch = Watch(sshd.target, pid=process.pid, **sshd.options())
+        watch = Watch(sshd.target, pid=process.pid, clock=Clock(3), **sshd.options())
         boards = watch.boards()
         found = next(boards)
         watch.stop()
@@ -159,7 +167,7 @@ def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> N
 def test_a_watch_outlives_its_connection(tmp_path: Path, make_sshd) -> None:
     server = make_sshd()
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        watch = Watch(server.target, pid=process.pid, out=tmp_path / "run", **server.options())
+        watch = Watch(server.target, pid=process.pid, out=tmp_path / "run", clock=Clock(2), **server.options())
         names, boards = [], watch.boards()
         names.append(next(boards).name)
         server.stop()
@@ -251,8 +259,8 @@ def test_in_a_notebook_it_goes_on_beside_the_cells_and_an_export_shows_it(tmp_pa
 
 def test_a_watch_of_a_launch_that_ends_ends_too(tmp_path: Path) -> None:
     with open(tmp_path / "log", "wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", "import time; print('hi', flush=True); time.sleep(4)"], stdout=out)
+        process = subprocess.Popen([sys.executable, "-c", "import time; print('hi', flush=True); time.sleep(2)"], stdout=out)
     began = time.monotonic()
-    boards = list(Watch(pid=process.pid, log=tmp_path / "log", limit_s=60).boards())
+    boards = list(Watch(pid=process.pid, log=tmp_path / "log", limit_s=60, clock=Clock(3)).boards())
     process.wait()
     assert boards and boards[-1].gone and time.monotonic() - began < 50

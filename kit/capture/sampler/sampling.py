@@ -98,7 +98,7 @@ class Sampling:
         every = given["interval_s"]
         passed = math.ceil((time.monotonic() - self._began) / every) if self._last else 0
         first = max(passed, self._last[2] + 1) if self._last else 0
-        patience_s = max(5 * every, PATIENCE_S)
+        patience_s = max(5 * every, self._clock.real(PATIENCE_S))
         parameters = {"patience_s": patience_s, **given, "first": first}
         self._parameters = parameters
         if way == "psutil":
