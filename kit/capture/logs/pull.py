@@ -348,7 +348,7 @@ def rule_of(head: bytes) -> str:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the begin of a file is neither text nor UTF-16.
+    """Whether the begin of a file is neither text nor UTF-16. Text may hold zero bytes: of a log truncated under its writer.
 
     Examples
     --------
@@ -358,4 +358,8 @@ def is_binary(head: bytes) -> bool:
     if b"\0" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     fewer, more = sorted((head[::2].count(0), head[1::2].count(0)))
-    return fewer > 0 or more < len(head) // 4
+    if not fewer and more >= len(head) // 4:
+        return False
+    rest = head.replace(b"\0", b"")
+    odd = rest.translate(None, bytes(range(32, 256)) + b"\t\n\r\x0b\x0c\x1b\x08")
+    return bool(odd) or rest.decode("utf-8", "replace").count("\ufffd") * 100 > len(rest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kit.redact import MARK, scrub_text
+from kit.redact import MARK, NAMED, SHAPES, VALUED, scrub_text, secret_name
 
 LONGEST_LINE = 1 << 20
 """A piece without a line end is written out when it grows beyond this."""
@@ -20,23 +20,27 @@ _GAP = r"[^!-~]"  # white space of every kind, for RE2 sees bytes, and `\s` of `
 _NAME = r"[a-z0-9_.-]*"
 SUSPECT = "(?i)" + "|".join(
     (
-        rf"(?:key|secret|pass|pwd|credential|sig|(?-i:TOKEN)){_NAME}[\\'\"]*{_GAP}*[:=]",
+        rf"(?:key|secret|pass|pwd|cred|sig|jwt|auth|cookie|bearer|pat|sas|(?-i:TOKEN)){_NAME}(?:[\\\\'\"]|%2[27])*{_GAP}*(?:[:=]|%3A|%3D)",
         # A plain number behind `token` is a count, and logs of a server are full of them.
-        rf"token{_NAME}[\\'\"]*{_GAP}*[:=]{_GAP}*(?:[\\'\"\[]|-?[0-9]*[^\s,;&)}}\]'\"0-9])",
-        rf"-{_NAME}(?:token|key|secret|pass|pwd|credential|sig){_NAME}[\\'\",]*{_GAP}",
+        rf"token{_NAME}(?:[\\\\'\"]|%2[27])*{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"\[]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|%3A|%3D)",
+        rf"-{_NAME}(?:token|key|secret|pass|pwd|cred|sig|auth|cookie|jwt|pat|bearer|sas){_NAME}[\\\\'\",]*{_GAP}",
+        rf"-(?:u|-user|-proxy-user)(?:{_GAP}|=)",
         r"://[^\s'\"<>]*@",
-        rf"(?:authorization|api-key|cookie)['\"]?{_GAP}*[:=]",
         rf"bearer{_GAP}",
         r"[?&](?:sig|code)=",
-        r"(?-i:hf_[A-Za-z0-9]{8}|api_org_|[sr]k-[A-Za-z0-9_-]{8}|(?:AKIA|ASIA)[0-9A-Z]{12}|gh[pousr]_[A-Za-z0-9]{16}|github_pat_)",
-        r"(?-i:glpat-|xox[a-z]-|nvapi-|AIza|eyJ[A-Za-z0-9_-]{8}|dckr_pat_|npm_[A-Za-z0-9]{30}|pypi-)",
+        r"mysql|mariadb|sshpass|redis-cli|iov_base=.*iov_base=",
+        rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|cred|sig|jwt|auth)",
+        "(?-i:" + "|".join(SHAPES) + ")",
         r"PRIVATE KEY",
         r"\x00",
     )
 )
 """In RE2's syntax: fits every line that a rule of `kit.redact` may change, and each that holds a zero byte (UTF-16)."""
-_KEY_BODY = re.compile(rb"[A-Za-z0-9+/=:,. \t-]*[\r\n]*\Z")
-_KEY_BEGIN, _KEY_END = b"PRIVATE KEY-----" + MARK.encode(), b"-----END"
+_KEY_BODY = re.compile(
+    rb"(?:[A-Za-z0-9+/=:,. \t-]*|[^\r\n]*[ |:\]](?:[A-Za-z0-9+/=]{40,}|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/=]{4}))[\r\n]*\Z"
+)
+"""A line of a key, which a log may have put a prefix before."""
+_KEY_BEGIN, _KEY_END = re.compile(rb"PRIVATE KEY(?: BLOCK)?-----" + re.escape(MARK.encode())), b"-----END"
 
 
 def scrub_bytes(data: bytes) -> bytes:
@@ -68,7 +72,7 @@ class Scrubber:
     """
 
     def __init__(self) -> None:
-        self._pending, self.in_key = b"", False
+        self._pending, self.in_key, self.named = b"", False, False
 
     def take(self, piece: bytes) -> bytes:
         """The whole lines that are there now, scrubbed."""
@@ -77,7 +81,7 @@ class Scrubber:
         lines, self._pending = data[:end], data[end:]
         if len(self._pending) > LONGEST_LINE:
             lines, self._pending = data, b""
-        if len(lines) < BLOCK_FROM_BYTES or self.in_key:
+        if len(lines) < BLOCK_FROM_BYTES or self.in_key or self.named:
             return self._each_line(lines)
         return self._block(lines)
 
@@ -106,8 +110,14 @@ class Scrubber:
             if self.in_key:
                 body = line.rstrip(b"\r\n")
                 return MARK.encode() + line[len(body) :] if body else line
+        if self.named:
+            self.named, value = False, VALUED.match(line.decode("utf-8", "surrogateescape"))
+            if value:
+                return (value[1] + MARK + value[3]).encode("utf-8", "surrogateescape")
         scrubbed = scrub_bytes(line)
-        self.in_key = _KEY_BEGIN in scrubbed and _KEY_END not in scrubbed
+        name = NAMED.search(scrubbed.decode("utf-8", "surrogateescape")) if b"ame" in scrubbed or b"key" in scrubbed else None
+        self.named = name is not None and secret_name(name[1])
+        self.in_key = _KEY_BEGIN.search(scrubbed) is not None and _KEY_END not in scrubbed
         return scrubbed + line[len(line.rstrip(b"\r\n")) :] if self.in_key else scrubbed
 
     def _block(self, lines: bytes) -> bytes:
@@ -127,7 +137,7 @@ class Scrubber:
                 continue
             out += (lines[done:start], self._line(lines[start:end]))
             done = end
-            while self.in_key and done < len(lines):  # the body of a key follows, of which no line looks suspect
+            while (self.in_key or self.named) and done < len(lines):  # what follows is no suspect by itself
                 next_end = int(starts[numpy.searchsorted(starts, done, "right")])
                 out.append(self._line(lines[done:next_end]))
                 done = next_end
