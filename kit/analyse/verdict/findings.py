@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.verdict.attribution import set_aside
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
@@ -14,7 +15,7 @@ _DRAFT = ("speculative_draft_model_path", "speculative_draft_model", "speculativ
 
 
 def findings(scene: Scene) -> list[dict]:
-    """Weights that do not fit the model: missing, unexpected, of another shape.
+    """Weights that do not fit the model, and evidence that is not of this launch.
 
     Returns
     -------
@@ -22,6 +23,11 @@ def findings(scene: Scene) -> list[dict]:
         `code`, `severity` (error, warning), `claim` (a sentence with the numbers in it), `evidence` (list of `capture`, `line`,
         `text`), `next` (what to do about it).
     """
+    return [*_weights(scene), *set_aside(scene)]
+
+
+def _weights(scene: Scene) -> list[dict]:
+    """Weights that do not fit the model: missing, unexpected, of another shape."""
     marks = scene.evidence.log.of("weights_mismatch")
     if not marks:
         return []

@@ -22,6 +22,12 @@ ENDINGS = [
         kernel("oom_kill", pid=10, process="python3"),
         unlike=[SERVER, kernel("oom_kill", pid=99, process="chrome")],
     ),
+    shown(  # something like a server, and nothing ties it to this launch
+        "oom_kill_untied",
+        SERVER,
+        kernel("oom_kill", pid=99, process="python3"),
+        unlike=[SERVER, error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
+    ),
     shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), kernel("oom_kill", pid=1, process="x")]),

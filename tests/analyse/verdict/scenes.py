@@ -32,6 +32,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
         path=Path("scene"),
         captures=[file] if log else [],
         missing=[],
+        launch_zero_ns=BEGIN,
         unread=list,
         offset_s=0,
         offset_known=True,

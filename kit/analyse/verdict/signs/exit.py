@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.verdict.attribution import death_told, kernel_rows, launch_pids
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
@@ -11,18 +12,25 @@ from kit.words import count_of, named
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
-@rule("kernel_oom_kill", needs=("kernel_log",))
+@rule("kernel_oom_kill", "oom_kill_untied", needs=("kernel_log",))
 def kernel_kill(scene: Scene) -> Signs:
-    """The kernel's OOM killer ended a process of the launch; any that it ended, where no process of the launch is known."""
-    killed = [row for row in scene.evidence.kernel_log if row.get("kind") == "oom_kill"]
-    own, titles = scene.processes.by_pid, titles_of(scene.evidence)
-    of_launch = [row for row in killed if row.get("pid") in own or titles.may_serve(row.get("process"))] or (
-        [] if own else killed
-    )
-    if of_launch:
-        pids = [row.get("pid") for row in of_launch]
-        where = [ref(row, row["text"]) for row in of_launch[:3]]
-        yield Sign("kernel_oom_kill", f"the kernel's OOM killer ended {named('pid', pids)}", where, scene.ranks_of(pids))
+    """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
+    killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
+    tied = [row for row in killed if row.get("pid") in own or not own]
+    alike = [row for row in killed if titles.may_serve(row.get("process"))]
+    rows = tied or (alike if death_told(scene) else [])
+    if rows or alike:
+        pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
+        where = [ref(row, row["text"]) for row in (rows or alike)[:3]]
+        claim = f"the kernel's OOM killer ended {named('pid', pids)}"
+        if rows:
+            yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
+        else:
+            yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
+
+
+def _killed(scene: Scene) -> bool:
+    return any(sign.code == "kernel_oom_kill" for sign in kernel_kill(scene))
 
 
 @rule("memory_available", needs=("host_memory",))
@@ -31,7 +39,12 @@ def memory(scene: Scene) -> Signs:
     rows = scene.evidence.host_memory
     size = {row["name"]: row["value_bytes"] for row in rows}
     available, total = size.get("available"), size.get("total")
-    if available and total and available > scene.limits["memory_available_share"] * total and not any(kernel_kill(scene)):
+    if (
+        available
+        and total
+        and available > scene.limits["memory_available_share"] * total
+        and "kernel_oom_kill" not in {sign.code for sign in kernel_kill(scene)}
+    ):
         claim = f"{available / 2**30:,.0f} of {total / 2**30:,.0f} GiB of host memory are available"
         yield Sign("memory_available", claim, [ref(rows[0])])
 
@@ -103,14 +116,13 @@ def crash_lines(scene: Scene) -> Signs:
 @rule("crash_signal", needs=("kernel_log",))
 def kernel_crash(scene: Scene) -> Signs:
     """The kernel saw a segmentation fault."""
-    for row in scene.evidence.kernel_log:
-        if row.get("kind") == "segfault":
-            yield Sign("crash_signal", f"the kernel logged a crash: {row['text'][:120]}", [ref(row, row["text"])])
+    for row in kernel_rows(scene, "segfault"):
+        yield Sign("crash_signal", f"the kernel logged a crash: {row['text'][:120]}", [ref(row, row["text"])])
 
 
 @rule("no_death_seen", needs=("log|processes",))
 def no_death(scene: Scene) -> Signs:
     """Nothing speaks of a death, for classes that need one."""
-    killed = any(row.get("kind") in ("oom_kill", "segfault") for row in scene.evidence.kernel_log)
+    killed = kernel_rows(scene, "oom_kill", "segfault")
     if not scene.fact("ranks_dead") and not scene.log.of(*DEATH_MARKS) and not killed:
         yield Sign("no_death_seen", "no process is reported dead")

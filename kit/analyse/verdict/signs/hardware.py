@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.verdict.attribution import kernel_rows
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.rules import rule
@@ -16,7 +17,7 @@ BAD_ROWS = ("uncorrectable", "failure", "pending")
 @rule("xid_hardware", "xid_application", needs=("kernel_log",))
 def xid(scene: Scene) -> Signs:
     """Xids of the device itself, and Xids that a program may cause as well."""
-    logged = [row for row in scene.evidence.kernel_log if row.get("xid") is not None]
+    logged = [row for row in kernel_rows(scene, "xid") if row.get("xid") is not None]
     for origin in ("hardware", "application"):
         rows = [row for row in logged if row["xid"] in xids(origin)]
         if rows:
@@ -30,9 +31,8 @@ def xid(scene: Scene) -> Signs:
 @rule("gpu_lost", needs=("kernel_log",))
 def lost(scene: Scene) -> Signs:
     """A GPU that left the bus, was reset, or reports uncorrectable memory."""
-    for row in scene.evidence.kernel_log:
-        if row.get("kind") in LOST:
-            yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {row['text'][:120]}", [ref(row, row["text"])])
+    for row in kernel_rows(scene, *LOST):
+        yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {row['text'][:120]}", [ref(row, row["text"])])
 
 
 @rule("gpu_error_state", needs=("gpus",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kit.analyse.verdict.attribution import kernel_rows
 from kit.analyse.verdict.deltas import bytes_read, deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
@@ -44,9 +45,8 @@ def no_io(scene: Scene) -> Signs:
 @rule("hung_task", needs=("kernel_log",))
 def hung_task(scene: Scene) -> Signs:
     """The kernel reports a task blocked for minutes."""
-    for row in scene.evidence.kernel_log:
-        if row.get("kind") == "hung_task":
-            yield Sign("hung_task", f"the kernel reports a hung task: {row['text'][:120]}", [ref(row, row["text"])])
+    for row in kernel_rows(scene, "hung_task"):
+        yield Sign("hung_task", f"the kernel reports a hung task: {row['text'][:120]}", [ref(row, row["text"])])
 
 
 @rule("kernel_frames", needs=("stacks",))
