@@ -158,20 +158,28 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     if alive is False:
         return True, []
     endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending")]
-    if alive is None or endings:
-        closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
-        if closing and not (alive and _front_listens(evidence, processes)):
-            return True, [closing[-1].ref]
-    if alive is None and traits(evidence.log.server, evidence.run.knowledge).ends_with_worker and evidence.log.marks:
-        last = evidence.log.marks[-1]
-        if last.code in ("worker_died", "failed_rank") and evidence.log.records - last.order <= 3:
-            return True, [last.ref]
-    if alive is None and evidence.log.tail:
-        tail = [row for row in evidence.log.tail if row.get("kind") != "noise"][-1:]
-        lives_on = codes("lives_on", evidence.log.server, evidence.run.knowledge)
-        if tail and tail[0].get("kind") == "error" and tail[0].get("milestone") not in (None, *lives_on):
-            return True, [{"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}]
-    return (False, []) if alive else (None, [])
+    closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
+    if closing and not (alive and _front_listens(evidence, processes)):
+        return True, [closing[-1].ref]
+    last = _last_words(evidence) if alive is None else None
+    return (True, [last]) if last else (False, []) if alive else (None, [])
+
+
+def _last_words(evidence: Evidence) -> dict | None:
+    """The death of a worker, or an error that no process survives, on which a log closes; None where it closes on neither."""
+    log, folders = evidence.log, evidence.run.knowledge
+    mark = log.marks[-1] if log.marks else None
+    reports = mark is not None and mark.code in ("worker_died", "failed_rank") and log.records - mark.order <= 3
+    if reports and traits(log.server, folders).ends_with_worker:
+        return mark.ref
+    tail = [row for row in log.tail if row.get("kind") != "noise"][-1:]
+    if (
+        tail
+        and tail[0].get("kind") == "error"
+        and tail[0].get("milestone") not in (None, *codes("lives_on", log.server, folders))
+    ):
+        return {"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}
+    return None
 
 
 def _front_listens(evidence: Evidence, processes: Processes) -> bool:

@@ -11,6 +11,7 @@ from kit.analyse.verdict.phases import Progression
 from kit.analyse.verdict.processes import Processes, titles_of
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.schema import Row
+from kit.words import count_of
 
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
 DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
@@ -23,47 +24,49 @@ RUNNING_WCHAN = ("0", "-", "", "do_idle")
 
 def endpoint(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`port`, `port_listening`, `port_owner_pid`, `health_http`, `generate_works`."""
-    port, where = asked_port(evidence)
-    own = [
-        row
-        for row in evidence.sockets
-        if row.get("state") == "LISTEN" and row.get("pid") in processes.by_pid and row.get("process") not in DAEMONS
-    ]
-    if port is None:
-        asked = [row["port"] for row in evidence.probes if row.get("port")]
-        mentioned = [mark for mark in evidence.log.marks if str(mark.fields.get("port", "")).isdigit()]
-        listened = [row["local_port"] for row in own] or _server_like(evidence)
-        port = (asked or [int(mark.fields["port"]) for mark in mentioned] or listened or [None])[0]
-    given: dict = {"port": (port, where)}
-    listeners = [row for row in evidence.sockets if row.get("state") == "LISTEN"]
-    here = [row for row in listeners if port is not None and row.get("local_port") == port]
-    refused = [row for row in evidence.probes if row.get("error") == "connection refused" and row.get("port") in (None, port)]
-    # Where sockets were listed, an answer of another host says nothing of this one.
-    answered = [
-        row
-        for row in evidence.probes
-        if row.get("http_status")
-        and row.get("port") in (None, port)
-        and (not listeners or LOCAL.search(row.get("url") or "localhost"))
-    ]
+    own = [row for row in _listeners(evidence) if row.get("pid") in processes.by_pid and row.get("process") not in DAEMONS]
+    port, where = _port(evidence, own)
+    given = {"port": (port, where), "health_http": _health(evidence), "generate_works": _generate(evidence)}
+    here = [row for row in _listeners(evidence) if port is not None and row.get("local_port") == port]
     if here:
-        given["port_listening"] = (True, [ref(here[0], f"LISTEN {port} by {here[0].get('process')} pid {here[0].get('pid')}")])
         given["port_owner_pid"] = (here[0].get("pid"), [ref(here[0])])
-    elif answered:
-        given["port_listening"] = (True, [ref(answered[0], f"{answered[0].get('url')}: {answered[0]['http_status']}")])
-    elif evidence.sockets and not own:
-        given["port_listening"] = (
-            False,
-            [
-                ref(evidence.sockets[0], f"{len(evidence.sockets)} socket(s) were listed; none listens on the server's port"),
-                *(ref(row, f"{row.get('url')}: connection refused") for row in refused[:1]),
-            ],
-        )
-    elif refused:
-        given["port_listening"] = (False, [ref(refused[0], "connection refused")])
-    given["health_http"] = _health(evidence)
-    given["generate_works"] = _generate(evidence)
+        given["port_listening"] = (True, [ref(here[0], f"LISTEN {port} by {here[0].get('process')} pid {here[0].get('pid')}")])
+    else:
+        given["port_listening"] = _answers_on(evidence, port, bool(own))
     return given
+
+
+def _listeners(evidence: Evidence) -> list[Row]:
+    return [row for row in evidence.sockets if row.get("state") == "LISTEN"]
+
+
+def _port(evidence: Evidence, own: list[Row]) -> tuple[int | None, list[dict]]:
+    """The server's port: as asked for, as probed, as the log names it, as the launch's or a server's process listens on it."""
+    port, where = asked_port(evidence)
+    if port is None:
+        probed = [row["port"] for row in evidence.probes if row.get("port")]
+        mentioned = [int(mark.fields["port"]) for mark in evidence.log.marks if str(mark.fields.get("port", "")).isdigit()]
+        listened = [row["local_port"] for row in own] or _server_like(evidence)
+        port = next(iter(probed or mentioned or listened), None)
+    return port, where
+
+
+def _answers_on(evidence: Evidence, port: int | None, own_listener: bool) -> tuple[bool | None, list[dict]]:
+    """Whether something answers on a port on which no listener was seen."""
+    probes = [row for row in evidence.probes if row.get("port") in (None, port)]
+    # Where sockets were listed, an answer of another host says nothing of this one.
+    remote = bool(_listeners(evidence))
+    answered = [row for row in probes if row.get("http_status") and (not remote or LOCAL.search(row.get("url") or "localhost"))]
+    refused = [row for row in probes if row.get("error") == "connection refused"]
+    if answered:
+        return True, [ref(answered[0], f"{answered[0].get('url')}: {answered[0]['http_status']}")]
+    if evidence.sockets and not own_listener:
+        listed = f"{count_of(len(evidence.sockets), 'socket')} listed; none listens on the server's port"
+        return False, [
+            ref(evidence.sockets[0], listed),
+            *(ref(row, f"{row.get('url')}: connection refused") for row in refused[:1]),
+        ]
+    return (False, [ref(refused[0], "connection refused")]) if refused else (None, [])
 
 
 def _server_like(evidence: Evidence) -> list[int]:

@@ -1,26 +1,21 @@
-"""What is known of GPUs: generations by product name, Xids by origin (`kit/knowledge/gpus.toml`)."""
+"""GPU generations by product name: `kit/knowledge/gpus.toml` and the user's folders."""
 
 from __future__ import annotations
 
 import re
-import tomllib
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
-from kit.knowledge_paths import PACKAGED
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads((PACKAGED / "gpus.toml").read_text(encoding="utf-8"))
+from kit.knowledge_paths import entries, load
+from kit.tomlfile import TomlFile
 
 
-@cache
-def _generations() -> list[tuple[str, re.Pattern[str]]]:
-    return [(entry["name"], re.compile("|".join(entry["products"]), re.IGNORECASE)) for entry in _tables()["generation"]]
+def _read(files: list[TomlFile]) -> list[tuple[str, list[re.Pattern[str]]]]:
+    table = [(entry.text("name", needed=True), entry) for entry in entries(files, "generation")]
+    return [(name, [entry.expression("products", f"(?i){text}") for text in entry.strings("products")]) for name, entry in table]
 
 
-def generation(product: str) -> str | None:
+def generation(product: str, folders: Sequence[Path] = ()) -> str | None:
     """Generation of a GPU; None where the product is not in the table.
 
     Examples
@@ -28,10 +23,5 @@ def generation(product: str) -> str | None:
     >>> generation("NVIDIA RTX PRO 6000 Blackwell Server Edition"), generation("NVIDIA H100 80GB HBM3"), generation("Voodoo 2")
     ('Blackwell', 'Hopper', None)
     """
-    return next((name for name, pattern in _generations() if pattern.search(product)), None)
-
-
-@cache
-def xids(origin: str) -> frozenset[int]:
-    """Numbers of the Xids of an origin: `hardware` or `application`."""
-    return frozenset(number for entry in _tables()["xid"] if entry["origin"] == origin for number in entry["numbers"])
+    table = load("gpus", _read, folders)
+    return next((name for name, patterns in table if any(pattern.search(product) for pattern in patterns)), None)

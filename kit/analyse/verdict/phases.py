@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.stacks import phase_of_frames
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.parse.grammar import codes, traits
@@ -23,20 +24,6 @@ ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
 """Phases that alternate, and that draft models repeat: among them a launch may go back, elsewhere it may not."""
 BAR_PHASE = {"weights": "weights", "graph": "graph_capture", "download": "download", "jit": "compile"}
-
-STACK_PHASES = (
-    ("graph_capture", ("capture", "cuda_graph", "CudaGraphRunner", "capture_model")),
-    (
-        "compile",
-        ("torch/_inductor", "torch/_dynamo", "deep_gemm", "flashinfer/jit", "triton/compiler", "autotun", "build_and_load"),
-    ),
-    ("post_load", ("process_weights_after_loading", "post_load_weights", "profile_run", "determine_available_memory")),
-    ("weights", ("load_model", "load_weights", "model_loader", "safetensors")),
-    ("download", ("snapshot_download", "hf_hub_download", "http_get", "huggingface_hub")),
-    ("dist_init", ("init_process_group", "rendezvous", "init_distributed", "init_model_parallel", "pynccl", "TCPStore")),
-    ("train_step", ("train_step", "dataloader", "training_step", "backward")),
-)
-"""What a stack says of the phase where no log speaks: outermost match first."""
 
 
 @dataclass
@@ -231,9 +218,9 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     """Phase where no log speaks: from an answered request, else from stacks."""
     if _answers(evidence):
         return "ready", "probe"
-    for phase, words in STACK_PHASES:
-        if any(word in f"{row.get('function')} {row.get('file')}" for row in evidence.stacks for word in words):
-            return phase, "stacks"
+    phase = phase_of_frames(evidence.stacks, evidence.run.knowledge)
+    if phase is not None:
+        return phase, "stacks"
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
         return "ready", "probe"
     return "launch", "none"

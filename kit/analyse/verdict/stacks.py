@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.processes import Processes
+from kit.knowledge_paths import entries, load
+from kit.parse.grammar_file import PHASES
 from kit.schema import Row
+from kit.tomlfile import Table, TomlFile
 
-KNOWLEDGE = Path(__file__).parents[2] / "knowledge" / "stacks.toml"
 NEAR = 4
 """Frames around a device wait that tell what it waits for."""
 PLUMBING = re.compile(r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner)$")
@@ -30,11 +31,13 @@ class Stack:
     process: str
     active: bool
     rows: list[Row]
+    folders: Sequence[Path] = ()
+    """Folders of the user's knowledge."""
 
     @property
     def category(self) -> str | None:
         """What the thread does, by its innermost telling frame."""
-        return category(self.rows)
+        return category(self.rows, self.folders)
 
     @property
     def place(self) -> str:
@@ -70,37 +73,60 @@ def _frame(row: Row) -> str:
     return f"{row.get('function') or '?'} ({file})"
 
 
-@cache
-def _categories() -> list[tuple[str, re.Pattern, int]]:
-    data = tomllib.loads(KNOWLEDGE.read_text(encoding="utf-8"))
-    return [
-        (entry["name"], re.compile("|".join(f"(?:{pattern})" for pattern in entry["patterns"])), entry.get("depth", 1000))
-        for entry in data["category"]
-    ]
+@dataclass(frozen=True)
+class Frames:
+    """What frames say: categories with their pattern and how far out a frame may be, phases with their pattern."""
+
+    categories: tuple[tuple[str, re.Pattern[str], float], ...]
+    phases: tuple[tuple[str, re.Pattern[str]], ...]
 
 
-def category(rows: list[Row]) -> str | None:
+def _read(files: list[TomlFile]) -> Frames:
+    categories, phases = [], []
+    for table in entries(files, "category"):
+        table.known(("name", "meaning", "patterns", "depth"))
+        name = table.text("name", needed=True)
+        categories.append((name, _any(table), table.number("depth", 1000)))
+    for table in entries(files, "phase"):
+        table.known(("name", "patterns"))
+        phases.append((table.text("name", PHASES, needed=True), _any(table)))
+    return Frames(tuple(categories), tuple(phases))
+
+
+def _any(table: Table) -> re.Pattern[str]:
+    """One expression for all patterns of a table."""
+    return re.compile("|".join(f"(?:{table.expression('patterns', text).pattern})" for text in table.strings("patterns")))
+
+
+def frames(folders: Sequence[Path] = ()) -> Frames:
+    """What `kit/knowledge/stacks.toml` and the user's folders say of frames."""
+    return load("stacks", _read, folders)
+
+
+def phase_of_frames(rows: Iterable[Row], folders: Sequence[Path] = ()) -> str | None:
+    """The phase that frames speak of where no log does; None where none does."""
+    texts = [_frame(row) for row in rows]
+    return next((phase for phase, pattern in frames(folders).phases if any(map(pattern.search, texts))), None)
+
+
+def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:
     """Category of a stack: that of its innermost frame that matches one.
 
     A wait is told by the innermost frames alone: every worker has its loop further out, whatever it does.
     """
+    categories = frames(folders).categories
+    known = {name: pattern for name, pattern, _ in categories}
     for depth, row in enumerate(rows):
         text = _frame(row)
-        for name, pattern, most in _categories():
+        for name, pattern, most in categories:
             if depth <= most and pattern.search(text):
                 around = rows[depth + 1 : depth + 1 + NEAR]
-                if name == "device_sync" and _any_of("collective", around):
+                if name == "device_sync" and any(known["collective"].search(_frame(near)) for near in around):
                     return "collective"  # the device waits for other ranks
-                if name == "queue" and _any_of("idle", around[:1]):
+                if name == "queue" and any(known["idle"].search(_frame(near)) for near in around[:1]):
                     return "idle"  # the queue is the one that brings requests
                 return name
     return None
-
-
-def _any_of(name: str, rows: list[Row]) -> bool:
-    """Whether one of the frames is of a category."""
-    pattern = next(pattern for known, pattern, _ in _categories() if known == name)
-    return any(pattern.search(_frame(row)) for row in rows)
 
 
 SAMPLING = frozenset(("pyspy-top", "profile", "trace"))
@@ -123,7 +149,8 @@ def all_stacks(evidence: Evidence) -> list[Stack]:
     for (_, pid, tid, thread), rows in grouped.items():
         rows.sort(key=lambda row: row["depth"])
         state = rows[0].get("thread_state") or ""
-        stacks.append(Stack(pid, tid, thread or "", rows[0].get("process") or "", "active" in state, rows))
+        process = rows[0].get("process") or ""
+        stacks.append(Stack(pid, tid, thread or "", process, "active" in state, rows, evidence.run.knowledge))
     return stacks
 
 

@@ -1,16 +1,67 @@
-"""The list of facts and the page that says what they mean are one."""
+"""Facts of logs and of ports, each rule on the evidence that shows it and on what looks like it."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import pytest
 
-from kit.analyse.verdict.facts import NAMES
+from tests.analyse.verdict.scenes import line, row, scene
 
-PAGE = Path(__file__).parents[3] / "docs" / "facts.md"
+FRONT = row("processes", pid=7, state="S", cmdline="vllm serve org/m --port 8000")
+LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python3")
 
 
-def test_the_page_names_each_fact_and_no_other() -> None:
-    tables = PAGE.read_text(encoding="utf-8").split("## Phases")[0].splitlines()
-    named = [name for row in tables if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert sorted(named) == sorted(NAMES) and len(set(NAMES)) == len(NAMES)
+@pytest.mark.parametrize(
+    ("parts", "exited"),
+    [
+        ([line("shutdown", role="ending", kind="symptom")], True),
+        ([line("closing_workers", role="teardown", kind="symptom")], True),
+        ([line("shutdown", role="ending", kind="symptom"), FRONT, LISTENS], False),
+        ([line("shutdown", role="ending", kind="symptom"), [line("request", kind="request")] * 20], None),
+        ([line("worker_died", role="cascade", kind="error", server="vllm")], True),
+        ([line("worker_died", role="cascade", kind="error", server="sglang")], None),
+        ([line("device_error", kind="error", server="sglang")], None),
+        ([line("weights_mismatch", kind="error", server="sglang")], True),
+        ([line("weights_begin"), FRONT], False),
+        ([row("processes", pid=7, state="Z", cmdline="vllm serve org/m")], True),
+        ([line("weights_begin")], None),
+    ],
+    ids=["ending", "teardown", "a front end still listens", "it went on", "ends with its worker", "does not", "may live on",
+         "cannot live on", "alive", "dead", "unknown"],
+)  # fmt: skip
+def test_exited(parts: list, exited: bool | None) -> None:
+    assert scene(*parts).facts.value("exited") is exited
+
+
+@pytest.mark.parametrize(
+    ("parts", "port", "listening"),
+    [
+        ([FRONT, LISTENS], 8000, True),
+        ([FRONT, row("sockets", state="LISTEN", local_port=22, pid=1, process="sshd")], 8000, False),
+        ([FRONT], 8000, None),
+        ([row("probes", port=9000, error="connection refused")], 9000, False),
+        ([row("probes", port=9000, url="http://localhost:9000/health", http_status=503)], 9000, True),
+        ([row("sockets", state="LISTEN", local_port=9000, pid=5, process="python3")], 9000, True),
+        ([row("sockets", state="LISTEN", local_port=5432, pid=5, process="postgres")], None, False),
+        ([line("http_address", port=8123)], 8123, None),
+    ],
+    ids=[
+        "asked for",
+        "another listens",
+        "nobody looked",
+        "refused",
+        "answered",
+        "listens like a server",
+        "a stranger",
+        "the log",
+    ],
+)
+def test_the_port_and_whether_it_listens(parts: list, port: int | None, listening: bool | None) -> None:
+    facts = scene(*parts).facts
+    assert (facts.value("port"), facts.value("port_listening")) == (port, listening)
+
+
+@pytest.mark.parametrize(
+    ("fields", "signal"), [({"exit_code": -9}, 9), ({"exit_code": 137}, 9), ({"exit_code": 1}, None), ({"signal": 11}, 11)]
+)
+def test_the_signal_of_an_exit(fields: dict, signal: int | None) -> None:
+    assert scene(line("worker_died", kind="error", role="cascade", fields=fields)).facts.value("signal") == signal

@@ -1,0 +1,52 @@
+"""Phases of ranks: the way a launch can go, codes that each rank prints, and who is behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.analyse.verdict.phases import Step, _walk
+from kit.analyse.verdict.stacks import phase_of_frames
+from tests.analyse.verdict.scenes import line, row, scene
+
+
+@pytest.mark.parametrize(
+    ("steps", "walked"),
+    [
+        ("launch weights post_load ready", "launch weights post_load ready"),
+        ("weights post_load weights graph_capture", "weights post_load weights graph_capture"),
+        ("weights download", "weights download"),
+        ("ready weights", "ready"),
+        ("compile dist_init", "compile"),
+        ("launch launch weights", "launch weights"),
+    ],
+    ids=["forward", "a draft is loaded too", "files fetched within", "not back from ready", "not back", "said twice"],
+)
+def test_a_launch_goes_forward_or_between_phases_that_alternate(steps: str, walked: str) -> None:
+    entries = [Step(phase, order, None, {}) for order, phase in enumerate(steps.split())]
+    assert [step.phase for step in _walk(entries)] == walked.split()
+
+
+def loaded(ranks: list[int], server: str, total: int) -> list:
+    begun = [line("weights_begin", phase="weights", rank=rank, at=0, server=server) for rank in range(total)]
+    return begun + [line("weights_end", phase="post_load", rank=rank, at=30, server=server) for rank in ranks]
+
+
+@pytest.mark.parametrize(
+    ("parts", "behind"),
+    [
+        (loaded([0, 1, 3], "sglang", 4), [2]),
+        (loaded([0, 1, 2, 3], "sglang", 4), []),
+        (loaded([0], "sglang", 4), []),
+        (loaded([0], "vllm", 2), []),
+        (loaded([1], "vllm", 2), [0]),
+    ],
+    ids=["one lacks it", "none lacks it", "rank 0 speaks for four", "rank 0 speaks for two", "not rank 0"],
+)
+def test_who_lacks_a_milestone_is_behind(parts: list, behind: list[int]) -> None:
+    assert sorted(scene(*parts).progression.lagging) == behind
+
+
+def test_frames_tell_the_phase_where_no_log_does() -> None:
+    frames = [row("stacks", function="load_weights", file="vllm/loader.py")[1], row("stacks", function="main", file="a.py")[1]]
+    assert phase_of_frames(frames) == "weights"
+    assert phase_of_frames(frames[1:]) is None

@@ -1,0 +1,62 @@
+"""Who is who: roles and ranks that titles tell, ranks of processes, and what the launch asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.analyse.verdict.processes import Titles
+from kit.parse import grammar
+from tests.analyse.verdict.scenes import line, row, scene
+
+TITLES = Titles(grammar.load().matcher(None).processes)
+
+
+@pytest.mark.parametrize(
+    ("title", "role", "rank"),
+    [
+        ("python3 -m sglang.launch_server --tp 2", "frontend", None),
+        ("sglang::scheduler_TP1", "worker", 1),
+        ("sglang::schedul", "worker", None),
+        ("sglang::detokenizer", "helper", None),
+        ("VLLM::EngineCore", "engine", None),
+        ("VLLM::Worker_TP3", "worker", 3),
+        ("VLLM::DPCoordinator", "helper", None),
+        ("text-generation-server serve --rank 2", "worker", 2),
+        ("/opt/conda/bin/torchrun train.py", "frontend", None),
+        ("/usr/local/cuda/bin/cicc -arch sm_90a", "compiler", None),
+        ("tritonserver --model-repository=/m", "frontend", None),
+        ("bash -c 'vllm serve org/m'", "helper", None),
+        ("postgres", "other", None),
+    ],
+)
+def test_titles_tell_role_and_rank(title: str, role: str, rank: int | None) -> None:
+    assert (TITLES.role(title), TITLES.rank(title, {"tp": 8})) == (role, rank)
+
+
+@pytest.mark.parametrize(
+    ("parts", "ranks"),
+    [
+        ([line("dist_begin", rank=1, pid=41), line("dist_begin", rank=0, pid=42)], {41: 1, 42: 0}),
+        ([row("processes", pid=41, state="S", cmdline="sglang::scheduler_TP1")], {41: 1}),
+        ([row("processes", pid=41, state="S", cmdline="llama-server -m x")], {41: 0}),
+        ([row("processes", pid=pid, state="S", cmdline=f"VLLM::EngineCore_DP{pid - 41}") for pid in (41, 42)], {41: 0, 42: 1}),
+        ([row("processes", pid=41, state="S", cmdline="postgres"), row("processes", pid=42, state="S", cmdline="cron")], {}),
+    ],
+    ids=["log before order of pids", "title", "the one process", "engines", "strangers"],
+)
+def test_ranks_come_from_what_names_them(parts: list, ranks: dict[int, int]) -> None:
+    processes = scene(*parts).processes
+    assert {pid: process.rank for pid, process in processes.by_pid.items() if process.rank is not None} == ranks
+
+
+def test_a_dead_child_of_the_server_was_a_worker() -> None:
+    front = row("processes", pid=7, state="S", cmdline="vllm serve org/m", ppid=1)
+    processes = scene(front, row("processes", pid=8, state="Z", comm="python3", ppid=7)).processes
+    assert (processes.by_pid[8].role, processes.by_pid[8].dead) == ("worker", True)
+
+
+@pytest.mark.parametrize(
+    ("server", "world"), [("sglang", 8), ("trtllm", 4)], ids=["data parallel multiplies", "data parallel shares the ranks"]
+)
+def test_world_size_of_data_parallel_servers(server: str, world: int) -> None:
+    assert scene(line("args", tp_size=4, dp_size=2, server=server)).processes.world_size == world
