@@ -189,7 +189,7 @@ def context(scene: Scene, klass: str, signs: Iterable[str]) -> Context:
         "version": [number] if (number := server_version(settings)) else [],
         "signs": sorted(signs),
         "gpu": gpus,
-        "gpu_generation": sorted({name for gpu in gpus if (name := generation(gpu))}),
+        "gpu_generation": sorted({name for gpu in gpus if (name := generation(gpu, evidence.run.knowledge))}),
         "filesystem": sorted({row["type"] for row in evidence.filesystems if row.get("type")}),
         "error": [str(scene.facts.value("first_error") or "")],
         "frame": list(dict.fromkeys(f"{row.get('function')} ({row.get('file') or ''})" for row in evidence.stacks)),
