@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup
 from kit.errors import UsageError
+from kit.parse.bench.base import KNOWLEDGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,37 +32,6 @@ BY_TOKEN = ("ttft", "itl", "tpot")
 MIN_REQUESTS_FOR_P99 = 100
 """With fewer requests a p99 is next to the maximum; the median is primary then."""
 MAX_PRIMARY = 6
-PRIMARY_SERVING = (
-    (("output_throughput", "request_throughput", "total_token_throughput", "input_sequence_throughput"), ("run", "mean")),
-    (("ttft",), ("median", "mean")),
-    (("itl", "tpot"), ("median", "mean")),
-    (("e2el",), ("p99", "median", "mean")),
-)
-"""Primary metrics of a serving benchmark, one of each line: throughput, TTFT, ITL, latency at the tail."""
-PRIMARY_TIMES = (
-    "cold_startup",
-    "warm_startup",
-    "wall_time",
-    "time_per_call",
-    "real_time",
-    "time_per_op",
-    "time_to_ready_s",
-    "phase_weights_s",
-    "phase_compile_s",
-    "phase_graph_capture_s",
-    "prefill_latency",
-    "decode_latency",
-)
-"""Primary metrics of other benchmarks and of launches."""
-REPETITIONS = {
-    "vllm startup": ("process start", None),
-    "pyperf": ("process", "time_per_call"),
-    "hyperfine": ("repetition", "wall_time"),
-    "pytest-benchmark": ("repetition", "time_per_call"),
-    "google-benchmark": ("repetition", "real_time"),
-    "go test -bench": ("repetition", "time_per_op"),
-}
-"""What a tool repeats within one file, and the metric of those repetitions (None: it is their name)."""
 DECIDING_REPLICATES = frozenset(("run", "process", "process start", "launch"))
 """Replicates that may decide. Repetitions within one process do not: with equal code, three of three pairs differed."""
 MIN_RUNS = 3
@@ -236,9 +206,9 @@ def _take_repetitions(inputs: BenchInputs, metric: Metric, names: tuple) -> None
         "vllm startup" if (tool, kind) == ("vllm bench", "startup") else tool
         for tool, kind in zip(runs["tool"], runs["benchmark"], strict=True)
     }
-    if min(len(metric.base), len(metric.cand)) >= MIN_RUNS or len(tools) != 1 or not tools <= REPETITIONS.keys():
+    if min(len(metric.base), len(metric.cand)) >= MIN_RUNS or len(tools) != 1 or not tools <= KNOWLEDGE["repetition"].keys():
         return
-    kind, quantity = REPETITIONS[tools.pop()]
+    kind, quantity = KNOWLEDGE["repetition"][tools.pop()]
     if (kind == "process") != (metric.stat == "process_means") or metric.quantity != (quantity or metric.quantity):
         return
     base, cand = (_repetitions(inputs, metric, side, name, kind) for side, name in zip((BASE, CAND), names, strict=True))
@@ -296,14 +266,14 @@ def _default(found: list[Metric]) -> list[Metric]:
     chosen = []
     for members in _families(found).values():
         serving = []
-        for quantities, stats in PRIMARY_SERVING:
-            wanted = [(quantity, stat) for quantity in quantities for stat in stats]
-            options = sorted(
-                (m for m in members if (m.quantity, m.stat) in wanted), key=lambda m: wanted.index((m.quantity, m.stat))
-            )
+        for line in KNOWLEDGE["primary"]["serving"]:
+            wanted = [(quantity, stat) for quantity in line["metrics"] for stat in line["stats"]]
+            options = [m for key in wanted for m in members if (m.quantity, m.stat) == key]
             options = [m for m in options if m.stat != "p99" or (m.requests or 0) >= MIN_REQUESTS_FOR_P99]
             serving += ([m for m in options if m.base and m.cand and not m.unfit] or options)[:1]
-        times = [m for quantity in PRIMARY_TIMES for m in _usual([m for m in members if m.quantity == quantity and not m.unfit])]
+        times = []
+        for quantity in KNOWLEDGE["primary"]["times"]:
+            times += _usual([metric for metric in members if metric.quantity == quantity and not metric.unfit])
         chosen += serving or times or _usual([metric for metric in members if metric.quantity == members[0].quantity])
     return chosen
 

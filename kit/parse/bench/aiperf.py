@@ -20,6 +20,7 @@ from pathlib import PurePath
 from typing import Any
 
 from kit.parse.bench.base import (
+    KNOWLEDGE,
     METRICS,
     SECONDS,
     BenchFormat,
@@ -35,41 +36,10 @@ from kit.parse.bench.base import (
 from kit.parse.bench.serving import add_latencies, samples_of, statistics_of
 from kit.schema import Row
 
-TAGS = {
-    "time_to_first_token": "ttft",
-    "request_latency": "e2el",
-    "inter_token_latency": "itl",
-    "time_to_second_token": "time_to_second_token",
-    "inter_chunk_latency": "inter_chunk_latency",
-    "request_throughput": "request_throughput",
-    "output_token_throughput": "output_throughput",
-    "input_token_throughput": "input_throughput",
-    "total_token_throughput": "total_token_throughput",
-    "output_token_throughput_per_user": "output_throughput_per_user",
-    "output_token_throughput_per_request": "output_throughput_per_user",
-    "goodput": "request_goodput",
-    "benchmark_duration": "duration",
-}
-"""Tag of AIPerf and genai-perf to our metric. Other tags stay in the run's settings."""
-COUNTS = {"request_count": "completed", "error_request_count": "failed"}
-RUN_LEVEL = {
-    "request_throughput",
-    "output_throughput",
-    "input_throughput",
-    "total_token_throughput",
-    "request_goodput",
-    "duration",
-}
-OUTCOMES = (
-    "telemetry_data",
-    "benchmark_id",
-    "start_time",
-    "end_time",
-    "error_summary",
-    "is_complete",
-    "was_cancelled",
-    "warmup_metrics",
-)
+TAGS: dict[str, str] = KNOWLEDGE["fields"]["aiperf"]["tags"]
+COUNTS: dict[str, str] = KNOWLEDGE["fields"]["aiperf"]["counts"]
+RUN_LEVEL: list[str] = KNOWLEDGE["fields"]["aiperf"]["kinds"]["run_level"]
+OUTCOMES: list[str] = KNOWLEDGE["fields"]["aiperf"]["kinds"]["outcomes"]
 DEFINITIONS = {"itl": "request_means_client_tokens"}
 CSV_HEAD = re.compile(r"Metric,(avg|Value|min)\b")
 TITLE = re.compile(r"(?P<name>[^()]+)\((?P<unit>[^()]*)\)")

@@ -15,34 +15,9 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import METRICS, SECONDS, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import KNOWLEDGE, METRICS, SECONDS, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
 
-FIXED = {
-    "name",
-    "run_name",
-    "run_type",
-    "family_index",
-    "per_family_instance_index",
-    "repetitions",
-    "repetition_index",
-    "threads",
-    "iterations",
-    "real_time",
-    "cpu_time",
-    "time_unit",
-    "label",
-    "aggregate_name",
-    "aggregate_unit",
-    "error_occurred",
-    "error_message",
-    "skipped",
-    "skip_message",
-    "cpu_coefficient",
-    "real_coefficient",
-    "big_o",
-    "rms",
-}
-"""Fields that are no user counter."""
+FIXED: list[str] = KNOWLEDGE["fields"]["google"]["fixed"]
 OLD_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS)$")
 
 

@@ -13,23 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
 from kit.schema import Row
 
-LATENCIES = {
-    "time_to_first_token_ms": ("ttft", 1.0),
-    "inter_token_latency_ms": ("itl", 1.0),
-    "time_per_output_token_ms": ("tpot", 1.0),
-    "request_latency": ("e2el", 1e3),
-}
-"""Metric of the report to ours, and the factor to ms."""
-RATES = {
-    "requests_per_second": "request_throughput",
-    "output_tokens_per_second": "output_throughput",
-    "prompt_tokens_per_second": "input_throughput",
-    "tokens_per_second": "total_token_throughput",
-}
-"""Rates over time; their mean is the run's rate, their median is no rate of anything."""
+LATENCIES: dict[str, tuple[str, float]] = KNOWLEDGE["fields"]["guidellm"]["latencies"]
+RATES: dict[str, str] = KNOWLEDGE["fields"]["guidellm"]["rates"]
 DEFINITIONS = {"itl": "request_means", "tpot": "whole_latency"}
 
 

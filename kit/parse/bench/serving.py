@@ -11,50 +11,12 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import Result, count, number, numbers, quantile
+from kit.parse.bench.base import KNOWLEDGE, Result, count, number, numbers, quantile
 from kit.schema import Row
 
 FIGURE = re.compile(r"^(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el|e2e_latency)_ms$")
-LISTS = (
-    "input_lens",
-    "output_lens",
-    "ttfts",
-    "itls",
-    "latencies",
-    "start_times",
-    "queue_times",
-    "generated_texts",
-    "errors",
-    "server_queue_times",
-    "server_ttfts",
-    "cached_tokens",
-)
-"""Lists with an entry a request."""
-OUTCOMES = (
-    "total_input_tokens",
-    "total_output_tokens",
-    "total_input_text_tokens",
-    "total_input_vision_tokens",
-    "total_output_tokens_retokenized",
-    "max_output_tokens_per_s",
-    "max_concurrent_requests",
-    "concurrency",
-    "rtfx",
-    "probe_completed",
-    "probe_failed",
-    "probe_median_e2el_ms",
-    "probe_p99_e2el_ms",
-    "probe_max_e2el_ms",
-    "rps_change_events",
-    "spec_decode_num_drafts",
-    "spec_decode_draft_tokens",
-    "spec_decode_accepted_tokens",
-    "spec_decode_per_position_acceptance_rates",
-    "cache_report",
-    "total_input",
-    "total_output",
-)
-"""Results that are no metric here; `max_concurrent_requests` counts what touched a second, and may exceed the limit."""
+LISTS: list[str] = KNOWLEDGE["fields"]["serving"]["lists"]
+OUTCOMES: list[str] = KNOWLEDGE["fields"]["serving"]["outcomes"]
 AGREE = 1e-4
 """Relative difference up to which a figure of the tool and the one from its requests are the same number. Both come from
 the same floats; rounding in the file is far below this, a statistic over other requests far above."""

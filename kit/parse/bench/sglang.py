@@ -13,41 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, limit, number, rest_of, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, limit, number, rest_of, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "gaps_per_token", "tpot": "after_first_token"}
-RUN_FIGURES = {
-    "request_throughput": "request_throughput",
-    "input_throughput": "input_throughput",
-    "output_throughput": "output_throughput",
-    "total_throughput": "total_token_throughput",
-    "duration": "duration",
-    "accept_length": "acceptance_length",
-    "goodput": "request_goodput",
-    "request_goodput": "request_goodput",
-}
-ONE_BATCH = {
-    "prefill_latency": ("prefill_latency", "run", 1.0),
-    "prefill_throughput": ("input_throughput", "run", 1.0),
-    "median_decode_latency": ("decode_latency", "median", 1.0),
-    "median_decode_throughput": ("output_throughput", "median", 1.0),
-    "total_latency": ("e2el", "run", 1e3),
-    "latency": ("e2el", "run", 1e3),
-    "overall_throughput": ("total_token_throughput", "run", 1.0),
-    "input_throughput": ("input_throughput", "run", 1.0),
-    "output_throughput": ("output_throughput", "run", 1.0),
-    "last_ttft": ("ttft", "run", 1e3),
-    "acc_length": ("acceptance_length", "run", 1.0),
-}
-"""Field of the one-batch benchmarks to metric, stat, and the factor to our unit."""
-OFFLINE = {
-    "request_throughput": "request_throughput",
-    "input_throughput": "input_throughput",
-    "output_throughput": "output_throughput",
-    "total_throughput": "total_token_throughput",
-    "total_latency": "duration",
-}
+RUN_FIELDS: dict[str, str] = KNOWLEDGE["fields"]["sglang"]["run"]
+ONE_BATCH: dict[str, tuple[str, str, float]] = KNOWLEDGE["fields"]["sglang"]["one_batch"]
+OFFLINE: dict[str, str] = KNOWLEDGE["fields"]["sglang"]["offline"]
 
 
 def _is_one_batch(doc: dict) -> bool:
@@ -87,7 +59,7 @@ def _serving(result: Result, run: str, line: int, doc: dict) -> None:
     completed, failed = outcome(result, run, doc, rows)
     rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
     warn_of_load(result, run, rate, concurrency)
-    used = {*LISTS, *RUN_FIGURES, "completed", "tag", "dataset_name", *(key for key in doc if FIGURE.match(key))}
+    used = {*LISTS, *RUN_FIELDS, "completed", "tag", "dataset_name", *(key for key in doc if FIGURE.match(key))}
     result.run(
         run,
         entry=line,
@@ -106,7 +78,7 @@ def _serving(result: Result, run: str, line: int, doc: dict) -> None:
         output_tokens_mean=mean_length(doc, rows, "output_tokens", "total_output_tokens"),
         settings=rest_of(doc, used, OUTCOMES),
     )
-    for key, metric in RUN_FIGURES.items():
+    for key, metric in RUN_FIELDS.items():
         if doc.get(key) is not None:
             result.value(run, metric, "run", doc[key])
     for metric, amount in (("completed", completed), ("failed", failed)):

@@ -18,41 +18,23 @@ import re
 from typing import Any
 
 from kit.parse.bench import google_benchmark, hyperfine
-from kit.parse.bench.base import HIGHER, LOWER, METRICS, SECONDS, SPREAD, BenchFormat, Result, count, number, stat_of, text_of
+from kit.parse.bench.base import (
+    HIGHER,
+    KNOWLEDGE,
+    LOWER,
+    METRICS,
+    SECONDS,
+    SPREAD,
+    BenchFormat,
+    Result,
+    count,
+    number,
+    stat_of,
+    text_of,
+)
 
-NAMES = ("name", "benchmark", "command", "test", "case")
-RUNS = ("run", "run_id", "label")
-LOAD = {
-    "model": "model",
-    "model_id": "model",
-    "dataset": "dataset",
-    "request_rate": "request_rate",
-    "max_concurrency": "max_concurrency",
-    "concurrency": "max_concurrency",
-    "num_prompts": "num_prompts",
-    "completed": "completed",
-    "failed": "failed",
-    "tool_version": "tool_version",
-    "version": "tool_version",
-}
-ALIASES = {
-    "latency": "e2el",
-    "e2e": "e2el",
-    "e2e_latency": "e2el",
-    "request_latency": "e2el",
-    "time_to_first_token": "ttft",
-    "inter_token_latency": "itl",
-    "time_per_output_token": "tpot",
-    "time": "wall_time",
-    "elapsed": "wall_time",
-    "seconds": "wall_time",
-    "total_throughput": "total_token_throughput",
-    "req_per_s": "request_throughput",
-    "tok_per_s": "output_throughput",
-    "tokens_per_second": "output_throughput",
-    "output_tokens_per_second": "output_throughput",
-    "requests_per_second": "request_throughput",
-}
+FIELDS = KNOWLEDGE["fields"]["table"]
+NAMES, RUNS, LOAD, ALIASES, OUTCOME = (FIELDS[key] for key in ("names", "runs", "load", "aliases", "outcome"))
 STAT = r"mean|avg|average|median|min|max|std|stddev|stdev|cv|p\d+(?:\.\d+)?"
 UNIT = r"s|sec|secs|seconds|ms|us|ns"
 COLUMN = re.compile(
@@ -61,7 +43,6 @@ COLUMN = re.compile(
 )
 AMOUNT = re.compile(r"(?:^|_)(?:per|toks?|tokens?|reqs?|requests?|items?|ops?|queries|bytes|[kmg]i?b)$")
 """What makes a rate of `…_s`: `throughput_tok_s` is no time in seconds."""
-OUTCOME = ("error", "errors", "ok", "success", "exit_code")
 
 
 def looks_like(text: str) -> bool:

@@ -13,22 +13,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, limit, number, numbers, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, limit, number, numbers, rest_of, stamp_ns, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "single_gaps", "tpot": "after_first_token"}
-RUN_FIGURES = {
-    "request_throughput": "request_throughput",
-    "request_goodput": "request_goodput",
-    "request_goodput:": "request_goodput",
-    "output_throughput": "output_throughput",
-    "total_token_throughput": "total_token_throughput",
-    "total_input_throughput": "input_throughput",
-    "input_sequence_throughput": "input_sequence_throughput",
-    "duration": "duration",
-    "spec_decode_acceptance_rate": "acceptance_rate",
-    "spec_decode_acceptance_length": "acceptance_length",
-}
+RUN_FIELDS: dict[str, str] = KNOWLEDGE["fields"]["vllm"]["run"]
 STARTUP = re.compile(r"^avg_((?:cold|warm)_(?:startup|compilation|encoder_compilation))_time$")
 
 
@@ -70,7 +59,7 @@ def _serve(result: Result, run: str, line: int, doc: dict) -> None:
     completed, failed = outcome(result, run, doc, rows)
     rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
     warn_of_load(result, run, rate, concurrency)
-    used = {*LISTS, *RUN_FIGURES, "completed", "failed", "date", "label", "model_id", *(key for key in doc if FIGURE.match(key))}
+    used = {*LISTS, *RUN_FIELDS, "completed", "failed", "date", "label", "model_id", *(key for key in doc if FIGURE.match(key))}
     result.run(
         run,
         entry=line,
@@ -92,7 +81,7 @@ def _serve(result: Result, run: str, line: int, doc: dict) -> None:
         settings=rest_of(doc, used, OUTCOMES),
         notes="the date has no zone and is taken as UTC" if doc.get("date") else None,
     )
-    for key, metric in RUN_FIGURES.items():
+    for key, metric in RUN_FIELDS.items():
         if doc.get(key) is not None:
             result.value(run, metric, "run", doc[key])
     for metric, amount in (("completed", completed), ("failed", failed)):
