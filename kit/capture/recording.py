@@ -51,7 +51,7 @@ class Recording:
         self.until = until or (lambda: False)
         self.manifest = Manifest(folder, __version__, host.name, host.abilities)
         self.manifest.update(launch=launch_entry(host, launch))
-        self.logs = Logs(host, self.manifest, launch)
+        self.logs = Logs(host, self.manifest, launch, clock)
         self.snapshots = Snapshots(host, self.manifest, launch, options.probe_generate)
         self.intrusive = IntrusiveTools(host, self.manifest, launch.pid, progress)
         self.sampler: Sampling | None = None

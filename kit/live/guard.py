@@ -136,7 +136,7 @@ class Guard:
     def _attach(self) -> None:
         launch = find_launch(self.host, self.child.pid, None, None)
         self.recording = Recording(self.host, self.folder, launch, Options(self.options.limit_s), clock=self.clock)
-        self.recording.logs = _OwnOutput(self.host, self.recording.manifest, launch)
+        self.recording.logs = _OwnOutput(self.host, self.recording.manifest, launch, self.clock)
         raw = self.recording.manifest.open("server.log", "log", "standard output and error of the launch", pid=self.child.pid)
         self.keeper = LogKeeper(raw)
         self.child.pass_on(self.keeper.take)

@@ -18,6 +18,7 @@ from kit.capture.hosts.this_machine import LocalFile, LocalHost
 from kit.capture.logs import follow
 from kit.capture.logs.follow import LogFollower
 from kit.capture.manifest import Manifest, make_folder
+from kit.capture.waiting import Clock
 
 PATIENCE_S = 20.0
 
@@ -78,7 +79,7 @@ def log(tmp_path) -> Path:
 
 @contextmanager
 def following(manifest: Manifest, log: Path, host: LocalHost | None = None, **more) -> Iterator[LogFollower]:
-    follower = LogFollower(manifest, host or LocalHost(), more.pop("opened", log), str(log), log.name, **more)
+    follower = LogFollower(manifest, host or LocalHost(), more.pop("opened", log), str(log), log.name, clock=Clock(10), **more)
     follower.start()
     try:
         yield follower
@@ -246,7 +247,7 @@ def test_zeros_of_a_writer_that_does_not_append_are_left_out(manifest, log):
 
 def test_file_that_comes_later_is_followed_from_its_begin(manifest, log):
     with following(manifest, log, may_come=True):
-        time.sleep(follow.POLL_S)
+        time.sleep(follow.POLL_S / 5)
         log.write_bytes(lines(0, 10))
         until(lambda: copied(manifest) == lines(0, 10))
         append(log, lines(10, 2))
@@ -376,7 +377,7 @@ def test_secrets_frames_and_long_lines(manifest, log):
     with following(manifest, log):
         until(lambda: copied(manifest) == frames)
         append(log, b"HF_TO")
-        time.sleep(2 * follow.POLL_S)
+        time.sleep(follow.POLL_S / 5)
         append(log, b"KEN=abcdef\n")
         append(log, b"x" * (3 << 20))
         until(lambda: len(copied(manifest)) > 2 << 20)
@@ -384,8 +385,7 @@ def test_secrets_frames_and_long_lines(manifest, log):
 
 
 @pytest.mark.parametrize("transport", ["paramiko", "openssh"])
-def test_sshd_that_is_killed_and_comes_back_loses_and_repeats_nothing(manifest, log, make_sshd, monkeypatch, transport):
-    monkeypatch.setattr(follow, "REMOTE_POLL_S", 0.1)
+def test_sshd_that_is_killed_and_comes_back_loses_and_repeats_nothing(manifest, log, make_sshd, transport):
     server = make_sshd()
     whole = lines(0, 30_000)
     log.write_bytes(whole)
@@ -411,8 +411,7 @@ def test_sshd_that_is_killed_and_comes_back_loses_and_repeats_nothing(manifest, 
     assert all(entry["whole"] for entry in entries(manifest).values())
 
 
-def test_log_on_a_remote_host_that_is_deleted_or_truncated(manifest, log, sshd, monkeypatch):
-    monkeypatch.setattr(follow, "REMOTE_POLL_S", 0.1)
+def test_log_on_a_remote_host_that_is_deleted_or_truncated(manifest, log, sshd):
     log.write_bytes(lines(0, 200))
     with open_host(sshd.target, **sshd.options()) as host, following(manifest, log, host):
         until(lambda: copied(manifest) == lines(0, 200))

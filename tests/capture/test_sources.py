@@ -19,10 +19,10 @@ import pytest
 import kit
 from kit.capture.hosts.targets import open_host
 from kit.capture.hosts.this_machine import LocalHost
-from kit.capture.logs import sources
 from kit.capture.logs.output_target import destination
 from kit.capture.logs.sources import Overlap, SourceFollower, parse_source
 from kit.capture.manifest import Manifest, make_folder
+from kit.capture.waiting import Clock
 from kit.errors import UsageError
 from kit.parse import grammar
 from kit.parse.base import Source
@@ -96,7 +96,6 @@ def lines(first: int, count: int) -> bytes:
 def container(tmp_path, monkeypatch) -> Container:
     made = Container(tmp_path)
     monkeypatch.setenv("PATH", f"{made.bin}:{os.environ['PATH']}")
-    monkeypatch.setattr(sources, "AGAIN_S", 0.1)
     return made
 
 
@@ -111,7 +110,7 @@ def follow(manifest) -> Iterator[Callable[..., SourceFollower]]:
     started: list[SourceFollower] = []
 
     def begin(text: str, host=None, **more) -> SourceFollower:
-        started.append(SourceFollower(manifest, host or LocalHost(), parse_source(text), **more))
+        started.append(SourceFollower(manifest, host or LocalHost(), parse_source(text), clock=Clock(10), **more))
         started[-1].start()
         return started[-1]
 

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from kit.capture.hosts.host import Host, HostFile, HostLost
 from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import Manifest, RawFile
+from kit.capture.waiting import CLOCK, Clock
 
 POLL_S = 0.2
 """Time between two looks at a log of this machine."""
@@ -242,7 +243,9 @@ class LogFollower(threading.Thread):
         pid: int | None = None,
         note: str | None = None,
         may_come: bool = False,
+        clock: Clock = CLOCK,
     ):
+        self._clock = clock
         super().__init__(daemon=True, name=f"follow {name}")
         self.path, self.name_of_copy, self.lost = path, name, False
         self._manifest, self._host, self._opened = manifest, host, str(opened)
@@ -264,7 +267,7 @@ class LogFollower(threading.Thread):
 
     def run(self) -> None:
         poll_s = POLL_S if self._host.name == "local" else REMOTE_POLL_S
-        while not self._stop_asked.wait(poll_s) and not self._manifest.full.is_set():
+        while not self._clock.wait(self._stop_asked, poll_s) and not self._manifest.full.is_set():
             self._look()
 
     def finish(self) -> None:

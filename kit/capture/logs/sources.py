@@ -6,7 +6,6 @@ import re
 import secrets
 import shlex
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kit.capture.hosts.host import Host, HostLost, Ran, Stream
 from kit.capture.logs.follow import MOST_BYTES
 from kit.capture.logs.scrub import Scrubber, scrub_bytes
 from kit.capture.manifest import Manifest, RawFile
+from kit.capture.waiting import CLOCK, Clock
 from kit.clock import NS, parse_time
 from kit.errors import UsageError
 
@@ -197,8 +197,9 @@ class SourceFollower(threading.Thread):
     a log may be silent too; `Host.connect` ends the old one.
     """
 
-    def __init__(self, manifest: Manifest, host: Host, source: TextSource, since_ns: int | None = None):
+    def __init__(self, manifest: Manifest, host: Host, source: TextSource, since_ns: int | None = None, clock: Clock = CLOCK):
         super().__init__(daemon=True, name=f"follow {source.file}")
+        self._clock = clock
         self.path, self.name_of_copy, self.lost = shlex.join(source.command()), source.file, False
         self._manifest, self._host, self._source, self._since_ns = manifest, host, source, since_ns
         self._stop_asked, self._scrubber, self._overlap = threading.Event(), Scrubber(), Overlap()
@@ -212,7 +213,7 @@ class SourceFollower(threading.Thread):
             self._attempt(self._follow)
             if self._stop_asked.is_set():
                 return
-            self._stop_asked.wait(AGAIN_S)
+            self._clock.wait(self._stop_asked, AGAIN_S)
 
     def finish(self) -> None:
         """Copy what has come and end the capture."""
@@ -266,12 +267,12 @@ class SourceFollower(threading.Thread):
             stream.stop()
 
     def _read(self, stream: Stream, mark: re.Pattern[bytes]) -> None:
-        rest, held, stamped, began = b"", [], False, time.monotonic()
+        rest, held, stamped, began = b"", [], False, self._clock.monotonic()
         while not (end := mark.search(rest)):
             try:
-                piece = stream.read(POLL_S)
+                piece = stream.read(self._clock.real(POLL_S))
             except TimeoutError:
-                if self._stop_asked.is_set() and (stamped or time.monotonic() - began > FIRST_LINE_S):
+                if self._stop_asked.is_set() and (stamped or self._clock.monotonic() - began > FIRST_LINE_S):
                     return self._write([rest] if stamped and rest else [])
                 continue
             if not piece:

@@ -11,6 +11,7 @@ from kit.capture.logs.follow import LogFollower
 from kit.capture.logs.output_target import Destination, destination
 from kit.capture.logs.sources import SourceFollower, TextSource, parse_source
 from kit.capture.manifest import Manifest
+from kit.capture.waiting import CLOCK, Clock
 from kit.clock import NS
 
 BEFORE_NS = 60 * NS
@@ -20,7 +21,8 @@ BEFORE_NS = 60 * NS
 class Logs:
     """Follows the logs of a launch into a recording."""
 
-    def __init__(self, host: Host, manifest: Manifest, launch: Launch):
+    def __init__(self, host: Host, manifest: Manifest, launch: Launch, clock: Clock = CLOCK):
+        self.clock = clock
         self.host, self.manifest, self.launch = host, manifest, launch
         self.followers: list[LogFollower | SourceFollower] = []
         self._seen: set[tuple[int, int]] = set()
@@ -63,7 +65,8 @@ class Logs:
             return
         process = self.host.processes.table().get(self.launch.pid) if self.launch.pid is not None else None
         began_ns = self.host.processes.started_ns(process) if process is not None else None
-        follower = SourceFollower(self.manifest, self.host, source, began_ns - BEFORE_NS if began_ns is not None else None)
+        since_ns = began_ns - BEFORE_NS if began_ns is not None else None
+        follower = SourceFollower(self.manifest, self.host, source, since_ns, self.clock)
         self.followers.append(follower)
         follower.start()
 
@@ -77,7 +80,7 @@ class Logs:
                 identity = file.stat().identity
             if identity in self._seen:
                 return False
-            follower = LogFollower(self.manifest, self.host, opened, path, name, pid, note)
+            follower = LogFollower(self.manifest, self.host, opened, path, name, pid, note, clock=self.clock)
         except OSError as error:
             self.manifest.lacks(f"the log {path}", f"it cannot be read: {error.strerror}", f"look at it: ls -l {path}")
             return False
