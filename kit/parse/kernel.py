@@ -35,7 +35,7 @@ MONTH_WORDS = {
     for word in words.split()
 }
 """Months as `dmesg -T` prints them in English, German, French, Spanish, Italian, Portuguese; Chinese and Japanese print 3月."""
-_STAMPS = tuple(
+_STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP = tuple(
     re.compile(pattern)
     for pattern in (
         rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
@@ -214,16 +214,16 @@ def _is_kernel(head: str) -> float:
     lines = body_lines(head, 60)
     if not lines:
         return 0.0
-    strict = [_STAMPS[0], _STAMPS[1], _STAMPS[4], _STAMPS[5]]
+    strict = [_UPTIME, _DATED, _FOREIGN, _SHORT, _STEP]
     stamped = max(share(lines, pattern) for pattern in strict)
     journal = sum(1 for line in lines if re.search(r"\bkernel: ", line)) / len(lines)
     certain = sum(1 for line in lines if _CERTAIN.search(line))
-    stamped += sum(1 for line in lines if _STAMPS[5].match(line)) / len(lines) if stamped < 1 else 0
+    stamped += sum(1 for line in lines if _STEP.match(line)) / len(lines) if stamped < 1 else 0
     if journal > 0.5 or (stamped > 0.6 and certain):
         return 0.96
     if stamped > 0.8:
         return 0.85
-    iso = share(lines, _STAMPS[2])
+    iso = share(lines, _ISO)
     if certain >= 0.3 * len(lines) and (iso > 0.6 or all(_CERTAIN.search(line) for line in lines)):
         return 0.8
     return only_failures(head, "dmesg|journalctl")
