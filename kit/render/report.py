@@ -20,7 +20,7 @@ _SECTION = re.compile(r"^## (.+?)\s*$", re.MULTILINE)
 
 
 def report(
-    run_path: str | Path,
+    path: str | Path,
     out: str | Path = "report.html",
     *,
     captured_at: str | None = None,
@@ -35,7 +35,7 @@ def report(
 
     Parameters
     ----------
-    run_path : str or path
+    path : str or path
         A recorded run, a folder of loose files, or one file.
     out : str or path
         File to write; its folder is made where it is missing.
@@ -73,14 +73,14 @@ def report(
     from kit.open import open_run
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
 
-    run, others = open_run(run_path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
-    path = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
+    run, others = open_run(path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
+    book = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
     known = list(map(str, run.knowledge)) or None
     values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known}
-    executed = with_parameters(nbformat.read(path, as_version=4), values)
+    executed = with_parameters(nbformat.read(book, as_version=4), values)
     if others:
         executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], known)
-    failures = execute(executed, path.resolve().parent)
+    failures = execute(executed, book.resolve().parent)
     scrub(executed, _scrubber(run, *others))
     out = _write(Path(out), _html(executed, run, len(failures)))
     if failures:

@@ -56,7 +56,7 @@ class Learnt:
     def __str__(self) -> str:
         return (
             f"{self.path}: signature {self.name!r} added; it fits the run it was learnt from\n\n{self.text.strip()}\n\n"
-            f"Strike conditions that another run with the same cause would not show.\n"
+            f"Remove conditions that another run with this cause would not show.\n"
             f"{self.noted}: says what the run turned out to be"
         )
 
@@ -64,7 +64,7 @@ class Learnt:
 
 
 def learn(
-    run: str | Path | Run,
+    path: str | Path | Run,
     klass: str,
     remedy: str,
     *,
@@ -83,7 +83,7 @@ def learn(
 
     Parameters
     ----------
-    run : str, path or Run
+    path : str, path or Run
         The solved run.
     klass : str
         What it turned out to be, a class of `kit/knowledge/classes.toml`.
@@ -119,17 +119,17 @@ def learn(
     """
     if not remedy.strip():
         raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")
-    path = _place(knowledge, out)
-    before = read(path) if path.exists() else []
-    judged = open_case(run, captured_at, path.parent if out is None and path.parent.is_dir() else None)
+    file = _place(knowledge, out)
+    before = read(file) if file.exists() else []
+    judged = open_case(path, captured_at, file.parent if out is None and file.parent.is_dir() else None)
     meaning = _class(klass, judged.run).meaning
     name = _name(name, judged, klass, {entry.name for entry in before})
     text = _toml(judged, klass, name, what or meaning, remedy, source, conditions(judged, klass))
     learnt = _prove(text, judged)
-    _append(path, text)
+    _append(file, text)
     entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": judged.run.name}
-    noted = note_solved(judged.run, entry, path.parent)
-    return Learnt(name, path, text, learnt.matched(judged.known) or {}, noted)
+    noted = note_solved(judged.run, entry, file.parent)
+    return Learnt(name, file, text, learnt.matched(judged.known) or {}, noted)
 
 
 def _class(name: str, run: Run) -> StallClass:

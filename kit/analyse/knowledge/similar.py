@@ -123,7 +123,7 @@ def _turned_out(match: Likeness) -> str:
 
 
 def similar(
-    run: str | Path | Run,
+    path: str | Path | Run,
     among: Iterable[str | Path | Run] | None = None,
     *,
     captured_at: str | None = None,
@@ -134,11 +134,11 @@ def similar(
 
     Parameters
     ----------
-    run : str, path or Run
+    path : str, path or Run
     among : iterable of str, path or Run, optional
         Earlier runs; without them the bundled ones and those of `data/runs`.
     captured_at : str, optional
-        When the evidence of `run` was taken, as for `kit.open_run`.
+        When the evidence of `path` was taken, as for `kit.open_run`.
     knowledge : path or paths, optional
         Folders of your own knowledge: `solved.json` there says what loose evidence turned out to be.
     most : int, optional
@@ -161,17 +161,17 @@ def similar(
     >>> [(one.name, one.klass) for one in found.found]
     [('pipe-ticker', 'rank_straggler'), ('port-taken', 'port_in_use')]
     """
-    judged = open_case(run, captured_at, knowledge)
+    judged = open_case(path, captured_at, knowledge)
     own = features(judged)
     result = Similar(judged.run.name, [])
     for other in earlier() if among is None else among:
-        path = other.path if isinstance(other, Run) else Path(other)
-        if path.resolve() == judged.run.path.resolve():
+        folder = other.path if isinstance(other, Run) else Path(other)
+        if folder.resolve() == judged.run.path.resolve():
             continue
         try:
             result.found.append(_likeness(own, open_case(other, None, knowledge)))
         except KitError as error:
-            result.skipped.append(f"{path.name}: {error.why}")
+            result.skipped.append(f"{folder.name}: {error.why}")
     result.found.sort(key=lambda one: (-one.likeness, one.name))
     del result.found[len(result.found) if most is None else max(most, 0) :]
     return result

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import pandas
 
 
-def _judged(source: str | Path | Run | Verdict) -> Verdict:
-    return source if isinstance(source, Verdict) else verdict(source)
+def _judged(path: str | Path | Run | Verdict) -> Verdict:
+    return path if isinstance(path, Verdict) else verdict(path)
 
 
-def facts(source: str | Path | Run | Verdict) -> pandas.DataFrame:
+def facts(path: str | Path | Run | Verdict) -> pandas.DataFrame:
     """Facts of a launch as a frame.
 
     Parameters
     ----------
-    source : str, path, Run or Verdict
+    path : str, path, Run or Verdict
         Evidence, or a verdict that was made already.
 
     Returns
@@ -47,7 +47,7 @@ def facts(source: str | Path | Run | Verdict) -> pandas.DataFrame:
     ['[64, 64]']
     """
     rows = []
-    for name, fact in _judged(source).facts.items():
+    for name, fact in _judged(path).facts.items():
         number = float(fact.value) if isinstance(fact.value, (bool, int, float)) else None
         for where in fact.refs or [{}]:
             rows.append(
@@ -63,12 +63,12 @@ def facts(source: str | Path | Run | Verdict) -> pandas.DataFrame:
     return TABLES["facts"].build(rows)
 
 
-def hypotheses(source: str | Path | Run | Verdict) -> pandas.DataFrame:
+def hypotheses(path: str | Path | Run | Verdict) -> pandas.DataFrame:
     """Signs for and against each class as a frame.
 
     Parameters
     ----------
-    source : str, path, Run or Verdict
+    path : str, path, Run or Verdict
         Evidence, or a verdict that was made already.
 
     Returns
@@ -84,7 +84,7 @@ def hypotheses(source: str | Path | Run | Verdict) -> pandas.DataFrame:
     'device_hang'
     """
     rows = []
-    for hypothesis in _judged(source).hypotheses:
+    for hypothesis in _judged(path).hypotheses:
         about = {"class": hypothesis.name, "share": hypothesis.share, "score": hypothesis.score}
         signs = [*hypothesis.supporting, *hypothesis.opposing]
         rows += [
