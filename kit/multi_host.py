@@ -21,24 +21,13 @@ the largest number of GPUs."""
 
 @dataclass(frozen=True)
 class Place:
-    """Where a capture of a run with several hosts was taken.
-
-    Attributes
-    ----------
-    host : str
-        Name of the host: its folder in the run.
-    number : int
-        Its number, from 0.
-    utc_offset_s : int
-        What its local time is ahead of UTC.
-    ahead_ns : int
-        What its clock is ahead of that of the first host.
-    """
+    """Where a capture of a run with several hosts was taken. The host's name is its folder in the run; numbers begin at 0."""
 
     host: str
     number: int
     utc_offset_s: int
     ahead_ns: int
+    """What its clock is ahead of that of the first host."""
 
     def put(self, frame: str, row: Row) -> None:
         """Enter the host into a row, in place; its times and numbers become those of the run.
@@ -61,19 +50,9 @@ class Place:
 
 
 def join(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a run with several hosts: captures and what is missing of all of them, with the host's name.
+    """The manifest of a run with several hosts, from its `run.json` that lists them, in the form of a run with one.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        Folder of the run.
-    manifest : dict
-        Its `run.json`, which lists the hosts.
-
-    Returns
-    -------
-    dict
-        A manifest as of a run with one host; its `hosts` know their clocks.
+    Captures, gaps and what is missing bear the host's name; `hosts` know their clocks.
     """
     joined: dict[str, Any] = {**manifest, "captures": [], "missing": list(manifest.get("missing") or []), "gaps": [], "hosts": []}
     for entry in manifest["hosts"]:

@@ -20,6 +20,9 @@ from kit.parse import log_fast
 from kit.parse.base import Source
 from kit.schema import Row
 
+Pairs = Iterator[tuple[str, Row]]
+"""Frame names with a row each."""
+
 
 @dataclass
 class Capture:
@@ -92,19 +95,7 @@ class Kept:
 
 
 class Reading:
-    """The captures of a run on their way to rows.
-
-    Attributes
-    ----------
-    reports : dict of str to kit.parse.Report
-        What the parser of each capture read and did not understand.
-    reads : collections.Counter
-        How often each capture was read to its end.
-    first : dict of str to int or None
-        First stamp of each log that was read.
-    changed : dict of str to None
-        Captures that changed since they were first read.
-    """
+    """The captures of a run on their way to rows: `reports` and `reads` by file, `first` stamps of logs, files that `changed`."""
 
     def __init__(
         self,
@@ -132,12 +123,12 @@ class Reading:
             self.changed[capture.file] = None
         return key
 
-    def _read(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
+    def _read(self, capture: Capture, key: str, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
         """Parse a capture. Only `rows` and `keep` call this: they ask first whether it was read before."""
         source, place = self.source(capture), self.places.get(capture.host or "")
         if threads_from_ns is not None:
             source.threads_from_ns = threads_from_ns + (place.ahead_ns if place else 0)
-        self._seen[capture.file] = self.key(capture)
+        self._seen[capture.file] = key
         report, stamped = parse.Report(), capture.kind != "log"
         try:
             lines = capture.lines()
@@ -177,7 +168,7 @@ class Reading:
             return 0
         return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
 
-    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Iterator[tuple[str, Row]]:
+    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
         """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept."""
         name, key = f"{capture.file}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
         kept = self._kept.get(name)
@@ -187,7 +178,7 @@ class Reading:
         partly = threads_from_ns is not None and "threads" in capture.frames
         room = 0 if partly else self.room(capture, skim)
         held: list[tuple[str, Row]] | None = [] if room else None
-        for pair in self._read(capture, skim, threads_from_ns):
+        for pair in self._read(capture, key, skim, threads_from_ns):
             if held is not None:
                 held.append(pair)
                 held = held if len(held) <= room else None
@@ -212,14 +203,14 @@ class Reading:
     def keep(self, capture: Capture) -> Kept | None:
         """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
         key = self.key(capture)
-        kept = self._kept.get(capture.file)
-        if kept is not None and kept.key == key:
+        kept, place = self._kept.get(capture.file), self.place_of(capture, key)
+        if kept is not None and kept.key == key and (kept.rows is not None or place.is_dir()):
             return kept
-        place, room, held = self.place_of(capture, key), self.room(capture), None
+        room, held = self.room(capture), None
         if place.is_dir():
             self.reports.setdefault(capture.file, _load_report(place))
         else:
-            rows = self._read(capture)
+            rows = self._read(capture, key)
             held = list(islice(rows, room + 1)) if room else []
             if not room or len(held) > room:
                 try:
@@ -243,6 +234,7 @@ class Reading:
         return min((stamp for stamp in stamps if stamp is not None), default=None)
 
     def place_of(self, capture: Capture, key: str) -> Path:
+        """Where the frames of a capture lie in the cache."""
         return store.place(store.cache_folder(self.path, self.recorded), capture.file, key)
 
 

@@ -78,9 +78,9 @@ class Run(Shown):
 
     def _captured(self, captured_at: str | None) -> tuple[int | None, str]:
         if captured_at is not None:
-            ns, own = parse_time(captured_at, self.offset_s)
-            if own is not None:
-                self.offset_s, self.offset_known = own, True
+            ns, offset_s = parse_time(captured_at, self.offset_s)
+            if offset_s is not None:
+                self.offset_s, self.offset_known = offset_s, True
             return ns, "given"
         if self.manifest.get("ended_at"):
             return parse_time(self.manifest["ended_at"])[0], "manifest"
@@ -123,9 +123,9 @@ class Run(Shown):
     def rows(self, frame: str) -> list[Row]:
         """All rows of one frame, as plain dicts with times in nanoseconds."""
         _known(frame)
-        found: list[Row] = []
-        self.scan({frame: lambda row: found.append(dict(row))})
-        return found
+        rows: list[Row] = []
+        self.scan({frame: lambda row: rows.append(dict(row))})
+        return rows
 
     def _gaps(self) -> Iterator[Row]:
         """Stretches without samples, as the manifest notes them."""
@@ -162,8 +162,6 @@ class Run(Shown):
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
-
-    # --- frames ---
 
     def frame(self, name: str, columns: list[str] | None = None) -> pandas.DataFrame:
         """One frame of the run. Only captures that can give it are read, and all their frames are kept.
@@ -319,25 +317,25 @@ class Run(Shown):
 
     def unread(self) -> list[str]:
         """One sentence for each file that is not what it seems, empty, cut, or partly not understood."""
-        said = []
+        remarks = []
         for capture in self.captures:
             if capture.size_bytes == 0:
-                said.append(f"{capture.file} is empty")
+                remarks.append(f"{capture.file} is empty")
             elif capture.kind is None:
-                said.append(
+                remarks.append(
                     f"{capture.file} was not recognised"
                     + (f" (its name promises {capture.promised})" if capture.promised else "")
                 )
             elif capture.promised:
-                said.append(f"{capture.file} holds {capture.kind}, not {capture.promised} as its name says")
+                remarks.append(f"{capture.file} holds {capture.kind}, not {capture.promised} as its name says")
             if not capture.whole:
-                said.append(f"{capture.file} is cut: {capture.note or 'its last line is not whole'}")
+                remarks.append(f"{capture.file} is cut: {capture.note or 'its last line is not whole'}")
             if capture.file in self._reading.changed:
-                said.append(f"{capture.file} changed while it was read: what was made of it before and after may differ")
+                remarks.append(f"{capture.file} changed while it was read: what was made of it before and after may differ")
             report = self.reports.get(capture.file)
             for reason, count in (report.reasons if report else {}).items():
-                said.append(f"{capture.file}: {count} × {reason}")
-        return said
+                remarks.append(f"{capture.file}: {count} × {reason}")
+        return remarks
 
     def document(self, brief: bool = False) -> Document:
         """What was captured, and what is missing."""

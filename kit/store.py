@@ -42,13 +42,7 @@ def checksum(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> str:
-    """Tell whether a file is the one seen before, without reading it whole.
-
-    Returns
-    -------
-    str
-        Hash of size, mtime, inode, first and last MiB.
-    """
+    """Hash of size, mtime, inode, first and last MiB: tells whether a file is the one seen before without reading it whole."""
     stat = path.stat()
     digest = hashlib.sha256(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}".encode())
     with open(path, "rb") as file:

@@ -101,15 +101,7 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
 
 
 def recognise_server(head: str, folders: tuple[Path, ...]) -> str | None:
-    """Kind `log` where a grammar of the user's tells that its server wrote a text which nothing else recognises.
-
-    Parameters
-    ----------
-    head : str
-        First 64 KiB of the file.
-    folders : tuple of Path
-        Folders of the user's knowledge.
-    """
+    """Kind `log` where a grammar in the user's folders tells that its server wrote a head which nothing else recognises."""
     from kit.parse import grammar
 
     packaged = {found.name for found in grammar.load().all}
@@ -120,10 +112,7 @@ def recognise_server(head: str, folders: tuple[Path, ...]) -> str | None:
 def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows]:
     """Read lines with the parser of a kind; logs with the grammars of further folders too.
 
-    Returns
-    -------
-    tuple of (Report, iterator of (frame name, row))
-        The report is complete once the rows are used up.
+    The report is complete once the rows are used up.
     """
     report, entry = Report(), formats()[kind]
 
@@ -141,10 +130,7 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
 def skim(lines: LineReader, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
     """Read a large log without a row for each of its lines, see `kit.parse.log_fast`.
 
-    Returns
-    -------
-    tuple of (Report, iterator of (frame name, row)) or None
-        None where the log is small, or in another encoding than UTF-8: `read` reads it then.
+    None where the log is small, or in another encoding than UTF-8: `read` reads it then.
     """
     from kit.parse import log_fast
 

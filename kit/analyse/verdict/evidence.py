@@ -141,17 +141,9 @@ class _Edges:
 
 
 def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) -> Evidence:
-    """Read a run once and gather what the analyses need.
+    """Read a run once and gather what the analyses need; `also` is handed each row of its frames before it is kept.
 
-    Parameters
-    ----------
-    run : Run
-    also : mapping of str to callable, optional
-        By frame name: who else is handed each row, before it is kept.
-
-    Returns
-    -------
-    Evidence
+    `kit.analyse.verdict.scene.scene_of_run` keeps what was gathered with the run.
     """
     evidence = Evidence(run)
     since = run.judged_from_ns
