@@ -585,3 +585,17 @@ def test_llmperf_responses_join_their_summary(tmp_path):
     bench = kit.benchmarks(tmp_path)
     assert bench.runs["run"].tolist() == ["a_summary.json"]
     assert bench.requests["ok"].tolist() == [True, True, False]
+
+
+def test_a_second_export_of_the_same_run_is_not_a_second_run(tmp_path):
+    (tmp_path / "profile_export_genai_perf.csv").write_text(GENAI)
+    doc = {"request_throughput": {"unit": "requests/sec", "avg": 123.0}, "request_latency": {"unit": "ms", "avg": 1005.0}}
+    (tmp_path / "profile_export_genai_perf.json").write_text(json.dumps(doc))
+    (tmp_path / "load_stats_history.csv").write_text("Timestamp,User Count,Type,Name,Requests/s\n1,2,,Aggregated,5\n")
+    assert kit.benchmarks(tmp_path).runs["run"].tolist() == ["profile_export_genai_perf.json"]
+
+
+@pytest.mark.parametrize("column", ["Failures/s", "errors_per_s", "timeouts_per_second"])
+def test_a_rate_of_trouble_is_better_when_lower(column, read):
+    directions = read("t.csv", f"{column},mean_ttft_ms\n0.5,30\n").values.set_index("metric")["direction"]
+    assert directions.drop("ttft").tolist() == [LOWER]

@@ -21,8 +21,8 @@ SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".gz", ".
 """Files of a folder that are looked into."""
 LAUNCH = ".launch.json"
 """End of the name of a file that holds the launch of the server that was measured."""
-SKIP = (".pytorch.json",)
-"""A second export that vLLM writes beside its result."""
+SKIP = (".pytorch.json", "_stats_history.csv", "_failures.csv", "_exceptions.csv")
+"""Files that vLLM and Locust write beside their results; of genai-perf and AIPerf the CSV is left out where the JSON is there."""
 SHOWN = ("median", "p99", "mean", "run", "count")
 """Statistics of the printed table, in the order of preference."""
 
@@ -176,7 +176,11 @@ def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
             sorted(
                 p
                 for p in path.rglob("*")
-                if p.is_file() and p.name.lower().endswith(SUFFIXES) and not p.name.endswith(SKIP) and not p.name.startswith(".")
+                if p.is_file()
+                and p.name.lower().endswith(SUFFIXES)
+                and not p.name.endswith(SKIP)
+                and not p.name.startswith(".")
+                and not (p.match("profile_export*.csv") and p.with_suffix(".json").exists())
             )
             if path.is_dir()
             else [path]

@@ -41,6 +41,8 @@ COLUMN = re.compile(
     rf"^(?:(?P<before>{STAT})[_ ])?(?P<metric>.+?)(?:[_ ](?P<after>{STAT}))?"
     rf"(?:[_ ]\(?(?P<unit>{UNIT})\)?)?(?:[_ ](?P<last>{STAT}))?$"
 )
+TROUBLE = re.compile(r"fail|error|timeout|drop|reject|retr(y|ies)|preempt|exception")
+"""A rate of these is better when lower."""
 AMOUNT = re.compile(r"(?:^|_)(?:per|toks?|tokens?|reqs?|requests?|items?|ops?|queries|bytes|[kmg]i?b)$")
 """What makes a rate of `…_s`: `throughput_tok_s` is no time in seconds."""
 
@@ -120,10 +122,10 @@ def read_column(column: str) -> tuple[str, str | None, str, float, str | None] |
             stat and stat_of(stat),
             "1/s" if rate else "s",
             1.0 if rate else SECONDS[match["unit"]],
-            HIGHER if rate else LOWER,
+            HIGHER if rate and not TROUBLE.search(metric) else LOWER,
         )
     if re.search(r"(_per_(s|sec|second)|_?throughput|_?ops|_?qps|_?rps|_?tps)$", metric):
-        return metric, stat and stat_of(stat), "1/s", 1.0, HIGHER
+        return metric, stat and stat_of(stat), "1/s", 1.0, LOWER if TROUBLE.search(metric) else HIGHER
     return None
 
 
