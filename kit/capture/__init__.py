@@ -15,11 +15,6 @@ _OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import [^(\n]+\n", re.MULTILINE)
 def sampler_program(parameters: dict[str, Any] | None = None) -> str:
     """Text of the sampler as it is sent to an interpreter's standard input: the scrubbing functions, then its modules.
 
-    Parameters
-    ----------
-    parameters : dict, optional
-        As kit/capture/sampler/script.py explains them; without them it takes its first argument.
-
     Examples
     --------
     >>> text = sampler_program({"roots": [7]})

@@ -79,8 +79,6 @@ def guard(
     {fields}
     progress : callable
         Receives messages about what the guard does.
-    clock : Clock
-        By which it waits.
 
     Returns
     -------

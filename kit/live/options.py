@@ -18,13 +18,7 @@ QUIET_S = {None: 60.0, "post_load": 120.0, "compile": 180.0, "graph_capture": 12
 
 @dataclass(frozen=True)
 class TriageOptions:
-    """What a triage may do.
-
-    Raises
-    ------
-    UsageError
-        Where the time is out of range or a tool is not known.
-    """
+    """What a triage may do."""
 
     limit_s: float = option(60.0, "time limit, in seconds or as 30s, 2m (default 60s)", "for", metavar="TIME")
     allow: Collection[str] = option(

@@ -123,13 +123,6 @@ def triage(
     {fields}
     progress : callable
         Receives progress messages.
-    clock : Clock
-        By which it waits.
-
-    Returns
-    -------
-    TriageResult
-        The last verdict, the ledger, the run.
 
     Raises
     ------

@@ -70,20 +70,11 @@ class Abilities:
     python : str or None
         A python3 of 3.6 or later.
     programs : dict of str to str
-        Path by name, of those of the table of tools that are there.
-    system : str
-        `linux`, or `darwin` for this machine only.
-    proc : bool
-        Whether it has a /proc.
-    uid : int
-        The user that we are there.
-    kernel, machine : str
+        Path by name, of those of the table of tools.
     boottime_ns : int
         Time since boot at the moment of asking.
     offset_ns, offset_error_ns : int
         The host's wall clock minus ours, and how far that may be off (half the way there and back).
-    utc_offset_s : int
-        Its time zone.
     """
 
     python: str | None = None

@@ -89,13 +89,7 @@ def known_keys(paths: Iterable[Path], label: str) -> list[KnownKey]:
 
 
 def check_key(known: list[KnownKey], label: str, kind: str, key: bytes, path: Path) -> bool:
-    """Whether a host's key is a known one; False where nothing is known of the host.
-
-    Raises
-    ------
-    HostKeyError
-        Where the key is revoked, or other keys are known of the host.
-    """
+    """Whether a host's key is a known one; False where nothing is known of the host."""
     text, shown = base64.b64encode(key).decode(), f"{kind} {fingerprint(key)}"
     if any(line.marker == "@revoked" and line.key == text for line in known):
         why = f"it shows {shown}, which a known_hosts file revokes"

@@ -22,23 +22,7 @@ _TERMINAL = re.compile(r"/dev/(?:pts/\d+|tty\w*|console)$")
 
 @dataclass
 class Destination:
-    """Where one descriptor goes.
-
-    Attributes
-    ----------
-    pid, fd : int
-        The process and its descriptor.
-    kind : str
-        `file`, `deleted file`, `pipe`, `socket`, `terminal`, `null`, `other`.
-    target : str
-        As /proc names it.
-    files : list of tuple of (str, str)
-        Files that hold what is written: what to open, and its path.
-    source : TextSource, optional
-        Command that prints it.
-    said, do : str
-        In words: where it goes, and how to get it.
-    """
+    """Where one descriptor goes."""
 
     pid: int
     fd: int

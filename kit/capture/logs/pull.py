@@ -35,7 +35,7 @@ _WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
 
 @takes(connection=Connection)
 def pull(target: str, *paths: str, out: str | Path, connection: Connection, progress: Callable[[str], None] = print) -> Path:
-    """Fetch files of a host into a run folder, without looking at processes.
+    """Fetch files of a host into a run folder, without looking at processes; returns the run.
 
     Text is scrubbed line by line. A gzip file is unpacked and its text scrubbed. Other binary files (pickles of PyTorch's
     flight recorder) are copied as they are, and the manifest says so. Run again with the same folder, it resumes: a file whose
@@ -52,11 +52,6 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
     {fields}
     progress : callable
         Receives progress messages.
-
-    Returns
-    -------
-    pathlib.Path
-        The run; `kit.open_run` opens it.
 
     Raises
     ------

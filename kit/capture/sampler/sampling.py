@@ -38,16 +38,6 @@ class Sampling:
 
     It runs in Python where the host has it, else in awk; one that prints nothing at all is followed by the other.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    parameters : dict
-        As kit/capture/sampler/script.py explains them; `roots`, `interval_s` and `samples` must be there.
-    host : Host
-        Connected.
-    clock : Clock
-        By which it takes a silent sampler for lost.
-
     Attributes
     ----------
     ended : threading.Event
