@@ -1,4 +1,4 @@
-"""Which failure line is the cause: roles of the log's errors (`kit.parse.grammar`), in the order of time."""
+"""Which failure line is the cause: roles of the log's errors (`kit.parse.grammar_file`), in the order of time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,25 @@ def errors(log: LogDigest) -> list[Mark]:
     return sorted(marks, key=moment(marks))
 
 
+def cause(log: LogDigest) -> Mark | None:
+    """The first error that began something and was not survived, or the end that was ordered before any."""
+    marks = errors(log)
+    began = (mark for mark in marks if mark.role in ("initiating", "ending") and not _announces(mark, marks))
+    return next((mark for mark in began if mark.role == "ending" or not survived(log, mark)), None)
+
+
 def first_error(log: LogDigest) -> Mark | None:
-    """The first error that began something, else the first that is no mere teardown."""
-    marks = [mark for mark in errors(log) if mark.role != "teardown"]
-    began = [mark for mark in marks if mark.role == "initiating" and not _announces(mark, marks)]
-    return next(iter(began or [mark for mark in marks if mark.role != "header"] or marks), None)
+    """The cause; without one, the first error that is no mere teardown and was not survived either."""
+    began = cause(log)
+    if began is not None and began.role == "initiating":
+        return began
+    marks = [mark for mark in errors(log) if mark.role != "teardown" and not survived(log, mark)]
+    return next(iter([mark for mark in marks if mark.role != "header"] or marks), None)
+
+
+def survived(log: LogDigest, mark: Mark) -> bool:
+    """Whether its own log shows later that the launch lived on: it became ready, served, stepped, or was started again."""
+    return log.last_life.get(mark.capture, -1) > mark.order
 
 
 def _announces(mark: Mark, marks: list[Mark]) -> bool:

@@ -21,6 +21,10 @@ MOST_PIDS = 4096
 """Pids kept for each process name: a restart loop makes new ones."""
 
 
+LIFE = ("ready", "serving", "train_step")
+"""Phases whose entry or whose work shows that an error before it was survived."""
+
+
 @dataclass
 class Mark:
     """A record that matters: a milestone, an error, a symptom."""
@@ -108,6 +112,8 @@ class LogDigest:
     tracebacks: set = field(default_factory=set)
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
+    last_life: dict = field(default_factory=dict)
+    """By log: place of the last record that shows that the launch got ready, served, stepped, or was started again."""
 
     def add(self, row: Row) -> None:
         """Take one row of frame `log`."""
@@ -126,6 +132,9 @@ class LogDigest:
         if row.get("bar_kind"):
             kind = self._bar(row, order, kind)
         code = self._code(row)
+        again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
+        if again or row.get("phase") in LIFE and code != "probe_request" and kind != "error":
+            self.last_life[row["capture"]] = order
         if code:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.analyse.verdict.failures import first_error
+from kit.analyse.verdict.failures import cause, first_error
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.parse.base import Report, Source
 from kit.parse.log import parse
@@ -57,3 +57,30 @@ def test_the_first_error_is_the_first_that_began_something(lines: list[str], wan
 def test_each_failure_line_has_a_role(line: str, role: str | None) -> None:
     rows = [row for _, row in parse(["[2026-01-02 03:04:05 TP0] Init torch distributed begin.", line], Source("a"), Report())]
     assert rows[-1]["role"] == role
+
+
+READY = "The server is fired up and ready to roll!"
+BEGUN = "[2026-01-02 03:04:05 TP0] Init torch distributed begin."
+SERVED = 'INFO:     10.0.0.7:1234 - "POST /v1/completions HTTP/1.1" 200 OK'
+REFUSED = 'INFO:     10.0.0.7:1234 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error'
+ERROR = "ValueError: no such layer"
+ARGS = "server_args=ServerArgs(model_path='/m/x', tp_size=1)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([BEGUN, ERROR, READY], None),
+        ([BEGUN, READY, ERROR, SERVED], None),
+        ([BEGUN, READY, ERROR, REFUSED, "Finished server process [12]"], ERROR),
+        ([ARGS, ERROR, ARGS, BEGUN], None),
+        ([BEGUN, ERROR, READY, "KeyError: 'q'"], "KeyError: 'q'"),
+        ([BEGUN, ERROR, "iteration 12/ 900 | loss: 2.0"], ERROR),
+        ([BEGUN, "Received SIGTERM", ERROR], "Received SIGTERM"),
+    ],
+    ids=["ready after it", "served after it", "died in its first request", "started again", "the second", "other server's words",
+         "ended from outside"],
+)  # fmt: skip
+def test_an_error_that_the_launch_survived_is_no_cause(lines: list[str], wanted: str | None) -> None:
+    found = cause(digest(*lines))
+    assert (found.text if found else None) == wanted

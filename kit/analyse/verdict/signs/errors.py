@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kit.analyse.verdict.failures import errors, first_error
+from kit.analyse.verdict import failures
+from kit.analyse.verdict.failures import first_error
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -23,9 +24,8 @@ def cause(scene: Scene) -> Signs:
 
 
 def _unexplained(scene: Scene) -> Mark | None:
-    """The first error that names a cause; None where it is the mark of a class of its own, or where the launch was ended."""
-    marks = sorted(errors(scene.log), key=lambda mark: mark.order)
-    first = next((mark for mark in marks if mark.role in ("initiating", "ending")), None)
+    """The cause; None where it is the mark of a class of its own, or where the launch was ended."""
+    first = failures.cause(scene.log)
     return None if first is None or first.code in _explained(scene) or first.role == "ending" else first
 
 
