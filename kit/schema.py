@@ -139,7 +139,7 @@ def reference(frames: Iterable[Frame]) -> str:
 
     Examples
     --------
-    >>> print(reference([Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))])[-120:], end="")
+    >>> print(reference([Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))])[-124:], end="")
     ## demo
     <BLANKLINE>
     a demonstration

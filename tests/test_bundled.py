@@ -68,4 +68,4 @@ def test_memory_is_not_summed_over_ranks() -> None:
     parts = [found.facts.value(name) for name in ("rss_anon_kb", "rss_file_kb", "rss_shmem_kb")]
     assert sum(parts) == pytest.approx(found.facts.value("rss_kb"), rel=1e-3)
     assert found.facts.value("rss_kb") == 256_901_120
-    assert "not summed over ranks" in str(found)
+    assert "not a sum over ranks" in str(found)

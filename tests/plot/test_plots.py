@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from kit import plot
 from kit.frames import FRAMES
@@ -57,12 +58,23 @@ def test_draws_into_the_axes_it_is_given(name, frames):
     assert plot.figure_alt(figure) == ""
 
 
+EMPTY = {
+    "cpu": ("no process was sampled twice",) * 3,
+    "syscall_rate": (None, "the trace has no time stamps", "the trace has no time stamps"),
+    "log_rate": (None, "its records carry no time", "its records carry no time"),
+}
+"""What cannot be drawn of one moment, of one moment without time, of many without time: the figure says why."""
+
+
 @pytest.mark.parametrize("name", PLOTS)
 def test_one_moment_and_no_time_still_draw(name, frames, untimed, rgb):
     frame = frames[PLOTS[name]]
     single = frame[frame["t_s"] == frame["t_s"].min()]
-    for given in (single, untimed(single), untimed(frame)):
-        rgb(getattr(plot, f"plot_{name}")(given).figure)
+    for given, reason in zip((single, untimed(single), untimed(frame)), EMPTY.get(name, (None,) * 3), strict=True):
+        axes = getattr(plot, f"plot_{name}")(given)
+        assert axes.has_data() is (reason is None)
+        assert reason is None or reason in plot.figure_alt(axes.figure)
+        assert rgb(axes.figure).std() > 0
 
 
 def test_no_figure_is_registered(frames):
@@ -163,5 +175,6 @@ def test_heartbeats_have_a_lane_apart_and_one_error_is_seen(log):
 
 def test_dollar_signs_are_drawn_as_they_stand(processes, rgb):
     odd = processes.assign(cmdline="$x^{$")
-    rgb(plot.plot_memory(odd).figure)
-    rgb(plot.plot_timeline({"processes": odd}))
+    for figure in (plot.plot_memory(odd).figure, plot.plot_timeline({"processes": odd})):
+        rgb(figure)
+        assert any("x^{" in text.get_text() for text in figure.findobj(Text))
