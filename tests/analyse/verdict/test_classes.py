@@ -9,10 +9,13 @@ import pytest
 
 import kit
 from kit.analyse.verdict.classes import classes
+from kit.analyse.verdict.gpu_generation import generation
 from kit.analyse.verdict.rules import RULES, rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.stacks import all_stacks
 from kit.analyse.verdict.thresholds import thresholds
 from kit.errors import UsageError
+from tests.analyse.verdict.scenes import scene, stack
 
 CLASS = """
 [[class]]
@@ -120,3 +123,14 @@ def test_a_mistake_in_a_threshold_names_it(tmp_path: Path, text: str, hint: str)
 def test_every_threshold_is_used() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in Path(kit.__file__).parent.rglob("*.py"))
     assert not [name for name in thresholds() if f'"{name}"' not in source]
+
+
+def test_a_folder_may_hold_stack_categories_and_gpus(tmp_path: Path) -> None:
+    category = '[[category]]\nname = "tokenizer"\nmeaning = "works on text"\npatterns = [\'acme_words\']\n'
+    gpus = "[[generation]]\nname = \"Acme\"\nproducts = ['Acme \\d']\n"
+    folder = folder_with(tmp_path, stacks=category, gpus=gpus)
+    stacks = scene(*stack(10, "split (acme_words/core.py)"))
+    assert all_stacks(stacks.evidence)[0].category is None
+    stacks.evidence.run.knowledge = (folder,)
+    assert all_stacks(stacks.evidence)[0].category == "tokenizer"
+    assert generation("Acme 9000", [folder]) == "Acme" and generation("NVIDIA H100", [folder]) == "Hopper"

@@ -19,7 +19,7 @@ def xid(scene: Scene) -> Signs:
     """Xids of the device itself, and Xids that a program may cause as well."""
     logged = [row for row in kernel_rows(scene, "xid") if row.get("xid") is not None]
     for origin in ("hardware", "application"):
-        rows = [row for row in logged if row["xid"] in xids(origin)]
+        rows = [row for row in logged if row["xid"] in xids(origin, scene.evidence.run.knowledge)]
         if rows:
             numbers = ", ".join(str(number) for number in dict.fromkeys(row["xid"] for row in rows))
             buses = sorted({row["bus_id"] for row in rows if row.get("bus_id")})
