@@ -11,18 +11,8 @@ POINTS = 2_000
 def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
     """Choose the points of a series that a plot of it needs.
 
-    Parameters
-    ----------
-    values : array of float, shape (n,)
-        The series; NaN is never an extreme.
-    points : int
-        About how many to keep.
-
-    Returns
-    -------
-    array of int
-        Ascending positions. Each of points/2 equal buckets keeps its minimum and its maximum; the first and the last
-        point stay. All positions where n is not larger than `points`.
+    Returns ascending positions: each of points/2 equal buckets keeps its minimum and its maximum, and the first and the last
+    point stay; NaN is never an extreme. All positions where there are no more than `points`.
 
     Examples
     --------
@@ -48,17 +38,8 @@ def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
 def rarest(codes: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Reduce the columns of a table of codes; in each bucket the code that is rarest over the whole table wins.
 
-    Parameters
-    ----------
-    codes : array of int, shape (rows, n)
-        Codes from 0; negative means nothing was seen.
-    columns : int
-        How many columns to keep at most.
-
-    Returns
-    -------
-    tuple of (array of int with at most `columns` columns, array of int)
-        The reduced table, and the first column of each bucket.
+    Codes count from 0; negative means nothing was seen. Returns the reduced table, with at most `columns` columns, and the first
+    column of each bucket.
 
     Examples
     --------

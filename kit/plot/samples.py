@@ -42,12 +42,7 @@ def time_label(frame: pd.DataFrame) -> str:
 def sampled_by_one_tool(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Keep the rows of the tool that took the most samples of each thing, so that no difference spans two clocks of it.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows with the column `tool`.
-    keys : list of str
-        Columns that name the thing (`["pid"]`, `["pid", "tid"]`).
+    `keys` are the columns that name the thing (`["pid"]`, `["pid", "tid"]`).
     """
     if frame["tool"].nunique(dropna=False) < 2:
         return frame
@@ -141,17 +136,8 @@ def legend_of(colours: Mapping[int, str], names: Mapping[int, str]) -> list:
 def odd_one(values: Mapping[int, float], names: Mapping[int, str]) -> tuple[int, float, float] | None:
     """Find the process that departs most from its peers, where one does clearly.
 
-    Parameters
-    ----------
-    values : mapping of pid to float
-        One value a process.
-    names : mapping of pid to str
-        Names; peers are processes whose names differ in numbers only.
-
-    Returns
-    -------
-    tuple of (int, float, float) or None
-        pid, its value, the median of its peers; None where fewer than three are alike or none stands out.
+    Peers are processes whose names differ in numbers only. Returns pid, its value, and the median of its peers; None where fewer
+    than three are alike or none stands out.
 
     Examples
     --------

@@ -51,10 +51,7 @@ def first_share(base: Sequence[float], cand: Sequence[float]) -> float:
 def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float] | None:
     """Slope of logarithms over the order of the runs, common to all groups, and its p-value; None with too few runs.
 
-    Parameters
-    ----------
-    groups : sequence of (positions, logarithms)
-        One a side; a difference between sides is no trend.
+    A group is the positions and logarithms of one side; a difference between sides is not a trend.
 
     Examples
     --------

@@ -22,15 +22,7 @@ def launch_results(launches: Sequence[Run | str | os.PathLike]) -> Benchmarks:
     A phase lasts as long as the rank that spends most time in it; the phase in which a launch stands when its evidence ends is
     no measurement, nor is a launch that never became ready a fast one.
 
-    Parameters
-    ----------
-    launches : sequence of Run or path
-        Recorded launches.
-
-    Returns
-    -------
-    Benchmarks
-        Metrics `phase_<name>_s` and `time_to_ready_s`, statistic `run`, in seconds.
+    Metrics are `phase_<name>_s` and `time_to_ready_s`, statistic `run`, in seconds.
 
     Examples
     --------

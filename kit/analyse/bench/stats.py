@@ -57,16 +57,7 @@ class Estimate:
 
 
 def welch(base: Sequence[float], cand: Sequence[float]) -> Estimate:
-    """Compare two samples of logarithms whose spread may differ (Welch 1947).
-
-    Parameters
-    ----------
-    base, cand : sequence of float
-        Logarithms of the runs' values, two or more a side.
-
-    Returns
-    -------
-    Estimate
+    """Compare two samples of logarithms, two or more per side, whose spread may differ (Welch 1947).
 
     Examples
     --------
@@ -185,19 +176,8 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 def runs_needed(sd: float, difference: float, alpha: float = 0.05) -> int | None:
     """Return the runs a side with which a difference is found four times in five.
 
-    Parameters
-    ----------
-    sd : float
-        Standard deviation of the logarithm of a run's value: of the run's statistic, not of its requests.
-    difference : float
-        Logarithm of the ratio to be found.
-    alpha : float
-        Two-sided level.
-
-    Returns
-    -------
-    int or None
-        At least 3; None where it were more than `MOST_RUNS`. About 2 (2.8 sd / difference)² + 1.
+    `sd` is that of the logarithm of a run's value (of the run's statistic, not of its requests), `difference` the logarithm of
+    the ratio to be found. At least 3; None above `MOST_RUNS`. About 2 (2.8 sd / difference)² + 1.
 
     Examples
     --------
