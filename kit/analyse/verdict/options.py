@@ -1,7 +1,7 @@
 """Options of a launch under their canonical names: from command lines, and from the arguments that servers print.
 
 `-tp 8`, `--tp-size 8` and `--tensor-parallel-size=8` are one setting. Which spellings mean the same stands in
-`kit/knowledge/options.toml`; names and values are brought to one form, so that what differs differs.
+the grammars ([launch]); names and values are brought to one form, so that what differs differs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Launch:
     Attributes
     ----------
     server : str
-        Server or launcher that it starts, as in `kit/knowledge/options.toml`.
+        Server or launcher that it starts, by the name of its grammar.
     options : dict
         Values by canonical name.
     environment : dict of str to str
@@ -72,7 +72,7 @@ class Launch:
 
 @cache
 def knowledge() -> dict:
-    """What `kit/knowledge/options.toml` says, patterns compiled."""
+    """What grammars say of launches, and `kit/knowledge/options.toml` of unlikely settings."""
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
     data["server"] = {g.name: {**vars(g.launch)} for g in grammar.load().all if g.launch}
     for entry in [*data["unlikely"]["option"], *data["unlikely"]["environment"]]:
@@ -160,7 +160,7 @@ def command_line(text: str) -> Launch | None:
     Returns
     -------
     Launch or None
-        None where it starts no server and no launcher that `kit/knowledge/options.toml` knows.
+        None where it starts no server and no launcher that a grammar knows.
 
     Examples
     --------
