@@ -20,7 +20,7 @@ _WHERE = {
     "sample": "kit.samples",
     "sample_path": "kit.samples",
     "facts": "kit.analyse.verdict.tables",
-    "phase_table": "kit.analyse.verdict.phases",
+    "phase_table": "kit.analyse.verdict.phase_table",
     "compare": "kit.analyse.launches.compare",
     "Comparison": "kit.analyse.launches.compare",
     "attempts": "kit.analyse.launches.attempts",
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
     from kit.analyse.launches.compare import Comparison, compare
-    from kit.analyse.verdict.phases import phase_table
+    from kit.analyse.verdict.phase_table import phase_table
     from kit.analyse.verdict.tables import export, facts
     from kit.analyse.verdict.verdict import Verdict, verdict
     from kit.capture.collect import collect

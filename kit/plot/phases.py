@@ -45,7 +45,7 @@ def plot_phases(
     Parameters
     ----------
     phases : pandas.DataFrame
-        What `kit.analyse.verdict.phases.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
+        What `kit.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
     to_share : callable, optional
         Takes seconds to the share of the axis, where that is not linear; decides which bands are labelled.
     rows : int

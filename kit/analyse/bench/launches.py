@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kit.analyse.bench.results import Benchmarks
-from kit.analyse.verdict.phases import ORDER, phase_table
+from kit.analyse.verdict.phase_table import phase_table
+from kit.analyse.verdict.phases import ORDER
 from kit.open import open_run
 from kit.parse.bench.base import LOWER, Result
 from kit.run import Run
