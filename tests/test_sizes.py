@@ -7,18 +7,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "kit"
 FILE_LINES, FUNCTION_LINES = 500, 60
-STILL_LONG = {
+STILL_LONG: set[str] = {
     "kit.analyse.knowledge.learn.learn",
-    "kit.analyse.launches.attempts.attempts",
     "kit.analyse.launches.compare.compare",
-    "kit.analyse.verdict.processes.find_ranks",
-    "kit.capture.collect.collect",
-    "kit.capture.hosts.targets.open_host",
-    "kit.capture.logs.pull.pull",
-    "kit.capture.plan.plan",
-    "kit.live.triage.triage",
-    "kit.parse.collectives",
-    "kit.parse.gpu",
     "kit.parse.net._one_socket",
     "kit.parse.sampler.process",
     "kit.render.report.report",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Bar, Mark
@@ -14,8 +13,6 @@ from kit.clock import NS
 from kit.parse.grammar import codes, traits
 from kit.parse.grammar_file import PHASES
 from kit.parse.records import global_rank
-
-if TYPE_CHECKING:
 
 ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
