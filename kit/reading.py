@@ -271,6 +271,15 @@ def _repeats(counts: list[tuple[str, int]], place: Row) -> Iterator[Row]:
         yield {**place, "kind": kind, "records": count, "time_source": "carried", "text": text, "raw": text}
 
 
+def _place(row: Row, content: Content | Chain) -> None:
+    """Where a row stands in the original file."""
+    if row.get("line") is not None:
+        file, row["line"] = content.place(row["line"])
+        row["capture"] = file if isinstance(content, Chain) else row["capture"]
+    if row.get("end_line") is not None:
+        row["end_line"] = content.place(row["end_line"])[1]
+
+
 def _load_report(place: Path) -> parse.Report:
     try:
         return parse.Report(**json.loads((place / "report.json").read_text(encoding="utf-8")))
