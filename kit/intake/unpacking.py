@@ -39,8 +39,7 @@ class Note:
     file: str
     reason: str
     line: int | None = None
-    sample: str | None = None
-    lines: int | None = None
+    sample: str = ""
 
 
 @dataclass

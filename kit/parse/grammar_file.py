@@ -80,7 +80,7 @@ PHASES = (
 )
 """Order of the phases; the last two are a training job's."""
 STAGES = ("init", "http", "ready")
-FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "header", "recovered", "client", "noise")
+FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "finished", "header", "recovered", "client", "noise")
 PROCESS_ROLES = ("frontend", "engine", "worker", "compiler", "helper", "any")
 BEGINNINGS = ("[", "(", "0", "a")
 _FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")

@@ -79,6 +79,13 @@ WRITER_RANK = frozenset(
 _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")
 
 
+BEFORE_WORK = frozenset((None, "launch", "dist_init", "download"))
+"""Phases in which workers of one start are still printing its first lines."""
+ENDS = frozenset(("initiating", "cascade", "teardown", "ending", "finished"))
+SAME_START_NS = 60 * SECOND_NS
+"""Lines of one start come within this, where nothing of it moved between them."""
+
+
 class _Reader:
     """State of one log."""
 
@@ -87,6 +94,8 @@ class _Reader:
         self.matcher = grammars.matcher(server)
         self.stage = "init"
         self.starts: dict[str, int] = {}
+        self.moved = False
+        self.started_ns: int | None = None
         self.last_ns: int | None = None
         self.carried_ns: int | None = None
         self.frames: dict[str, tuple[float, float | None, int | None]] = {}
@@ -235,6 +244,7 @@ class _Reader:
             row.update(kind="symptom", milestone=prefix.warning)
         elif prefix.peeled is False and _BARE_ID.match(message):
             row["kind"] = "noise"
+        self.moved = self.moved or row["kind"] == "error"
         if error is not None and row["kind"] == "error":
             fields.setdefault("type", error["type"])
             fields.setdefault("message", error["message"] or "")
@@ -255,16 +265,25 @@ class _Reader:
         if milestone.grammar not in ("common", self.server):
             row["server"] = milestone.grammar
         if milestone.start:
-            count = self.starts.get(milestone.code, 0)
-            self.starts[milestone.code] = count + 1
-            fields["start"] = count
-            self.stage = "init"
-            self.frames.clear()
+            if self._begins(milestone.code):
+                self.starts[milestone.code] = self.starts.get(milestone.code, -1) + 1
+                self.stage = "init"
+                self.frames.clear()
+                self.moved = False
+            self.started_ns = self.carried_ns
+            fields["start"] = self.starts[milestone.code]
+        elif milestone.phase not in BEFORE_WORK or milestone.role in ENDS:
+            self.moved = True
         if milestone.ready:
             self.stage = "ready"
         elif milestone.http and self.stage != "http":
             self.stage = "http"
         self.args_text = message if milestone.args and message.endswith("{") else None
+
+    def _begins(self, code: str) -> bool:
+        """Whether a line of a start begins one of its own: each node and each worker prints it, one after the other."""
+        late = None not in (self.carried_ns, self.started_ns) and self.carried_ns - self.started_ns > SAME_START_NS
+        return code not in self.starts or self.moved or late
 
     def _in_block(self, row: Row, prefix: Prefix, text: str, message: str, fields: dict[str, Any]) -> bool:
         """Lines that continue a block: launch arguments over several lines, a stack dump, a traceback."""

@@ -25,7 +25,7 @@ def primary(evidence: Evidence) -> Capture | None:
     logs = [capture for capture in evidence.run.captures if capture.kind == "log"]
     if not logs:
         return None
-    return min(logs, key=lambda c: (c.title != "server.log", c.node or 0, -c.size_bytes, c.file))
+    return min(logs, key=lambda c: (c.file.rsplit("/", 1)[-1] != "server.log", c.node or 0, -c.path.stat().st_size, c.file))
 
 
 def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
@@ -33,7 +33,7 @@ def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     capture = primary(evidence)
     if capture is None:
         return {}
-    facts = evidence.run.reports[capture.id].facts
+    facts = evidence.run.reports[capture.file].facts
     where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
     return {
         "log_lines": (facts.get("newlines"), where),
@@ -157,7 +157,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     alive = processes.alive
     if alive is False:
         return True, []
-    endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending")]
+    endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending", "finished")]
     closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]

@@ -10,10 +10,25 @@ ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
 
 
+ENDING = ("ending", "finished")
+"""Roles of lines that tell an end which is no failure."""
+
+
 def errors(log: LogDigest) -> list[Mark]:
     """All errors, the first by time first."""
-    marks = [mark for mark in log.marks if mark.kind == "error"]
+    marks = [mark for mark in log.marks if mark.kind == "error" and not _echoes(log, mark)]
     return sorted(marks, key=moment(marks))
+
+
+def final_end(log: LogDigest, capture: str) -> list[Mark]:
+    """Lines of a log that tell the end, in order or by somebody's word, after the last sign of life in it."""
+    alive_until = log.last_life.get(capture, -1)
+    return [mark for mark in log.marks if mark.role in ENDING and mark.capture == capture and mark.order > alive_until]
+
+
+def _echoes(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error only follows from an end that was ordered before it."""
+    return mark.role not in ENDING and any(end.order < mark.order for end in final_end(log, mark.capture)[:1])
 
 
 def cause(log: LogDigest) -> Mark | None:

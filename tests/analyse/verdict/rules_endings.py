@@ -41,6 +41,22 @@ ENDINGS = [
     shown("ranks_dead", error("worker_died", fields={"rank": 1}), unlike=[error("worker_died")]),
     shown("workers_alive", workers(2), unlike=[*workers(2), worker(1, "Z")]),
     shown("exited", line("shutdown", role="ending"), unlike=[line("shutdown", role="ending"), *workers(1), listen(30000, 10)]),
+    shown(  # an error after the order is its echo, one before it the cause
+        "ended_in_order",
+        line("shutdown", role="ending"),
+        error("worker_died", role="cascade"),
+        unlike=[error("exception", "ValueError", role="initiating"), line("shutdown", role="ending")],
+    ),
+    shown(
+        "ended_in_order",
+        line("train_end", role="finished"),
+        unlike=[line("train_end", role="finished"), line("ready", phase="ready")],
+    ),
+    shown(
+        "tree_gone",
+        line("tree_gone", role="teardown"),
+        unlike=[error("gpu_oom", role="initiating"), line("tree_gone", role="teardown")],
+    ),
     shown("exited", ps(10, "VLLM::EngineCore", "Z"), unlike=[ps(10, "VLLM::EngineCore")]),
     shown("crash_signal", error("segfault", "Segmentation fault"), unlike=[error("exception", "ValueError")]),
     shown("crash_signal", error("abort", "Fatal Python error"), unlike=[line("args")]),

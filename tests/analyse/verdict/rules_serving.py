@@ -28,6 +28,7 @@ SERVING = [
     shown("no_ready_line", *SERVER, unlike=[*SERVER, READY]),
     shown("no_ready_line", READY, deleted=True),
     shown("training_steps", STEPS, unlike=[line("args")]),
+    shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
     shown("generate_works", asked("/generate", 200, purpose="generate", tokens=1), unlike=[asked("/health", 200)]),
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),

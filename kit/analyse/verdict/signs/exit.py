@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.analyse.verdict.attribution import death_told, kernel_rows, launch_pids
+from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
@@ -104,6 +105,14 @@ def ended(scene: Scene) -> Signs:
     """The launch has ended."""
     if scene.fact("exited"):
         yield Sign("exited", "the launch has ended", scene.facts.refs("exited"))
+
+
+@rule("ended_in_order", "tree_gone", needs=("log",))
+def orderly_end(scene: Scene) -> Signs:
+    """It finished, or was told to end before any error of its own; or only the tree is gone."""
+    found = ending(scene.log) if scene.fact("exited") else None
+    if found is not None:
+        yield Sign("tree_gone" if found.how == "gone" else "ended_in_order", found.claim, [found.mark.ref])
 
 
 @rule("crash_signal", needs=("log",))

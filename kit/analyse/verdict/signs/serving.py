@@ -41,13 +41,17 @@ def ready_line(scene: Scene) -> Signs:
         yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
 
 
-@rule("training_steps", "training_goes_on", needs=("log",))
+@rule("training_steps", "training_goes_on", "log_ends_on_step", needs=("log",))
 def training(scene: Scene) -> Signs:
     """A training job that has stepped, and does so still."""
     steps, quiet = scene.log.of("train_step"), scene.silence_s
     if not steps:
         return
     yield Sign("training_steps", f"training reached step {scene.fact('step')}", [steps[-1].ref])
+    if scene.fact("exited") is not True and scene.log.last_life.get(steps[-1].capture) == steps[-1].order:
+        behind = scene.log.records - steps[-1].order - 1
+        if behind <= scene.limits["records_after_step"]:
+            yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
     times = [mark.time for mark in steps if mark.time is not None]
     gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
     pace = gaps[len(gaps) // 2] if gaps else None

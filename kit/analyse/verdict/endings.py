@@ -1,0 +1,50 @@
+"""Whether a launch was ended in order: it finished, or somebody told it to end before any error of its own.
+
+An error that comes after the order to end is its echo (`EngineDeadError`, exit code -15); one that comes before and was not
+survived is the cause of the end, however orderly the shutdown looks that follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.analyse.verdict.failures import ENDING, cause, final_end
+from kit.analyse.verdict.log_digest import LogDigest, Mark
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How it ended: `finished` by itself, `told` by somebody, or `gone`: only what a process tree leaves behind shows it."""
+
+    how: str
+    mark: Mark
+
+    @property
+    def claim(self) -> str:
+        """A sentence with the line that shows it."""
+        text = self.mark.text.strip()[:140]
+        if self.how == "finished":
+            return f"it finished its work: {text}"
+        return (
+            f"it was told to end, before any error of its own: {text}"
+            if self.how == "told"
+            else f"its processes are gone: {text}"
+        )
+
+
+def ending(log: LogDigest) -> Ending | None:
+    """The orderly end of the launch; None while it lives, and where an error of its own ended it."""
+    last = max(
+        (mark for mark in log.marks if mark.role in ENDING or mark.code == "tree_gone"), key=lambda mark: mark.order, default=None
+    )
+    if last is None or log.last_life.get(last.capture, -1) > last.order:
+        return None
+    final = final_end(log, last.capture)
+    begun = min((mark.order for mark in final), default=last.order)
+    reason = cause(log)
+    if reason is not None and reason.role == "initiating" and reason.order < begun:
+        return None
+    finished = next((mark for mark in final if mark.role == "finished"), None)
+    if finished is not None:
+        return Ending("finished", finished)
+    return Ending("told", final[0]) if final else Ending("gone", last)
