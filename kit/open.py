@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-import re
-from collections.abc import Iterable
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kit import knowledge_paths, parse
+from kit import knowledge_paths, loose, parse
 from kit import multi_host as hosts
 from kit.clock import parse_time
 from kit.errors import EvidenceError
+from kit.intake import Note
 from kit.reading import Capture
 from kit.run import Run
 
 MANIFEST_FORMAT = "stallkit-run"
-MOST_FILES = 2000
-"""A folder with more files is no evidence folder but, say, a home directory."""
-_MOMENT = re.compile(r"[._-]t?(\d{1,3})\.[^.]+$")
-_NODE = re.compile(r"node[._-]?(\d+)", re.IGNORECASE)
-_PID = re.compile(r"(?:pid|proc)[._-]?(\d+)", re.IGNORECASE)
 
 
-def open_run(path: str | Path, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None) -> Run:
+def open_run(
+    path: str | Path | Sequence[str | Path],
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+) -> Run:
     """Open the evidence of a launch.
 
     Parameters
     ----------
-    path : str or path
-        A recorded run, a folder of loose files of any names, or one file.
+    path : str, path or sequence of them
+        A recorded run, a folder of loose files of any names, or one file: a log, an archive, a text that somebody pasted;
+        `-` is the standard input. Several are the evidence of one launch.
     captured_at : str, optional
         When the evidence was taken, local time of the host (`2026-02-18 02:11:52`) unless it names a zone.
     knowledge : path or paths, optional
@@ -52,25 +57,40 @@ def open_run(path: str | Path, captured_at: str | None = None, knowledge: str | 
     >>> kit.open_run(kit.sample_path("sg02-one-snapshot")).captures[0].kind
     'fd'
     """
-    path, folders = Path(path), knowledge_paths.folders(knowledge)
-    if not path.exists():
-        raise EvidenceError(f"cannot open {path}", "there is no such file or folder", f"look what is there: ls {path.parent}")
+    folders = knowledge_paths.folders(knowledge)
+    paths = [_given(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
+    path = paths[0] if len(paths) == 1 else Path(os.path.commonpath([one.resolve() for one in paths]))
     try:
-        manifest = _manifest(path) if path.is_dir() else None
-        captures = _recorded(path, manifest) if manifest else _loose(path)
-        for capture in captures if folders else ():
-            capture.kind = capture.kind or _kind_by_grammar(capture.path, folders)
+        manifest = _manifest(path) if path.is_dir() and len(paths) == 1 else None
+        if manifest:
+            captures, notes = _recorded(path, manifest, folders)
+        else:
+            captures, notes = loose.captures(path, paths, folders)
     except PermissionError as error:
         raise EvidenceError(
             f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
         ) from error
-    if not captures:
+    if not captures and not notes:
         raise EvidenceError(
             f"no evidence in {path}",
             "the folder holds no files",
             "put the server's log there, and what else you have: ps, ss, /proc/PID/status, py-spy, nvidia-smi",
         )
-    return Run(path, captures, manifest, captured_at, folders)
+    return Run(path, captures, manifest, captured_at, folders, tuple(notes))
+
+
+def _given(path: str | Path) -> Path:
+    """A path as it was given: `~` is the home, `-` the standard input, which is kept in a file while the process lives."""
+    if str(path) == "-":
+        folder = Path(tempfile.mkdtemp(prefix="stallkit-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        with open(folder / "stdin", "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return folder / "stdin"
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise EvidenceError(f"cannot open {path}", "there is no such file or folder", f"look what is there: ls {path.parent}")
+    return path
 
 
 def _manifest(path: Path) -> dict | None:
@@ -86,8 +106,8 @@ def _manifest(path: Path) -> dict | None:
     return hosts.join(path, manifest) if manifest.get("hosts") else manifest
 
 
-def _recorded(path: Path, manifest: dict) -> list[Capture]:
-    captures, listed = [], set()
+def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[list[Capture], list[Note]]:
+    captures, notes, listed = [], [], set()
     for entry in manifest.get("captures") or []:
         file = path / entry["file"]
         listed.add(entry["file"])
@@ -117,40 +137,10 @@ def _recorded(path: Path, manifest: dict) -> list[Capture]:
     for host in (None, *(entry["name"] for entry in manifest.get("hosts") or ())):
         files = sorted((path / (host or "") / "raw").glob("**/*"))
         extra = [file for file in files if file.is_file() and str(file.relative_to(path)) not in listed]
-        captures += [replace(_loose_capture(path, file), host=host) for file in extra]
-    return captures
-
-
-def _loose(path: Path) -> list[Capture]:
-    if path.is_file():
-        return [_loose_capture(path.parent, path)]
-    files = []
-    for file in sorted(path.glob("**/*")):
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
-            files.append(file)
-        if len(files) > MOST_FILES:
-            raise EvidenceError(
-                f"{path} holds more than {MOST_FILES} files",
-                "it seems to be no evidence folder",
-                "copy the logs and captures of one launch into a folder of their own",
-            )
-    return [_loose_capture(path, file) for file in files]
-
-
-def _loose_capture(base: Path, file: Path) -> Capture:
-    name = str(file.relative_to(base))
-    kind, promised = _kind(file, None)
-    moment, node, pid = (pattern.search(file.name) for pattern in (_MOMENT, _NODE, _PID))
-    return Capture(
-        file=name,
-        path=file,
-        kind=kind,
-        promised=promised,
-        captured_ns=file.stat().st_mtime_ns,
-        moment=int(moment.group(1)) if moment and not node else None,
-        pid=int(pid.group(1)) if pid else None,
-        node=int(node.group(1)) if node else None,
-    )
+        more, said = loose.captures(path, extra, folders)
+        captures += [replace(capture, host=host) for capture in more]
+        notes += said
+    return captures, notes
 
 
 def _kind(file: Path, declared: str | None) -> tuple[str | None, str | None]:
@@ -162,11 +152,3 @@ def _kind(file: Path, declared: str | None) -> tuple[str | None, str | None]:
         return parse.recognise(file.name, parse.head_of(file))
     except PermissionError:
         return None, None
-
-
-def _kind_by_grammar(file: Path, folders: tuple[Path, ...]) -> str | None:
-    """Kind of a file that is no format known here, but a log of a server that the user's knowledge describes."""
-    try:
-        return parse.recognise_server(parse.head_of(file), folders)
-    except PermissionError:
-        return None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kit import knowledge_paths, parse, store
 from kit.frames import FRAMES
+from kit.intake import Chain, Content
 from kit.multi_host import Place
 from kit.parse import log_fast
 from kit.parse.base import Source
@@ -52,6 +53,12 @@ class Capture:
         Path or command it came from; remark; checksum taken at capture.
     growing : bool
         It is being recorded right now: that it changes is no news.
+    content : kit.intake.Content, kit.intake.Chain or None
+        What is read of the file where that is not the file as it lies: a segment of a text, a member of an archive.
+    name : str or None
+        Name that a file with this content would bear, where that is not the file's own.
+    rank : int or None
+        Rank that wrote it, where its name says so.
     """
 
     file: str
@@ -69,14 +76,29 @@ class Capture:
     sha256: str | None = None
     host: str | None = None
     growing: bool = False
+    content: Content | Chain | None = None
+    name: str | None = None
+    rank: int | None = None
+
+    @property
+    def id(self) -> str:
+        """What it is known by in its run: its file, with line and kind where a file holds several."""
+        return self.file if self.content is None else f"{self.file}:{self.content.place(1)[1]} ({self.kind})"
+
+    @property
+    def title(self) -> str:
+        """Name without folders."""
+        return self.name or self.file.rsplit("/", 1)[-1]
 
     def lines(self) -> parse.LineReader:
         """Its lines: the one place where the text of a capture is opened to be parsed."""
-        return parse.LineReader(self.path)
+        return parse.LineReader(self.path if self.content is None else self.content)
 
     @property
     def size_bytes(self) -> int:
         """Its size; 0 where the file is gone."""
+        if self.content is not None:
+            return self.content.size
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
@@ -116,11 +138,13 @@ class Reading:
     def key(self, capture: Capture) -> str:
         """What a capture is now, and how it is read. That it is not what it was when it was read is remembered."""
         settings = f"{self.source(capture)} {capture.kind} {capture.captured_ns} {self.places.get(capture.host or '')}"
+        if capture.content is not None:
+            settings += f" {capture.id} {capture.size_bytes}"
         if capture.kind == "log":
             settings += knowledge_paths.version(self.knowledge)
         key = store.cache_key(capture.path, settings)
-        if self._seen.get(capture.file, key) != key and not capture.growing:
-            self.changed[capture.file] = None
+        if self._seen.get(capture.id, key) != key and not capture.growing:
+            self.changed[capture.id] = None
         return key
 
     def _read(self, capture: Capture, key: str, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
@@ -128,14 +152,16 @@ class Reading:
         source, place = self.source(capture), self.places.get(capture.host or "")
         if threads_from_ns is not None:
             source.threads_from_ns = threads_from_ns + (place.ahead_ns if place else 0)
-        self._seen[capture.file] = key
+        self._seen[capture.id] = key
         report, stamped = parse.Report(), capture.kind != "log"
         try:
             lines = capture.lines()
             skimmed = parse.skim(lines, source, self.knowledge) if skim and capture.kind == "log" else None
             report, rows = skimmed or parse.read(lines, capture.kind, source, self.knowledge)
-            self.reports[capture.file] = report
+            self.reports[capture.id] = report
             for frame, row in rows:
+                if capture.content is not None:
+                    _place(row, capture.content)
                 if capture.moment is not None:
                     row.setdefault("moment", capture.moment)
                 declared = FRAMES.get(frame)
@@ -147,16 +173,16 @@ class Reading:
                 if place is not None:
                     place.put(frame if declared is not None else "log", row)
                 if not stamped and row.get("time_source") == "own" and row.get("time") is not None:
-                    self.first[capture.file], stamped = row["time"], True
+                    self.first[capture.id], stamped = row["time"], True
                 yield frame, row
         except OSError as error:
-            self.reports[capture.file] = report
+            self.reports[capture.id] = report
             report.odd(f"could not be read to its end: {error.strerror}", "")
         if not stamped:
-            self.first[capture.file] = None
+            self.first[capture.id] = None
         if report.facts.get("cut") and report.facts.get("ends_open"):
             capture.whole = False
-        self.reads[capture.file] += 1
+        self.reads[capture.id] += 1
         self.key(capture)
 
     def _skims(self, capture: Capture, skim: bool) -> bool:
@@ -170,7 +196,7 @@ class Reading:
 
     def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
         """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept."""
-        name, key = f"{capture.file}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
+        name, key = f"{capture.id}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
         kept = self._kept.get(name)
         if kept is not None and kept.rows is not None and kept.key == key:
             yield from kept.rows
@@ -203,39 +229,39 @@ class Reading:
     def keep(self, capture: Capture) -> Kept | None:
         """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
         key = self.key(capture)
-        kept, place = self._kept.get(capture.file), self.place_of(capture, key)
+        kept, place = self._kept.get(capture.id), self.place_of(capture, key)
         if kept is not None and kept.key == key and (kept.rows is not None or place.is_dir()):
             return kept
         room, held = self.room(capture), None
         if place.is_dir():
-            self.reports.setdefault(capture.file, _load_report(place))
+            self.reports.setdefault(capture.id, _load_report(place))
         else:
             rows = self._read(capture, key)
             held = list(islice(rows, room + 1)) if room else []
             if not room or len(held) > room:
                 try:
                     store.save(place, chain(held, rows))
-                    (place / "report.json").write_text(json.dumps(vars(self.reports[capture.file]), default=str))
+                    (place / "report.json").write_text(json.dumps(vars(self.reports[capture.id]), default=str))
                 except OSError:  # no room or no right to write: the cache is a convenience, the frame is not
                     return None
                 held = None
-        self._kept[capture.file] = Kept(key, held)
-        return self._kept[capture.file]
+        self._kept[capture.id] = Kept(key, held)
+        return self._kept[capture.id]
 
     def first_stamp(self, captures: Iterable[Capture]) -> int | None:
         """First stamp of the logs among some captures; one that was read already is not opened again."""
         logs = [capture for capture in captures if capture.kind == "log"]
         for capture in logs:
-            if capture.file not in self.first:
+            if capture.id not in self.first:
                 for _ in self.rows(capture, skim=True):
-                    if capture.file in self.first and not self.room(capture):
+                    if capture.id in self.first and not self.room(capture):
                         break  # the rest of a log that is not kept is read when it is needed
-        stamps = [self.first.get(capture.file) for capture in logs]
+        stamps = [self.first.get(capture.id) for capture in logs]
         return min((stamp for stamp in stamps if stamp is not None), default=None)
 
     def place_of(self, capture: Capture, key: str) -> Path:
         """Where the frames of a capture lie in the cache."""
-        return store.place(store.cache_folder(self.path, self.recorded), capture.file, key)
+        return store.place(store.cache_folder(self.path, self.recorded), capture.id, key)
 
 
 def _repeats(counts: list[tuple[str, int]], place: Row) -> Iterator[Row]:
@@ -243,6 +269,15 @@ def _repeats(counts: list[tuple[str, int]], place: Row) -> Iterator[Row]:
     for kind, count in counts:
         text = f"{count:,} records that repeat others"
         yield {**place, "kind": kind, "records": count, "time_source": "carried", "text": text, "raw": text}
+
+
+def _place(row: Row, content: Content | Chain) -> None:
+    """Where a row stands in the original file."""
+    if row.get("line") is not None:
+        file, row["line"] = content.place(row["line"])
+        row["capture"] = file if isinstance(content, Chain) else row["capture"]
+    if row.get("end_line") is not None:
+        row["end_line"] = content.place(row["end_line"])[1]
 
 
 def _load_report(place: Path) -> parse.Report:

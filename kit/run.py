@@ -13,6 +13,7 @@ from kit.clock import NS, parse_time, show_time
 from kit.document import Document, Item, Section, Shown, Table
 from kit.errors import UsageError, nearest
 from kit.frames import FRAMES, TABLES
+from kit.intake import Note
 from kit.parse.base import Source
 from kit.reading import Capture, Reading
 from kit.schema import Frame, Row
@@ -44,7 +45,9 @@ class Run(Shown):
     offset_s : int
         UTC offset of the host's local time; `offset_known` tells whether it is more than an assumption.
     reports : dict of str to kit.parse.Report
-        What each parser read and did not understand, once the file was read.
+        What each parser read and did not understand, once the file was read; by `Capture.id`.
+    notes_taken : tuple of kit.intake.Note
+        What was not read at all: no evidence, not recognised, packed too deep.
     reads : collections.Counter
         How often each capture was read to its end. Once or twice: small captures are kept in memory, the frames of large ones
         in the Parquet cache; a verdict reads a large one for itself, in bounded memory.
@@ -59,10 +62,12 @@ class Run(Shown):
         manifest: dict | None,
         captured_at: str | None,
         knowledge: tuple[Path, ...] = (),
+        notes: tuple[Note, ...] = (),
     ):
         self.path = path
+        self.notes_taken = notes
         self.knowledge = knowledge
-        self.name = (manifest or {}).get("name") or path.name
+        self.name = (manifest or {}).get("name") or path.resolve().name
         self.captures = captures
         self.manifest = manifest or {}
         self.recorded = manifest is not None
@@ -84,7 +89,7 @@ class Run(Shown):
             return ns, "given"
         if self.manifest.get("ended_at"):
             return parse_time(self.manifest["ended_at"])[0], "manifest"
-        times = [capture.captured_ns for capture in self.captures if capture.captured_ns is not None]
+        times = [capture.captured_ns for capture in self.captures if capture.captured_ns is not None and capture.kind is not None]
         return (max(times) if times else None), "file time"
 
     def source(self, capture: Capture) -> Source:
@@ -92,7 +97,7 @@ class Run(Shown):
         captured = capture.captured_ns if self.recorded else self.captured_ns
         place = self._places.get(capture.host or "")
         offset_s, node = (place.utc_offset_s, place.number) if place else (self.offset_s, capture.node)
-        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node)
+        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank)
 
     def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.
@@ -140,11 +145,15 @@ class Run(Shown):
     def _notes(self) -> Iterator[Row]:
         """What the parsers did not understand."""
         for capture in self.captures:
-            if capture.kind is not None and capture.file not in self.reports:
+            if capture.kind is not None and capture.id not in self.reports:
                 self._reading.keep(capture)
-        for file, report in self.reports.items():
-            for reason, count in report.reasons.items():
-                yield {"reason": reason, "count": count, "text": next(iter(report.samples[reason]), None), "capture": file}
+        for note in self.notes_taken:
+            yield {"reason": note.reason, "count": note.lines, "text": note.sample, "capture": note.file, "line": note.line}
+        for capture in self.captures:
+            report = self.reports.get(capture.id)
+            for reason, count in report.reasons.items() if report else ():
+                sample = next(iter(report.samples[reason]), None)
+                yield {"reason": reason, "count": count, "text": sample, "capture": capture.file, "line": None}
 
     def derived(self, make: Callable[[Run], T]) -> T:
         """What an analysis makes of the run: made once, and kept until a capture changes.
@@ -156,7 +165,7 @@ class Run(Shown):
         >>> run.derived(lambda run: len(run.rows("gpus")))
         8
         """
-        state = {capture.file: self._reading.key(capture) for capture in self.captures if capture.kind is not None}
+        state = {capture.id: self._reading.key(capture) for capture in self.captures if capture.kind is not None}
         if state != self._derived_of:
             self._derived, self._derived_of = {}, state
         if make not in self._derived:
@@ -287,7 +296,7 @@ class Run(Shown):
         for capture in self.captures:
             row: dict[str, Any] = {name: getattr(capture, name) for name in _SHOWN}
             row["captured"] = pd.to_datetime(capture.captured_ns, unit="ns", utc=True)
-            report = self.reports.get(capture.file)
+            report = self.reports.get(capture.id)
             if report is not None:
                 odd = "; ".join(f"{count} × {reason}" for reason, count in report.reasons.items())
                 row |= {"lines": report.lines, "records": report.records, "not_understood": odd or None}
@@ -317,24 +326,23 @@ class Run(Shown):
 
     def unread(self) -> list[str]:
         """One sentence for each file that is not what it seems, empty, cut, or partly not understood."""
-        remarks = []
+        remarks = [f"{note.file}{f':{note.line}' if note.line else ''} {note.reason}" for note in self.notes_taken]
         for capture in self.captures:
             if capture.size_bytes == 0:
-                remarks.append(f"{capture.file} is empty")
+                remarks.append(f"{capture.id} is empty")
             elif capture.kind is None:
                 remarks.append(
-                    f"{capture.file} was not recognised"
-                    + (f" (its name promises {capture.promised})" if capture.promised else "")
+                    f"{capture.id} was not recognised" + (f" (its name promises {capture.promised})" if capture.promised else "")
                 )
             elif capture.promised:
-                remarks.append(f"{capture.file} holds {capture.kind}, not {capture.promised} as its name says")
+                remarks.append(f"{capture.id} holds {capture.kind}, not {capture.promised} as its name says")
             if not capture.whole:
-                remarks.append(f"{capture.file} is cut: {capture.note or 'its last line is not whole'}")
-            if capture.file in self._reading.changed:
-                remarks.append(f"{capture.file} changed while it was read: what was made of it before and after may differ")
-            report = self.reports.get(capture.file)
+                remarks.append(f"{capture.id} is cut: {capture.note or 'its last line is not whole'}")
+            if capture.id in self._reading.changed:
+                remarks.append(f"{capture.id} changed while it was read: what was made of it before and after may differ")
+            report = self.reports.get(capture.id)
             for reason, count in (report.reasons if report else {}).items():
-                remarks.append(f"{capture.file}: {count} × {reason}")
+                remarks.append(f"{capture.id}: {count} × {reason}")
         return remarks
 
     def document(self, brief: bool = False) -> Document:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kit.intake.content import Content, Text
-from kit.intake.cutting import Recognise, Segment, cut
-from kit.intake.decoding import decode, encoding_of
+from kit.intake.content import Chain, Content, Text, whole
+from kit.intake.cutting import Recognise, Segment, as_it_lies, cut
+from kit.intake.decoding import decode, encoding_of, is_binary
 from kit.intake.unpacking import Note, unpack
 
 
@@ -39,8 +39,23 @@ def segments(path: Path, recognise: Recognise, name: str | None = None) -> Itera
     for item in unpack(path, name or path.name):
         if isinstance(item, Note):
             yield item
+        elif is_binary(item):
+            yield as_it_lies(item, recognise)
         elif item.size:
             yield from cut(decode(item), recognise)
 
 
-__all__ = ["Content", "Note", "Recognise", "Segment", "Text", "cut", "decode", "encoding_of", "segments", "unpack"]
+__all__ = [
+    "Chain",
+    "Content",
+    "Note",
+    "Recognise",
+    "Segment",
+    "Text",
+    "cut",
+    "decode",
+    "encoding_of",
+    "segments",
+    "unpack",
+    "whole",
+]

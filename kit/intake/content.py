@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 MEMORY_BYTES = 8 << 20
 """What is unpacked or decoded stays in memory up to this size, and goes to a temporary file beyond it."""
@@ -180,6 +180,10 @@ class Content:
         first, original, lead = self._lines[at]
         return self.text.original(max(original + line - first - lead, 1))
 
+    def place(self, line: int) -> tuple[str, int]:
+        """File and number there of a line."""
+        return self.text.name, self.original(line)
+
     def _count(self) -> Iterator[tuple[int, int, int]]:
         """First line of each part here, its line in the text, and whether a lead stands before it."""
         line = 1
@@ -208,7 +212,7 @@ class _Joined(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         while not self._ahead and not self._left:
             part = next(self._parts, None)
             if part is None:
@@ -230,9 +234,70 @@ class _Joined(io.RawIOBase):
         super().close()
 
 
+@dataclass
+class Chain:
+    """Contents of several files read as one: a log that was rotated, its oldest part first."""
+
+    contents: tuple[Content, ...]
+    _begins: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all."""
+        return sum(content.size for content in self.contents)
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        """Open for reading."""
+        return io.BufferedReader(_Chained(self.contents), BLOCK_BYTES)
+
+    def head(self, size: int) -> bytes:
+        """First bytes."""
+        with self.open() as file:
+            return file.read(size)
+
+    def place(self, line: int) -> tuple[str, int]:
+        """File and number there of a line."""
+        if not self._begins:
+            self._begins, total = [], 0
+            for content in self.contents:
+                self._begins.append(total)
+                with content.open() as file:
+                    total += sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(BLOCK_BYTES), b""))
+        at = max(bisect_right(self._begins, line - 1) - 1, 0)
+        return self.contents[at].place(line - self._begins[at])
+
+
+class _Chained(io.RawIOBase):
+    """Streams one after the other."""
+
+    def __init__(self, contents: tuple[Content, ...]):
+        self._left = list(contents)
+        self._file: BinaryIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._file is not None or self._left:
+            if self._file is None:
+                self._file = self._left.pop(0).open()
+            piece = self._file.read(len(buffer))
+            if piece:
+                buffer[: len(piece)] = piece
+                return len(piece)
+            self._file.close()
+            self._file = None
+        return 0
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()
+
+
 def whole(text: Text) -> Content:
     """A text as one content."""
     return Content(text, (Part(0, text.size, 1),))
 
 
-__all__ = ["Content", "Numbers", "Part", "Spool", "Text", "whole"]
+__all__ = ["Chain", "Content", "Numbers", "Part", "Spool", "Text", "whole"]

@@ -125,7 +125,8 @@ _EXPLICIT = (
     rb"|(?P<script>Script (?:started|done) on )"
 )  # fmt: skip
 _LEAD = (
-    rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?(?:[\w' ]{0,30}(?:later|of|from|is|after|then)?,? ?(?:output of |of )?)"
+    rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?"
+    rb"(?:(?:[\w' ]{1,20}later|then|after that|now|and),? )?(?:(?:the )?output of |of |from |file )?"
     rb"(?:`[^`\n]{2,120}`|[\w./-]+\.(?:txt|log|csv|out|json|sh)|(?:sudo )?(?:"
     + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z)|(?:[\w .-]{0,40}\b)?[Ll]ogs?: *(?=\n))"
 )  # fmt: skip
@@ -262,7 +263,8 @@ class _Cutter:
         self.fenced = any(mark.how == "fence" for mark in explicit)
         if not explicit and not inner:
             return [at_once]
-        found = [part for piece in self._pieces(explicit) for part in self._inside(piece, inner)]
+        pieces = list(self._pieces(explicit))
+        found = [part for piece in pieces for part in [*self._launches(piece), *self._inside(piece, inner)]]
         if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None}:
             return [at_once]
         return self._grown(found, at_once)
@@ -279,7 +281,8 @@ class _Cutter:
 
     def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
-        how, said, fence = "rest", None, ""
+        how, fence = "rest", ""
+        said: announce.Said | None = announce.Said(self.text.name.rsplit("/", 1)[-1], "")
         start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
             inside = fence and mark.how != "end" and not _closes(mark, fence)
@@ -316,6 +319,13 @@ class _Cutter:
             if said.name or said.command:
                 return said
         return None
+
+    def _launches(self, piece: Segment) -> Iterator[Segment]:
+        """The command at a prompt, where it is one that starts a server: evidence by itself."""
+        if piece.how != "prompt" or self.recognise("command.sh", piece.command) != "launch":
+            return
+        (part,) = piece.content.parts
+        yield replace(piece, content=Content(self.text, (replace(part, end=part.begin),)), name="command.sh", kind="launch")
 
     def _inside(self, piece: Segment, marks: list[_Mark]) -> list[Segment]:
         """A piece, with the outputs of tools that begin within it apart, where they are of another kind than the piece."""
@@ -444,9 +454,15 @@ def cut(text: Text, recognise: Recognise) -> list[Segment]:
     list of Segment
         In the order of the text; segments of no kind last.
     """
-    head = text.head(HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
-    kind = recognise(text.name.rsplit("/", 1)[-1], head) if head.strip() else None
-    return _Cutter(text, recognise).segments(kind)
+    return _Cutter(text, recognise).segments(as_it_lies(text, recognise).kind)
 
 
-__all__ = ["Recognise", "Segment", "cut"]
+def as_it_lies(text: Text, recognise: Recognise) -> Segment:
+    """A text as one segment."""
+    segment = Segment(whole(text), "file", text.name.rsplit("/", 1)[-1])
+    head = segment.head()
+    segment.kind = recognise(segment.name, head) if head.strip() else None
+    return segment
+
+
+__all__ = ["Recognise", "Segment", "as_it_lies", "cut"]

@@ -17,6 +17,8 @@ from kit.intake.content import Numbers, Spool, Text
 HEAD_BYTES = 65_536
 LARGE_BYTES = 64 << 20
 """A text of this size with colours and nothing else of a terminal is not rewritten: its parsers take colours off."""
+BINARY = 0.05
+"""A head with a larger share of bytes that are in no text is none: pickles of the flight recorder have a tenth."""
 OPENED_BYTES = 8 << 20
 """Largest text whose quoted and indented stretches are looked for: a mail, an issue, a chat."""
 
@@ -47,6 +49,15 @@ def _western(head: bytes) -> str:
     single = re.findall(rb"(?<![\x80-\xff])[\xa0-\xff](?![\x80-\xff])", head)
     several = re.findall(rb"[\x80-\xff]{2,}", head)
     return "cp1252" if single and not several and 0 not in head else "utf-8"
+
+
+def is_binary(text: Text) -> bool:
+    """Whether a file is no text: a pickle, a core dump; what of it is known is read as it lies."""
+    head = text.head(HEAD_BYTES)
+    if encoding_of(head) not in ("utf-8", "utf-8-sig"):
+        return False
+    shown = head.decode("utf-8", "replace")
+    return sum(shown.count(sign) for sign in "\ufffd\0\x01\x02\x03\x04") > BINARY * len(shown)
 
 
 def decode(text: Text) -> Text:

@@ -39,7 +39,8 @@ class Note:
     file: str
     reason: str
     line: int | None = None
-    sample: str = ""
+    sample: str | None = None
+    lines: int | None = None
 
 
 @dataclass

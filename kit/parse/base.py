@@ -34,6 +34,8 @@ class Source:
         Process the capture is about, where the manifest or the path knows it.
     node : int or None
         Node the capture came from (`server.node1.log`).
+    rank : int or None
+        Rank whose log it is, where its path knows it (`rank2.log`); what a line says of itself goes first.
     threads_from_ns : int or None
         Rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only.
     """
@@ -44,6 +46,7 @@ class Source:
     moment: int | None = None
     pid: int | None = None
     node: int | None = None
+    rank: int | None = None
     threads_from_ns: int | None = None
 
 

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
+from kit.intake import Chain, Content, encoding_of
 from kit.parse.base import Report
 
 HEAD_BYTES = 65_536
@@ -14,29 +15,6 @@ LINE_LIMIT = 262_144
 """Longest line that is handed to a parser, in characters. The longest honest line seen is SGLang's server_args (about
 10 kB) or a whole weight load drawn as one line of bar frames (about 100 kB); the rest of a longer one is noted."""
 CHUNK_BYTES = 1 << 20
-
-
-def encoding_of(head: bytes) -> str:
-    """Tell the encoding from the first bytes: a byte-order mark, the NUL pattern of UTF-16, else UTF-8.
-
-    Examples
-    --------
-    >>> encoding_of("a log".encode("utf-16"))
-    'utf-16'
-    >>> encoding_of(b"plain")
-    'utf-8'
-    """
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    if head.startswith(codecs.BOM_UTF8):
-        return "utf-8-sig"
-    pairs = len(head) // 2
-    if pairs >= 8:
-        if head[1::2].count(0) > 0.8 * pairs and head[::2].count(0) < 0.2 * pairs:
-            return "utf-16-le"
-        if head[::2].count(0) > 0.8 * pairs and head[1::2].count(0) < 0.2 * pairs:
-            return "utf-16-be"
-    return "utf-8"
 
 
 def head_of(path: Path) -> str:
@@ -63,7 +41,7 @@ class LineReader:
     (['one', 'two'], 1, True)
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path | Content | Chain):
         self.path = path
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
@@ -71,18 +49,18 @@ class LineReader:
     @property
     def size(self) -> int:
         """Bytes in all."""
-        return self.path.stat().st_size
+        return self.path.stat().st_size if isinstance(self.path, Path) else self.path.size
 
     @property
     def encoding(self) -> str:
         """Encoding, as the first bytes tell it."""
-        with open(self.path, "rb") as file:
+        with self.path.open("rb") as file:
             return encoding_of(file.read(HEAD_BYTES))
 
     def __iter__(self) -> Iterator[str]:
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
-        with open(self.path, "rb") as file:
+        with self.path.open("rb") as file:
             head = file.read(CHUNK_BYTES)
             decoder = codecs.getincrementaldecoder(encoding_of(head[:HEAD_BYTES]))(errors="replace")
             pending, length = [], 0
@@ -117,7 +95,7 @@ class LineReader:
     def content(self) -> Iterator[bytes]:
         """The bytes of the file as they are, a block at a time, for formats that are no text."""
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
-        with open(self.path, "rb") as file:
+        with self.path.open("rb") as file:
             while block := file.read(CHUNK_BYTES):
                 yield block
 
@@ -134,7 +112,7 @@ class LineReader:
         self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
         most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
-        with open(self.path, "rb") as file:
+        with self.path.open("rb") as file:
             pending = b""
             while chunk := file.read(size):
                 if file.tell() == len(chunk):

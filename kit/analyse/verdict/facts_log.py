@@ -25,7 +25,7 @@ def primary(evidence: Evidence) -> Capture | None:
     logs = [capture for capture in evidence.run.captures if capture.kind == "log"]
     if not logs:
         return None
-    return min(logs, key=lambda c: (c.file.rsplit("/", 1)[-1] != "server.log", c.node or 0, -c.path.stat().st_size, c.file))
+    return min(logs, key=lambda c: (c.title != "server.log", c.node or 0, -c.size_bytes, c.file))
 
 
 def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
@@ -33,7 +33,7 @@ def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     capture = primary(evidence)
     if capture is None:
         return {}
-    facts = evidence.run.reports[capture.file].facts
+    facts = evidence.run.reports[capture.id].facts
     where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
     return {
         "log_lines": (facts.get("newlines"), where),

@@ -1,0 +1,157 @@
+"""Files of any names and forms to captures: what intake makes of each, what the names say, which files are one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kit import parse
+from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
+from kit.reading import Capture
+
+MOST_FILES = 2000
+"""Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
+_OTHERS = {".git", ".venv", "node_modules", "__pycache__", "site-packages", ".ipynb_checkpoints", "frames"}
+_NO_EVIDENCE = (
+    (
+        re.compile(r"\A\s*<!doctype html>.*Made with stallkit|<title>[^<]*stallkit", re.IGNORECASE | re.DOTALL),
+        "is a report of this kit",
+    ),
+    (re.compile(r"\A(?:#.*\n|\s|version:.*\n|name:.*\n|x-[\w-]+:.*\n(?:\s.*\n)*)*services:\s*\n"), "is a compose file"),
+    (re.compile(r"\A(?:#.*\n|\s|---\n)*apiVersion: "), "is a Kubernetes manifest"),
+)
+"""What lies beside evidence and is none: (its beginning, what it is)."""
+
+
+def captures(base: Path, given: Iterable[Path], folders: tuple[Path, ...] = ()) -> tuple[list[Capture], list[Note]]:
+    """Captures of files and folders, in the order of their names, and notes on what was not read.
+
+    Parameters
+    ----------
+    base : pathlib.Path
+        Folder, or the one file, that was opened: names are relative to it.
+    given : iterable of pathlib.Path
+        Files and folders.
+    folders : tuple of pathlib.Path
+        Folders of the user's knowledge.
+    """
+    notes: list[Note] = []
+    files = list(_files(given, notes))
+    base = base if base.is_dir() else base.parent
+    found: list[Capture] = []
+    for path in files:
+        name = str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+        try:
+            found += _of_file(path, name, folders, notes)
+        except PermissionError:
+            notes.append(Note(name, "cannot be read: permission denied"))
+    found = _one_log(_without_the_launch_before(found, notes))
+    nodes = naming.nodes(capture.file for capture in found)
+    for capture in found:
+        capture.node = nodes.get(capture.file, capture.node)
+    return found, notes
+
+
+def _files(given: Iterable[Path], notes: list[Note]) -> Iterator[Path]:
+    for path in given:
+        if path.is_file():
+            yield path
+            continue
+        inside = []
+        for folder, names, files in os.walk(path):
+            names[:] = sorted(name for name in names if not name.startswith(".") and name not in _OTHERS)
+            inside += [Path(folder, name) for name in files if not name.startswith(".")]
+        inside = [file for file in inside if file.is_file()]
+        if len(inside) > MOST_FILES:
+            notes.append(Note(path.name, f"holds {len(inside)} files; only the {MOST_FILES} that changed last were read"))
+            inside = sorted(inside, key=lambda file: file.stat().st_mtime_ns)[-MOST_FILES:]
+        yield from sorted(inside)
+
+
+def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]) -> Iterator[Capture]:
+    promised: dict[str, str | None] = {}
+
+    def recognise(name: str, head: str) -> str | None:
+        kind, promised[name] = parse.recognise(name, head)
+        return kind or (parse.recognise_server(head, folders) if folders else None)
+
+    if path.stat().st_size == 0:
+        yield _capture(path, name, None)
+    for item in segments(path, recognise, name):
+        if isinstance(item, Note):
+            notes.append(item)
+        elif item.kind is None and item.how != "file":
+            notes.append(_unknown(item))
+        elif item.kind is None and (why := _no_evidence(item)):
+            notes.append(Note(item.file, f"{why}, no evidence of a launch"))
+        else:
+            yield _capture(path, name, item, promised.get(item.name))
+
+
+def _no_evidence(segment: Segment) -> str | None:
+    head = segment.head()
+    return next((why for sign, why in _NO_EVIDENCE if sign.search(head)), None)
+
+
+def _unknown(segment: Segment) -> Note:
+    head = segment.head().strip()
+    announced = {"prompt": f"output of `{segment.command}`", "fence": "a block of code", "header": "a file"}.get(
+        segment.how, "a part"
+    )
+    why = _no_evidence(segment) or f"{announced} that no parser knows"
+    return Note(segment.file, why, segment.line, head.split("\n")[0][:200], head.count("\n") + 1)
+
+
+def _capture(path: Path, name: str, segment: Segment | None, promised: str | None = None) -> Capture:
+    as_it_lies = segment is None or segment.how == "file" and segment.content.text.data == path
+    title = None if segment is None or segment.how == "file" else segment.name or None
+    file = name if segment is None else segment.file
+    here = naming.named(f"{file}/{title}" if title else file)
+    if title is None and segment is not None and segment.how != "file":
+        here = here._replace(moment=None)  # parsers number the moments within a text themselves
+    when = path.stat().st_mtime_ns if segment is None else segment.content.text.mtime_ns
+    return Capture(
+        file=file,
+        path=path,
+        kind=segment.kind if segment else None,
+        promised=promised if promised and segment is not None and segment.kind != promised else None,
+        captured_ns=when,
+        moment=here.moment if title is None else None,
+        pid=here.pid,
+        node=here.node,
+        rank=here.rank,
+        content=None if as_it_lies or segment is None else segment.content,
+        name=title,
+        source=segment.command or None if segment else None,
+    )
+
+
+def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[Capture]:
+    """Captures without the logs of the launch before, where there is a log of this one."""
+    before = [capture for capture in found if capture.kind == "log" and naming.of_the_launch_before(capture.file)]
+    if not before or not any(capture.kind == "log" and capture not in before for capture in found):
+        return found
+    notes += [Note(capture.file, "is the log of the launch before, by its name, and was set aside") for capture in before]
+    return [capture for capture in found if capture not in before]
+
+
+def _one_log(found: list[Capture]) -> list[Capture]:
+    """Captures with the parts of each rotated log joined, the oldest first."""
+    logs = {capture.file: capture for capture in found if capture.kind == "log" and not isinstance(capture.content, Chain)}
+    for parts in naming.rotated(logs):
+        contents: list[Content] = []
+        for name in parts:
+            capture = logs[name]
+            contents.append(
+                capture.content if isinstance(capture.content, Content) else whole(Text(name, capture.path, capture.size_bytes))
+            )
+        last = logs[parts[-1]]
+        joined = replace(last, content=Chain(tuple(contents)))
+        found = [joined if capture is last else capture for capture in found if capture is last or capture.file not in parts[:-1]]
+    return found
+
+
+__all__ = ["MOST_FILES", "captures"]
