@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -195,8 +196,14 @@ def mark_of(head: bytes) -> re.Pattern[bytes] | None:
     for place, mark in enumerate(_MARKS):
         marked = [line for line in lines if mark.match(line)]
         if len(marked) >= _LEAST * len(lines) and (place != 1 or _counts_up(marked)):
-            return mark
+            return _indent(marked) if place == len(_MARKS) - 1 else mark
     return None
+
+
+def _indent(lines: list[bytes]) -> re.Pattern[bytes]:
+    """All of the indent that the lines share: what is left of it would be taken for a form of its own."""
+    common = os.path.commonprefix([line[: len(line) - len(line.lstrip(b" \t"))].decode() for line in lines])
+    return re.compile(re.escape(common.encode()))
 
 
 def _counts_up(lines: list[bytes]) -> bool:

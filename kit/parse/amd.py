@@ -211,8 +211,10 @@ class _AmdSmi:
             return True
         if self.columns and words and words[0].isdigit():
             return self._columns(line)
+        if re.match(r"^(?:PROCESS INFO|AMDSMI|WARNING)", text):
+            return True
         key = _KEY.match(text)
-        return self._key(key, line) if key else bool(re.match(r"^(?:PROCESS INFO|AMDSMI|WARNING)", text))
+        return key is not None and self._key(key, line)
 
     def _box(self, line: Line) -> bool:
         first, second, process = (pattern.match(line.text) for pattern in (_BOX_1, _BOX_2, _BOX_PROCESS))

@@ -208,7 +208,7 @@ class _Smi:
             if _BROKEN.search(cell):
                 row["error"] = row.get("error") or cell.strip("[]")
             elif column is None:
-                extra[name] = cell
+                extra |= {name: cell} if name != "unknown" else {}
             elif column == "time":
                 row["time"] = date_of(cell.replace("/", "-"), self.source)
             elif column == "gpu":
@@ -411,6 +411,8 @@ def _is_nvidia_smi(head: str) -> float:
     lines = body_lines(head)
     if any(_VERSIONS.match(line) or _header(line) and len(line.split(",")) > 1 for line in lines[:6]):
         return 0.97
+    if any(map(_HEAD_1.match, lines[:40])) and any(map(_HEAD_2.match, lines[:40])):
+        return 0.95
     if any(re.match(r"^=+NVSMI LOG=+|^GPU [0-9A-F]{8}:[0-9A-F]{2}:", line) for line in lines[:12]):
         return 0.97
     if any(_TROUBLE.search(line) for line in lines[:5]) and len(lines) < 6:

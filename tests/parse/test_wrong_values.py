@@ -141,3 +141,18 @@ def test_limits_of_a_process_and_of_a_shell(tmp_path: Path) -> None:
         ("open files", "1024 (-n)"),
         ("max locked memory", "unlimited (kbytes, -l)"),
     ]
+
+
+@pytest.mark.parametrize("indent", ["    ", "      ", "\t"])
+def test_an_output_that_was_pasted_with_an_indent(tmp_path: Path, indent: str) -> None:
+    text = (
+        "Active Internet connections (only servers)\nProto Recv-Q Send-Q Local Address Foreign Address State PID/Program name\n"
+    )
+    text += "tcp        0      0 0.0.0.0:8001            0.0.0.0:*               LISTEN      4412/vllm\n"
+    found = rows(tmp_path, "sockets", "".join(indent + line + "\n" for line in text.splitlines()))
+    assert cells(found, "state", "local_port", "pid", "process") == [("LISTEN", 8001, 4412, "vllm")]
+    text = "|   0  NVIDIA L4                   On | 00000000:01:00.0 Off |                  N/A |\n"
+    text += "| N/A   44C    P8               12W /  72W |  20123MiB / 23034MiB |     97%      Default |\n"
+    text += "|                                        |                      |                  N/A |\n"
+    found = rows(tmp_path, "gpus", "".join(indent + line + "\n" for line in text.splitlines()))
+    assert cells(found, "name", "mem_used_mib", "util_percent") == [("NVIDIA L4", 20123.0, 97.0)]
