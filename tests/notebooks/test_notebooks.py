@@ -56,7 +56,11 @@ def test_paths_are_relative(notebook):
 def test_postmortem_takes_parameters():
     cell = nbformat.read(FOLDER / "01_postmortem.ipynb", as_version=4).cells[1]
     assert cell.metadata["tags"] == ["parameters"]
-    assert {target.id for node in ast.parse(cell.source).body for target in node.targets} == {"run_path", "captured_at"}
+    assert {target.id for node in ast.parse(cell.source).body for target in node.targets} == {
+        "run_path",
+        "captured_at",
+        "knowledge",
+    }
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
