@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 from kit.knowledge_paths import entries, folders, load
 from kit.tomlfile import Table, TomlFile
 
-STEP_KEYS = frozenset("why cost_s consent have twice pause_s when unless urgent signs".split())
+STEP_KEYS = frozenset("why cost_s consent have twice pause_s on when unless urgent signs".split())
 """Keys of captures.toml that may stand in a row of a tool."""
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_TUPLES = frozenset(("command", "fallback", "look", "devices"))
+_MARKED = ("accelerator", "system", "orchestrator")
+_TUPLES = frozenset(("command", "fallback", "look", "devices", "servers"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class Tool:
     system: str = "linux"
     accelerator: str | None = None
     devices: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
     file: str = ""
     ending: str = "txt"
     limit_s: float = 5.0
@@ -103,7 +105,7 @@ class Tool:
         'rocm-smi > rocm-smi.t0.txt; sleep 20; rocm-smi > rocm-smi.t1.txt'
         """
         if self.typed:
-            line = _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[1].upper())), self.typed)
+            line = filled(self.typed, values)
             if not pause_s:
                 return line
         elif self.each:
@@ -139,6 +141,12 @@ class ToolTable:
     helpers: tuple[str, ...]
     paths: tuple[str, ...]
     accelerators: dict[str, re.Pattern[str]]
+    systems: dict[str, re.Pattern[str]]
+    orchestrators: dict[str, re.Pattern[str]]
+    native: tuple[str, ...]
+    not_generating: re.Pattern[str]
+    finders: dict[str, str]
+    launches: dict[str, str]
 
     @property
     def programs(self) -> list[str]:
@@ -169,16 +177,26 @@ def table(knowledge: Sequence[Path] | None = None) -> ToolTable:
 
 def _read(files: list[TomlFile]) -> ToolTable:
     for file in files:
-        file.top.known(("tool", "accelerator", "helpers", "paths"))
+        file.top.known(("tool", *_MARKED, "helpers", "paths", "native", "not_generating", "finders", "launches"))
     rows = [Tool.read(row) for row in entries(files, "tool")]
-    accelerators = [
-        (row.text("name", needed=True), row.expression("marks", row.values.get("marks"))) for row in entries(files, "accelerator")
-    ]
+    marks = {
+        kind: {
+            row.text("name", needed=True) or "": row.expression("marks", row.values.get("marks")) for row in entries(files, kind)
+        }
+        for kind in _MARKED
+    }
+    packaged = files[-1].top
     return ToolTable(
         tools={row.name: row for row in rows},
         helpers=tuple(word for file in files for word in file.top.strings("helpers")),
         paths=tuple(word for file in files for word in file.top.strings("paths")),
-        accelerators={name: marks for name, marks in accelerators if name},
+        accelerators=marks["accelerator"],
+        systems=marks["system"],
+        orchestrators=marks["orchestrator"],
+        native=packaged.strings("native"),
+        not_generating=packaged.expression("not_generating", packaged.values.get("not_generating")),
+        finders=packaged.names("finders"),
+        launches=packaged.names("launches"),
     )
 
 
@@ -212,17 +230,28 @@ def _steps(known: ToolTable, captures: list[dict[str, Any]]) -> list[dict[str, A
     return found
 
 
-def step_command(step: dict[str, Any], accelerator: str | None, **values: object) -> str:
-    """The command of a step as a person types it, on a host with this accelerator.
+def filled(text: str, names: Mapping[str, object]) -> str:
+    """A text with its placeholders filled in; what stands for one may hold others. One that nothing fills is written large.
+
+    Examples
+    --------
+    >>> filled("kill -CONT {pid}", {"pid": "$(pgrep -of '{launch}')", "launch": "vllm"})
+    "kill -CONT $(pgrep -of 'vllm')"
+    """
+    for _ in range(3):
+        text = _PLACEHOLDER.sub(lambda match: str(names.get(match[1], match[0])), text)
+    return _PLACEHOLDER.sub(lambda match: match[1].upper(), text)
+
+
+def step_command(step: dict[str, Any], row: Tool | None, **values: object) -> str:
+    """The command of a step as a person types it, by the row of the table that takes it here.
 
     Examples
     --------
     >>> gpus = next(step for step in steps() if step["name"].startswith("GPU state"))
-    >>> step_command(gpus, "amd"), step_command(gpus, "ascend")
-    ('amd-smi monitor > amd-smi.txt', 'npu-smi info > npu-smi.txt')
+    >>> step_command(gpus, tool("amd_smi"))
+    'amd-smi monitor > amd-smi.txt'
     """
-    rows: list[Tool] = step["tools"]
-    if not rows:
-        return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), step["command"])
-    row = next((row for row in rows if row.accelerator in (None, accelerator)), rows[0])
+    if row is None:
+        return filled(step["command"], values)
     return row.as_typed(step.get("pause_s", 0.0), limit=f"{row.limit_s:g}", path=row.path, **values)

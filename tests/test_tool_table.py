@@ -82,7 +82,10 @@ def test_one_module_and_one_row_are_a_new_kind_of_evidence(acme: Path) -> None:
     (acme / "evidence" / "pasted.txt").write_text("ACME 7 50 200\n")
     assert [row["gpu"] for row in kit.open_run(acme / "evidence").rows("gpus")] == [7], "recognised"
     step = next(step for step in steps() if step["name"] == "ACME accelerators")
-    assert step_command(step, None) == "acme-smi --all > acme-smi.txt" and step["signs"] == ["gpu_idle", "gpu_working"]
+    assert step_command(step, step["tools"][0]) == "acme-smi --all > acme-smi.txt" and step["signs"] == [
+        "gpu_idle",
+        "gpu_working",
+    ]
 
 
 def test_the_new_tool_is_recommended(acme: Path) -> None:

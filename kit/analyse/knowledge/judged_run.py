@@ -87,7 +87,9 @@ def open_case(
     if not any(capture.kind for capture in run.captures):
         raise EvidenceError(f"no evidence in {run.path}", "none of its files was recognised", "name a folder with a server's log")
     verdict = weigh(scene_of_run(run))
-    return JudgedRun(run, verdict, settings_of(verdict.scene.evidence), context(verdict.scene, verdict.klass, verdict.signs))
+    return JudgedRun(
+        run, verdict, settings_of(verdict.scene.evidence), context(verdict.scene, verdict.klass, verdict.signs, verdict.where)
+    )
 
 
 def generalised(text: str) -> str:

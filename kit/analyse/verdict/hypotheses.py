@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from kit.analyse.verdict.accelerator import accelerator_of
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.rules import RULES
 from kit.analyse.verdict.scene import Scene, Sign, present
+from kit.analyse.verdict.surroundings import Surroundings
 from kit.tool_table import step_command, steps
 
 
@@ -83,7 +83,7 @@ def judge(scene: Scene, signs: dict[str, Sign]) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: -hypothesis.share)
 
 
-def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], most: int = 4) -> list[dict]:
+def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], where: Surroundings, most: int = 4) -> list[dict]:
     """The cheapest captures that separate the leading hypotheses.
 
     A capture is worth how far its signs move the leading classes apart; its cost and the need for consent count against it.
@@ -98,7 +98,7 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
     leading = likely[:5] or found[:3]
     ranked = []
     for capture in steps(scene.evidence.run.knowledge):
-        if not _wanted(capture, scene, signs):
+        if not _wanted(capture, scene, signs, where):
             continue
         worth = 0.0
         for code in capture["signs"]:
@@ -110,11 +110,10 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], mo
             price = 1.0 + math.log10(1.0 + 20.0 * capture["cost_s"]) + (0.5 if capture.get("consent") else 0.0)
             ranked.append((worth / price, capture))
     ranked.sort(key=lambda pair: -pair[0])
-    accelerator = accelerator_of(scene.evidence)
-    return [_step(capture, scene, leading, accelerator) for _, capture in ranked[:most]]
+    return [_step(capture, where, leading) for _, capture in ranked[:most]]
 
 
-def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most: int = 3) -> list[dict]:
+def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], where: Surroundings, most: int = 3) -> list[dict]:
     """Signs that would settle a hypothesis, with the cheapest capture that can give each.
 
     Returns
@@ -124,7 +123,7 @@ def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most:
     """
     offered: dict[str, dict] = {}
     for capture in sorted(steps(scene.evidence.run.knowledge), key=lambda entry: entry["cost_s"]):
-        if _wanted(capture, scene, signs):
+        if _wanted(capture, scene, signs, where):
             for code in capture["signs"]:
                 offered.setdefault(code, capture)
     unknown = [(code, *entry) for code, entry in hypothesis.klass.signs.items() if code not in signs and code in offered]
@@ -142,24 +141,26 @@ def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], most:
     ]
 
 
-def absent_sources(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign]) -> list[str]:
+def absent_sources(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], where: Surroundings) -> list[str]:
     """What the rules that bear on the likely classes need and nobody gave, each with the command that gets it."""
     least = scene.limits["leading_share"]
     likely = [hypothesis.klass for hypothesis in found if hypothesis.share >= least]
     rules = [entry for entry in RULES if any(abs(known.weight(code)) >= 1 for known in likely for code in entry.codes)]
     needed = {name for entry in rules for need in entry.needs if not scene.has(need) for name in need.split("|")}
-    accelerator, sentences = accelerator_of(scene.evidence), []
+    sentences = []
     if "log" in needed:
         sentences.append("no log of the server: give its output, or the file that it was written to")
     for capture in sorted(steps(scene.evidence.run.knowledge), key=lambda entry: entry["cost_s"]):
-        if needed.intersection(capture["have"]) and _wanted(capture, scene, signs):
+        if needed.intersection(capture["have"]) and _wanted(capture, scene, signs, where):
             needed.difference_update(capture["have"])
-            command = _step(capture, scene, [], accelerator)["command"]
+            command = _step(capture, where, [])["command"]
             sentences.append(f"no {capture['name']}: {capture['why']}; get it with: {command}")
     return sentences
 
 
-def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
+def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surroundings) -> bool:
+    if not where.fits(capture.get("on", ())) or capture["tools"] and where.row(capture["tools"]) is None:
+        return False
     if any(code in signs for code in capture.get("unless", ())):
         return False
     if "when" in capture and not any(code in signs for code in capture["when"]):
@@ -170,19 +171,11 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
     return not set(capture["signs"]) & set(signs)
 
 
-def _step(capture: dict, scene: Scene, leading: list[Hypothesis], accelerator: str | None) -> dict:
-    workers = [process.pid for process in scene.processes.workers] or sorted(scene.processes.by_pid)
-    names = {
-        "pid": str(workers[0]) if workers else "PID",
-        "pids": " ".join(map(str, workers)) or "PID",
-        "port": str(scene.facts.value("port") or "PORT"),
-        "lock": scene.facts.value("lock_path") or "LOCK",
-        "log": "LOG",
-    }
+def _step(capture: dict, where: Surroundings, leading: list[Hypothesis]) -> dict:
     return {
         "what": capture["name"],
         "why": capture["why"],
-        "command": step_command(capture, accelerator, **names),
+        "command": step_command(capture, where.row(capture["tools"]), **where.names),
         "cost_s": capture["cost_s"],
         "consent": bool(capture.get("consent")),
         "separates": [hypothesis.name for hypothesis in leading],

@@ -15,12 +15,13 @@ from kit.analyse.verdict.gpu_generation import generation
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import VERSIONS, Settings, settings_of
+from kit.analyse.verdict.surroundings import Surroundings
 from kit.knowledge_paths import PACKAGED, SIGNATURES, load
 from kit.parse.grammar_file import PHASES
 from kit.tomlfile import Table, TomlFile
 
 FILE = PACKAGED / SIGNATURES
-FACTS = frozenset("class phase server version signs gpu gpu_generation filesystem error frame log".split())
+FACTS = frozenset("class phase server version signs gpu gpu_generation filesystem error frame log place".split())
 """What a signature may ask about, beside `arg.NAME`."""
 _KEYS = frozenset("name what do source since fixed class example note when unless".split())
 _ARGUMENT = re.compile(r"arg\.[\w.-]+")
@@ -177,7 +178,7 @@ def server_version(settings: Settings) -> str | None:
     return None
 
 
-def context(scene: Scene, klass: str, signs: Iterable[str]) -> Context:
+def context(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings) -> Context:
     """What signatures may ask about, as texts by key."""
     evidence, settings = scene.evidence, settings_of(scene.evidence)
     gpus = sorted({row["name"] for row in evidence.gpus if row.get("name")})
@@ -188,6 +189,7 @@ def context(scene: Scene, klass: str, signs: Iterable[str]) -> Context:
         "server": [settings.server or ""],
         "version": [number] if (number := server_version(settings)) else [],
         "signs": sorted(signs),
+        "place": sorted(where.traits),
         "gpu": gpus,
         "gpu_generation": sorted({name for gpu in gpus if (name := generation(gpu, evidence.run.knowledge))}),
         "filesystem": sorted({row["type"] for row in evidence.filesystems if row.get("type")}),
@@ -209,7 +211,7 @@ def _arguments(scene: Scene, settings: Settings) -> Iterator[tuple[str, object]]
     yield from settings.options.items()
 
 
-def remedies(scene: Scene, klass: str, signs: Iterable[str]) -> list[dict]:
+def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings) -> list[dict]:
     """All signatures that fit, in order.
 
     Returns
@@ -218,7 +220,7 @@ def remedies(scene: Scene, klass: str, signs: Iterable[str]) -> list[dict]:
         `name`, `what`, `do`, `source`, `matched` (what of the run fits, by key), and `since`, `fixed`, `class`, `example` where
         the signature has them.
     """
-    known = context(scene, klass, signs)
+    known = context(scene, klass, signs, where)
     found = []
     for entry in signatures(scene.evidence.run.knowledge):
         matched = entry.matched(known)
@@ -228,7 +230,7 @@ def remedies(scene: Scene, klass: str, signs: Iterable[str]) -> list[dict]:
                 {
                     "name": entry.name,
                     "what": entry.what,
-                    "do": entry.do,
+                    "do": where.filled(entry.do),
                     "source": entry.source,
                     "matched": matched,
                     **{key: value for key, value in told.items() if value},

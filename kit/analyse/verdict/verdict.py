@@ -14,6 +14,7 @@ from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, ne
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
+from kit.analyse.verdict.surroundings import Surroundings, surroundings
 from kit.clock import show_time
 from kit.document import Document, Shown
 from kit.errors import EvidenceError
@@ -57,6 +58,8 @@ class Verdict(Shown):
         What it was judged from: `scene.evidence` (the gathered rows), ranks, phases of each rank.
     signs : dict of str to Sign
         Signs that hold, by code.
+    where : Surroundings
+        Where the launch runs: what decides which commands and remedies fit.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Verdict(Shown):
     path: str = ""
     scene: Scene = field(kw_only=True, compare=False)
     signs: dict[str, Sign] = field(kw_only=True, compare=False)
+    where: Surroundings = field(kw_only=True, compare=False)
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -184,12 +188,14 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     signs = all_signs(scene)
     hypotheses = judge(scene, signs)
     best = _named(hypotheses, scene)
+    state = best.klass.state_when(bool(scene.fact("exited")))
+    where = surroundings(scene, best.name, state)
     for hypothesis in hypotheses:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
-            hypothesis.settled_by = settling(hypothesis, scene, signs)
+            hypothesis.settled_by = settling(hypothesis, scene, signs, where)
     return Verdict(
         name=run.name,
-        state=best.klass.state_when(bool(scene.fact("exited"))),
+        state=state,
         phase=scene.phase,
         klass=best.name,
         ranks=_ranks(best, scene),
@@ -197,15 +203,16 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
         facts=scene.facts,
         evidence=_evidence(best, signs),
         hypotheses=hypotheses,
-        next=next_steps(hypotheses, scene, signs, most_steps),
-        remedies=remedies(scene, best.name, signs),
+        next=next_steps(hypotheses, scene, signs, where, most_steps),
+        remedies=remedies(scene, best.name, signs, where),
         captured_at=show_time(run.captured_ns, run.offset_s),
         captured_by=run.captured_by,
-        missing=[*_missing(run, evidence), *absent_sources(hypotheses, scene, signs)],
+        missing=[*_missing(run, evidence), *absent_sources(hypotheses, scene, signs, where)],
         findings=findings(scene),
         path=str(run.path),
         scene=scene,
         signs=signs,
+        where=where,
     )
 
 

@@ -1,0 +1,184 @@
+"""Where a launch runs, as far as the evidence shows it: what decides which commands and remedies fit.
+
+Marks of systems, accelerators and orchestrators, and the commands that find what is not known, stand in kit/knowledge/tools.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.scene import Scene
+from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
+from kit.clock import NS, show_time
+from kit.tool_table import Tool, filled, table
+
+MOST_OF_A_CODE = 20
+"""Records of one code that are searched for marks: the first of a kind say where it runs, a thousand say no more."""
+AROUND_S = 600
+"""Seconds of the kernel's log before and after the last line of a launch that is over."""
+_PLAIN = re.compile(r"[\w./:@+~-]+")
+"""What stands in a command without quotes."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Traits of the place (`linux`, `nvidia`, `over`, …: captures.toml lists them) and names by placeholder."""
+
+    traits: frozenset[str]
+    accelerator: str | None
+    system: str
+    names: dict[str, str]
+
+    def fits(self, wanted: Iterable[str]) -> bool:
+        """Whether all conditions hold: `a|b` one of them, `!a` not."""
+        return all(any((word.lstrip("!") in self.traits) != word.startswith("!") for word in text.split("|")) for text in wanted)
+
+    def row(self, tools: list[Tool]) -> Tool | None:
+        """Which of a step's tools runs here: one of this system, else the first (the step's conditions say where it does)."""
+        fitting = [
+            tool
+            for tool in tools
+            if tool.accelerator in (None, self.accelerator) and (not tool.servers or self.traits & set(tool.servers))
+        ]
+        return next((tool for tool in fitting if tool.system == self.system), fitting[0] if fitting else None)
+
+    def filled(self, text: str) -> str:
+        """A text of the tables with its placeholders filled in."""
+        return filled(text, self.names)
+
+
+def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
+    """Where a launch runs of which class and state are known."""
+    evidence = scene.evidence
+    over = bool(scene.fact("exited")) or state in ("failed", "ended") and not scene.processes.alive
+    settings, texts, known = settings_of(evidence), _texts(evidence), table(evidence.run.knowledge)
+    accelerator = accelerator_of(evidence, texts)
+    system = _told(known.systems, texts) or "linux"
+    sources = {str(row.get("source")) for row in evidence.events if row.get("source")}
+    orchestrators = {name for name, marks in known.orchestrators.items() if any(map(marks.search, texts))}
+    server = settings.server or ""
+    port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
+    holding = {
+        "gpu": accelerator not in (None, "cpu"),
+        "over": over,
+        "port": port is not None,
+        "generates": not any(map(known.not_generating.search, texts)),
+        "native": server in known.native,
+        "one_rank": scene.processes.world_size == 1 or server in known.native,
+        "several_nodes": _several_nodes(scene, settings),
+        "dated": over and evidence.log.last_time is not None,
+    }
+    traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
+    traits |= {f"{name}_seen" for name in sources} | {name for name, holds in holding.items() if holds}
+    named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **_names(scene, settings, over)}
+    names = known.finders | {key: value for key, value in named.items() if value}
+    return Surroundings(frozenset(traits - {""}), accelerator, system, {key: filled(text, names) for key, text in names.items()})
+
+
+def accelerator_of(evidence: Evidence, texts: Iterable[str] = ()) -> str | None:
+    """`nvidia`, `amd`, `ascend`, … as in tools.toml; None where nothing tells. The first source that tells it decides.
+
+    Examples
+    --------
+    >>> import kit
+    >>> from kit.analyse.verdict.evidence import gather
+    >>> accelerator_of(gather(kit.open_run(kit.sample_path("sg01-capture-hang"))))
+    'nvidia'
+    """
+    marks = table(evidence.run.knowledge).accelerators
+    told = (name for source in _sources(evidence) if (name := _told(marks, source)))
+    # CUDA's and NCCL's words stand in the logs of other makes, too: nvidia where no other make shows.
+    others = {name: pattern for name, pattern in marks.items() if name != "nvidia"}
+    return next(told, None) or _told(others, texts) or _told({"nvidia": marks["nvidia"]}, texts)
+
+
+def _told(marks: dict[str, re.Pattern[str]], texts: Iterable[str]) -> str | None:
+    votes = Counter(name for text in texts for name, pattern in marks.items() if pattern.search(text))
+    return votes.most_common(1)[0][0] if votes else None
+
+
+def _sources(evidence: Evidence) -> Iterable[list[str]]:
+    """Texts that name a device, the surest first."""
+    kinds = {row.kind: row.accelerator for row in table().tools.values() if row.accelerator}
+    shown = {capture.file: kinds[capture.kind] for capture in evidence.run.captures if capture.kind in kinds}
+    yield [str(row["name"]) for row in evidence.gpus if row.get("name")]
+    yield [_DEVICE[name] for row in evidence.gpus if (name := shown.get(str(row.get("capture")))) in _DEVICE]
+    yield [str(row.get("target")) for row in evidence.fds]
+    yield [str(row.get("key")) for row in evidence.host if row.get("source") == "environ"]
+    yield [str(row.get("function")) for row in evidence.stacks]
+
+
+_DEVICE = {"nvidia": "/dev/nvidia", "amd": "/dev/kfd", "ascend": "/dev/davinci", "gaudi": "/dev/accel/"}
+
+
+def _texts(evidence: Evidence) -> list[str]:
+    """What commands, variables, the host and the logs say."""
+    seen: Counter[str] = Counter()
+    texts = [str(row["text"]) for row in evidence.commands]
+    texts += list({str(row["cmdline"]) for row in evidence.processes if row.get("cmdline")})
+    texts += [f"{row.get('key')}={row['value']}" for row in evidence.host if row["source"] in ("environ", "uname")]
+    for mark in evidence.log.marks:
+        seen[mark.code] += 1
+        if seen[mark.code] <= MOST_OF_A_CODE:
+            texts.append(mark.text)
+    return texts + [row["text"] for row in evidence.log.tail]
+
+
+def _port(scene: Scene) -> str | None:
+    port = scene.fact("port")
+    return str(port) if port else None
+
+
+def _several_nodes(scene: Scene, settings: Settings) -> bool:
+    sizes, hosts = scene.processes.sizes, {row.get("host_name") for row in scene.evidence.processes}
+    nodes = [sizes.get("nnodes"), settings.options.get("nnodes"), settings.of(ENVIRONMENT).get("SLURM_NNODES")]
+    return (
+        len(hosts - {None}) > 1
+        or sizes.get("node_rank", 0) > 0
+        or any(str(count).isdigit() and int(count) > 1 for count in nodes)
+    )
+
+
+def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None]:
+    """Names that the evidence has, by placeholder."""
+    evidence, options = scene.evidence, settings.options
+    processes = scene.processes.workers or list(scene.processes.by_pid.values())
+    pids = [str(process.pid) for process in sorted(processes, key=lambda process: process.pid) if not process.dead]
+    stopped = [str(process.pid) for process in processes if process.states and process.states[-1] in ("T", "t")]
+    given = [options.get(name) for name in ("served_model_name", "model", "model_path", "model_id")]
+    folder = options.get("download_dir") or settings.of(ENVIRONMENT).get("HF_HOME")
+    ended, offset = evidence.log.last_time, evidence.run.offset_s
+    return {
+        "pid": pids[0] if pids else None,
+        "pids": " ".join(pids[:64]),
+        "stopped": " ".join(stopped),
+        "fd": None if scene.fact("blocked_fd") is None else str(scene.fact("blocked_fd")),
+        "lock": _one([scene.fact("lock_path")]),
+        "model": _one(given),
+        "folders": _one([folder]),
+        "container": _one(_objects(evidence, "docker")) or _search(r"docker run\b.*?--name[= ](\S+)", evidence),
+        "pod": _one(f"pod/{name.removeprefix('pod/')}" for name in _objects(evidence, "kubernetes")),
+        "job": _one([settings.of(ENVIRONMENT).get("SLURM_JOB_ID"), *_objects(evidence, "slurm")]),
+        "since": show_time(ended - AROUND_S * NS, offset) if over and ended else None,
+        "until": show_time(ended + AROUND_S * NS, offset) if over and ended else None,
+    }
+
+
+def _one(values: Iterable[object]) -> str | None:
+    """The first that can stand in a command as it is."""
+    return next((str(value) for value in values if value and _PLAIN.fullmatch(str(value))), None)
+
+
+def _objects(evidence: Evidence, source: str) -> Collection[str]:
+    """What the events of an orchestrator are about; of Kubernetes' objects the pods."""
+    names = [str(row["object"]) for row in evidence.events if row.get("source") == source and row.get("object")]
+    return [name for name in names if source != "kubernetes" or "/" not in name or name.startswith("pod/")]
+
+
+def _search(pattern: str, evidence: Evidence) -> str | None:
+    hits = (re.search(pattern, str(row["text"]), re.DOTALL) for row in evidence.commands)
+    return next((_one([hit[1]]) for hit in hits if hit), None)

@@ -1,0 +1,165 @@
+"""What a verdict prints under `next` runs where the launch is: over all cases and bundled runs of the repository.
+
+`python -m tests.analyse.verdict.test_next_commands FOLDER ...` checks other folders of cases in the same way, and prints figures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.analyse.verdict.verdict import Verdict
+from kit.errors import KitError
+
+ROOT = Path(__file__).parents[3]
+PLACEHOLDER = re.compile(r"\{[a-z_]+\}|<[\w -]+>|\b(?:PIDS?|PORT|MODEL|POD|LOCK|LOG|NAME|FOLDERS|CONTAINER|JOB)\b")
+MAKES = {"nvidia": r"nvidia-smi|ncclras", "amd": r"(?:amd|rocm)-smi", "ascend": r"npu-smi", "gaudi": r"hl-smi", "xpu": r"xpu-smi"}
+ORCHESTRATORS = {
+    "kubernetes": r"\bkubectl\b",
+    "docker": r"\bdocker\b",
+    "slurm": r"\b(?:sacct|scontrol|squeue)\b",
+    "ray": r"\bray status\b",
+}
+LINUX_ONLY = r"\bss -|/proc/|\bstrace\b|\bgdb\b|\bdmesg\b|journalctl|lslocks|wchan:"
+ON_A_PROCESS = r"/proc/\$|strace|py-spy|\bgdb\b|ps -L|curl|ncclras|\bsample \d"
+"""What looks at a process that lives."""
+
+
+def misfits(verdict: Verdict) -> list[str]:
+    """What is wrong with the commands of a verdict, one line each."""
+    place, found = verdict.where, []
+    traits = place.traits
+    for step in verdict.next:
+        command = step["command"]
+        wrong = [f"placeholder {word}" for word in PLACEHOLDER.findall(re.sub(r"\{\{.*?\}\}|%[A-Z]", "", command))]
+        wrong += [f"prose: {command[:60]}"] if re.match(r"[A-Z][a-z]+ |.*; run again", command) else []
+        others = {make: tool for make, tool in MAKES.items() if place.accelerator and make != place.accelerator}
+        wrong += [f"{make} on {place.accelerator}" for make, tool in others.items() if re.search(tool, command)]
+        wrong += [f"no {name} here" for name, tool in ORCHESTRATORS.items() if name not in traits and re.search(tool, command)]
+        if place.system != "linux" and re.search(LINUX_ONLY, command):
+            wrong.append(f"{place.system} has no such program")
+        if "over" in traits and re.search(ON_A_PROCESS, command):
+            wrong.append("the process is gone")
+        if "/completions" in command and not {"port", "generates"} <= traits:
+            wrong.append("nothing completes text there")
+        if "ready" in traits and "strace" in command:
+            wrong.append("strace of a server that serves")
+        found += [f"{verdict.name}: {step['what']}: {text}" for text in wrong]
+    return found
+
+
+def unparsed(commands: list[str]) -> list[str]:
+    """Commands that are no shell, by one process for all: the first that bash refuses, with its word."""
+    text = "\n".join(f"check() {{\n{command}\n}}" for command in commands)
+    done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
+    return done.stderr.splitlines()
+
+
+def judged(folder: Path, into: Path) -> Verdict:
+    """A case as a user has it: without its label."""
+    label = folder / "case.json"
+    at = json.loads(label.read_text()).get("captured_at") if label.exists() else None
+    evidence = shutil.copytree(folder, into / "evidence", ignore=shutil.ignore_patterns("case.json"))
+    return kit.verdict(evidence, captured_at=at)
+
+
+def cases(root: Path) -> list[Path]:
+    """Folders of evidence: those with a label, else the folders of bundled runs."""
+    labelled = {path.parent for path in root.rglob("case.json")}
+    return sorted(labelled or {path.parent for path in root.rglob("run.json")})
+
+
+@pytest.mark.parametrize("root", [ROOT / "tests/data/cases", ROOT / "data"], ids=["cases", "bundled"])
+def test_every_command_under_next_runs_there(root: Path, tmp_path: Path) -> None:
+    verdicts = [judged(folder, tmp_path / str(number)) for number, folder in enumerate(cases(root))]
+    commands = [step["command"] for verdict in verdicts for step in verdict.next]
+    assert len(commands) > len(verdicts)
+    assert [text for verdict in verdicts for text in misfits(verdict)] == []
+    assert unparsed(commands) == []
+
+
+def test_the_check_finds_what_is_no_shell() -> None:
+    assert unparsed(["ls", "for p in 1; do echo $p; done"]) == []
+    assert unparsed(["ls", "for p in 1; do echo $p"]) != []
+
+
+VLLM = "INFO 04-05 12:01:00 [api_server.py:100] vLLM API server version 0.11.0\n"
+STARTED = "INFO 04-05 12:01:01 [core.py:50] Starting to load model org/m on {device}...\n"
+
+
+def steps_of(folder: Path, text: str, **files: str) -> dict[str, str]:
+    """Commands by name, of a log and other files."""
+    (folder / "server.log").write_text(text)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(content)
+    return {step["what"]: step["command"] for step in kit.verdict(folder).next}
+
+
+def test_a_mac_is_asked_in_its_own_words(tmp_path: Path) -> None:
+    log = "ggml_metal_init: allocating\nggml_metal_init: found device: Apple M2\nmain: loading model\n"
+    given = steps_of(tmp_path, log)
+    assert given and not any(re.search(LINUX_ONLY + "|-smi", command) for command in given.values())
+
+
+def test_a_process_that_is_not_named_is_looked_for(tmp_path: Path) -> None:
+    given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"))
+    assert "pgrep -of 'vllm|VLLM'" in given["second sample"]
+    assert "PID" not in "".join(given.values())
+
+
+def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:
+    events = (
+        "LAST SEEN   TYPE      REASON      OBJECT            MESSAGE\n"
+        "2m          Warning   Unhealthy   pod/serve-5-abc   Startup probe failed: connection refused\n"
+        "1m          Normal    Killing     pod/serve-5-abc   Container vllm failed startup probe, will be restarted\n"
+    )
+    given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"), events__txt=events)
+    assert given["log of the container before"] == "kubectl logs -p --tail=200 pod/serve-5-abc"
+    assert not any("docker" in command or "sacct" in command for command in given.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [("model='org/m', port=9000", True), ("model='org/m', port=9000, task='embed'", False)],
+    ids=["completes", "embeds"],
+)
+def test_an_embedder_is_asked_for_no_text(tmp_path: Path, arguments: str, asked: bool) -> None:
+    ready = "INFO 04-05 12:01:09 [api_server.py:200] Starting vLLM API server on http://0.0.0.0:9000\n"
+    ready += "INFO:     Application startup complete.\n"
+    log = f"{VLLM}INFO 04-05 12:01:00 [api_server.py:101] args: Namespace({arguments})\n{ready}"
+    given = steps_of(tmp_path, log)
+    assert ("one real request" in given) == asked
+    assert not asked or '"model": "org/m"' in given["one real request"] and ":9000/" in given["one real request"]
+
+
+def main(folders: list[str]) -> None:
+    """Print figures over folders of cases."""
+    for folder in map(Path, folders):
+        figures: Counter[str] = Counter()
+        wrong: list[str] = []
+        commands: list[str] = []
+        for case in cases(folder) or sorted(path for path in folder.iterdir() if path.is_dir()):
+            with tempfile.TemporaryDirectory() as into:
+                try:
+                    verdict = judged(case, Path(into))
+                except KitError as error:
+                    print(f"{case.name}: {error}")
+                    continue
+            figures["verdicts"] += 1
+            commands += [step["command"] for step in verdict.next]
+            wrong += misfits(verdict)
+        print(*wrong, *unparsed(commands), sep="\n")
+        print(f"{folder.name}: {figures['verdicts']} verdicts, {len(commands)} commands, {len(wrong)} that do not fit")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
