@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from kit.intake import announce
@@ -22,6 +23,8 @@ from kit.intake.content import Content, Part, Text, whole
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
 """Distinct pieces of a text that are looked at; a text with more of them repeats itself, or is no evidence of one launch."""
+MOST_SHAPES, LONGEST_SHAPE = 20_000, 2048
+_DROPPED = b"0123456789abcdef"
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
@@ -128,7 +131,7 @@ _LEAD = (
     rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?"
     rb"(?:(?:[\w' ]{1,20}later|then|after that|now|and),? )?(?:(?:the )?output of |of |from |file )?"
     rb"(?:`[^`\n]{2,120}`|[\w./-]+\.(?:txt|log|csv|out|json|sh)|(?:sudo )?(?:"
-    + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z)|(?:[\w .-]{0,40}\b)?[Ll]ogs?: *(?=\n))"
+    + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z)|(?:[\w .-]{0,40}\b)?[Ll]ogs?: *(?=\n|\Z))"
 )  # fmt: skip
 
 
@@ -139,7 +142,7 @@ def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
     plain = b"|".join(parts[kind] for kind in ("explicit", "lead") if kind in kinds)
     if "section" in kinds:
         plain += (b"|" if plain else b"") + (rb"(?:" + prefix + rb")" if prefix else b"") + parts["section"]
-    return re.compile(rb"\n" + _COLOUR + rb"(?:" + plain + rb")", re.MULTILINE)
+    return re.compile(_COLOUR + rb"(?:" + plain + rb")")
 
 
 def _prefix(head: bytes) -> bytes:
@@ -153,22 +156,36 @@ def _prefix(head: bytes) -> bytes:
 
 
 def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
-    """Lines at which the text may be cut, found by one pass over its bytes; of the lines of a section the first."""
+    """Lines at which the text may be cut, found by one pass over its bytes; of the lines of a section the first.
+
+    Logs repeat themselves with other numbers: of lines that differ in digits and the letters a to f only, one is looked at.
+    """
     pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
     marks: list[_Mark] = []
+    plain: set[bytes] = set()
     inside = 0
     for offset, block in text.blocks():
-        data = b"\n" + block
-        for found in pattern.finditer(data):
-            begin = found.start() + 1
-            if found.lastgroup == "section" and offset + begin - 1 < inside:
+        shapes = block.translate(None, _DROPPED).split(b"\n")
+        wanted = [at for at, shape in enumerate(shapes) if shape not in plain]
+        if not wanted:
+            continue
+        lines = block.split(b"\n")
+        begins = [offset, *accumulate((len(line) + 1 for line in lines), initial=offset)][1:]
+        for at in wanted:
+            found = pattern.match(lines[at][:LONGEST_SHAPE])
+            if found is None:
+                if len(shapes[at]) < LONGEST_SHAPE:
+                    plain.add(shapes[at])
                 continue
-            end = data.find(b"\n", begin)
-            end = len(data) if end < 0 else end
-            shown = data[begin : min(end, begin + 4096)].decode("utf-8", "replace")
-            marks.append(_Mark(offset + begin - 1, offset + end - 1, found.lastgroup or "", shown))
-            if found.lastgroup == "section":
-                inside, _ = _section_end(text, offset + begin - 1, text.size, strip)
+            section = found.lastgroup == "section"
+            if section and begins[at] < inside:
+                continue
+            end = begins[at] + len(lines[at])
+            marks.append(_Mark(begins[at], end, found.lastgroup or "", lines[at][:4096].decode("utf-8", "replace")))
+            if section:
+                inside, _ = _section_end(text, begins[at], text.size, strip)
+        if len(plain) > MOST_SHAPES:
+            plain.clear()
     return _with_lines(text, marks)
 
 
