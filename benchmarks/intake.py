@@ -27,7 +27,7 @@ def lines() -> Iterator[str]:
         n += 1
         rank, clock = n % 8, f"22:{n // 6000 % 60:02}:{n // 100 % 60:02}"
         writer = f"(Worker_TP{rank} pid={500 + rank}) INFO 10-09 {clock} [gpu_model_runner.py:2602]"
-        yield f"gpu07:{700 + rank}:{812 + rank} [{rank}] NCCL INFO Channel {n % 16:02d}/0 : {rank}[{rank}] -> {n % 7}[{n % 7}] via P2P\n"
+        yield f"gpu07:{700 + rank}:{812 + rank} [{rank}] NCCL INFO Channel {n % 16:02d}/0 : {rank} -> {n % 7} via P2P\n"
         yield f"{writer} step {n} took {n % 97} ms, {n % 13} waiting\n"
 
 

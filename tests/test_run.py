@@ -176,3 +176,67 @@ def test_gaps_are_rows(tmp_path: Path) -> None:
     (row,) = kit.open_run(tmp_path).frame("gaps").to_dict("records")
     assert (row["t_s"], row["duration_s"], row["why"], row["capture"]) == (10.0, 15.5, "the connection was lost", "run.json")
     assert kit.open_run(tmp_path).rows("gaps")[0]["end"] - row["time"].value == 15_500_000_000
+
+
+def test_several_paths_are_one_launch(tmp_path: Path) -> None:
+    for folder, name, text in (("a", "server.log", LINE), ("b", "status.txt", "Name:\tpython\nState:\tS (sleeping)\nPid:\t7\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(text)
+    run = kit.open_run([tmp_path / "a" / "server.log", tmp_path / "b"])
+    assert [(capture.file, capture.kind) for capture in run.captures] == [
+        ("a/server.log", "log"),
+        ("b/status.txt", "proc_status"),
+    ]
+
+
+def test_the_standard_input_is_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINE.encode())))
+    assert kit.verdict("-").phase == "weights"
+
+
+def test_a_paste_points_into_itself(tmp_path: Path) -> None:
+    text = f"It hangs.\n\n```\n{LINE}```\n\n```\n$ cat /proc/7/status\nName:\tpython\nState:\tS (sleeping)\nPid:\t7\n```\n"
+    path = tmp_path / "issue.md"
+    path.write_text(text + "\n```yaml\nservices:\n  a: b\n```\n\n```\nwho knows\n```\n")
+    run = kit.open_run(path)
+    assert run.rows("log")[0]["line"] == 4 and run.rows("processes")[0]["capture"] == "issue.md"
+    assert [(row["line"], row["reason"].split(",")[0]) for row in run.rows("notes")] == [
+        (15, "is a compose file"),
+        (20, "a block of code that no parser knows"),
+    ]
+
+
+def test_a_rotated_log_is_one_in_order(tmp_path: Path) -> None:
+    import gzip
+
+    (tmp_path / "server.log.2.gz").write_bytes(gzip.compress(LINE.encode()))
+    (tmp_path / "server.log.1").write_text(LINE.replace("28:26", "28:27"))
+    (tmp_path / "server.log").write_text(LINE.replace("28:26", "28:28") * 2)
+    run = kit.open_run(tmp_path)
+    assert [(row["capture"], row["line"]) for row in run.rows("log")] == [
+        ("server.log.2", 1),
+        ("server.log.1", 1),
+        ("server.log", 1),
+        ("server.log", 2),
+    ]
+
+
+def test_the_log_of_the_launch_before_is_set_aside_and_named(tmp_path: Path) -> None:
+    (tmp_path / "previous.log").write_text("RuntimeError: no\n" + LINE)
+    (tmp_path / "server.log").write_text(LINE)
+    run = kit.open_run(tmp_path)
+    assert [capture.file for capture in run.captures] == ["server.log"]
+    assert run.unread() == ["previous.log is the log of the launch before, by its name, and was set aside"]
+
+
+def test_a_large_folder_is_read_in_part_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kit.loose.MOST_FILES", 2)
+    for number in range(4):
+        (tmp_path / f"{number}.log").write_text(LINE)
+        os.utime(tmp_path / f"{number}.log", (number, number))
+    run = kit.open_run(tmp_path)
+    assert [capture.file for capture in run.captures] == ["2.log", "3.log"]
+    assert "holds 4 files" in run.unread()[0]

@@ -28,7 +28,8 @@ _QUOTE = re.compile(r"(?P<name>[^=]+)=\s*(?P<value>[-+]?\d+(?:[.,]\d+)?(?:[eE][-
 def add(verbs: Verbs) -> None:
     """Add the verbs."""
     verb = verbs.add("verdict", verdict, "say what is wrong with a launch, how sure that is, and what to look at next")
-    verb.add_argument("paths", nargs="+", metavar="PATH", help=EVIDENCE)
+    verb.add_argument("paths", nargs="+", metavar="PATH", help=f"{EVIDENCE}; - is the standard input")
+    verb.add_argument("--as-one", action="store_true", help="all paths are the evidence of one launch")
     add_captured_at(verb)
     add_formats(verb)
     add_exit_code(verb)
@@ -92,22 +93,23 @@ def verdict(args: argparse.Namespace) -> int:
     from kit.analyse.verdict.verdict import verdict as judge
 
     code = DONE
-    for number, path in enumerate(args.paths):
+    for number, path in enumerate([args.paths] if args.as_one else args.paths):
+        name = " ".join(path) if args.as_one else path
         try:
-            with working(f"reading {path}"):
+            with working(f"reading {name}"):
                 judged = judge(path, args.captured_at, args.knowledge)
         except UsageError:
             raise
         except KitError as error:
             code = error.code
             if args.json:
-                print_json({"path": str(path), "error": str(error)})
+                print_json({"path": name, "error": str(error)})
             else:
                 print(f"kit: {error}", file=sys.stderr)
             continue
         if number and not args.json:
             print()
-        show(judged, args, path=str(path))
+        show(judged, args, path=name)
         code = code or exit_code(args, judged.state)
     return code
 

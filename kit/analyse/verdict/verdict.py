@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,14 +140,16 @@ class Verdict(Shown):
 
 
 def verdict(
-    path: str | Path | Run, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
+    path: str | Path | Sequence[str | Path] | Run,
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
 ) -> Verdict:
     """Judge the evidence of a launch.
 
     Parameters
     ----------
-    path : str, path or Run
-        A run, a folder of loose files, or one file.
+    path : str, path, sequence of them, or Run
+        A run, a folder of loose files, or one file, in any wrapping; `-` is the standard input, several are one launch.
     captured_at : str, optional
         When the evidence was taken, local time of the host. Without it the manifest's or the newest file's time serves,
         and the verdict says so; silence is not computed from a file's time.
