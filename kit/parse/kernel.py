@@ -98,6 +98,7 @@ KINDS = (
         ),
     ),
     ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
+    ("gpu_job_timeout", re.compile(r"\b(?:xe|i915) \S+ .*(?:Timedout job|[Ee]ngine reset|GPU HANG|wedged)", re.ASCII)),
     ("ecc", re.compile(r"\bEDAC\b|\bECC\b|Hardware Error|\bmce:|[Rr]ow [Rr]emap|uncorrectable", re.IGNORECASE)),
     (
         "amdgpu",
@@ -128,7 +129,7 @@ def classify(text: str) -> Row:
             got = found.groupdict()
             pid = got.get("pid") or got.get("i2")
             bus = got.get("bus")
-            if bus is None and kind in ("io_page_fault", "gpu_lost", "amdgpu", "ecc"):
+            if bus is None and kind in ("io_page_fault", "gpu_lost", "gpu_job_timeout", "amdgpu", "ecc"):
                 named = _BUS.search(text)
                 bus = named["bus"] if named else None
             return {

@@ -73,7 +73,7 @@ _WORD = re.compile(r"\w")
 _CHANGING = re.compile(r"\([^)]*=[^)]*\)")
 WRITER_RANK = frozenset(
     "rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
-    "watchdog_failure watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split()
+    "watchdog_failure work_status watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split()
 )
 """Milestones whose field `rank` is the rank that wrote the record (in others it is the rank that the record is about)."""
 _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")

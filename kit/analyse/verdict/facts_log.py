@@ -191,7 +191,8 @@ def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
     recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
     if recorded:
         return int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]
-    for mark in evidence.log.marks:
+    marks = evidence.log.marks  # the signals by which a launcher ends what is left come last
+    for mark in sorted(marks, key=lambda mark: mark.code == "closing_workers"):
         if str(mark.fields.get("signal", "")).isdigit():
             return int(mark.fields["signal"]), [mark.ref]
         code = mark.fields.get("exit_code")

@@ -48,8 +48,15 @@ def first_error(log: LogDigest) -> Mark | None:
 
 
 def survived(log: LogDigest, mark: Mark) -> bool:
-    """Whether its own log shows later that the launch lived on: it became ready, served, stepped, or was started again."""
-    return log.last_life.get(mark.capture, -1) > mark.order
+    """Whether its own log shows later that the launch lived on: it became ready, served, stepped, was started or asked again."""
+    return log.last_life.get(mark.capture, -1) > mark.order or _asked_again(log, mark)
+
+
+def _asked_again(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error is that of a check that is repeated: its writer says between two of the same that it still waits."""
+    of_writer = [other for other in log.marks if (other.capture, other.pid, other.label) == (mark.capture, mark.pid, mark.label)]
+    same = [other.order for other in of_writer if (other.code, other.text) == (mark.code, mark.text)]
+    return len(same) > 1 and any(same[0] < other.order < same[-1] for other in of_writer if other.kind == "heartbeat")
 
 
 def _announces(mark: Mark, marks: list[Mark]) -> bool:

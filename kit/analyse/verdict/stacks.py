@@ -125,6 +125,8 @@ def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:
                     return "collective"  # the device waits for other ranks
                 if name == "queue" and any(known["idle"].search(_frame(near)) for near in around[:1]):
                     return "idle"  # the queue is the one that brings requests
+                if name == "idle" and any(known["rendezvous"].search(_frame(near)) for near in around[:3]):
+                    return "rendezvous"  # it polls for a peer, not for work
                 return name
     return None
 

@@ -24,7 +24,16 @@ def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
     flat = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     log = [row for frame, row in flat if frame == "log"]
     file = SimpleNamespace(
-        kind="log", file="server.log", node=None, path=Path(__file__), deleted=deleted, whole=True, time_of_file=None
+        kind="log",
+        file="server.log",
+        node=None,
+        path=Path(__file__),
+        deleted=deleted,
+        whole=True,
+        time_of_file=None,
+        id="server.log",
+        title="server.log",
+        size_bytes=1,
     )
     report = SimpleNamespace(facts={"newlines": len(log), "last_line": log[-1]["raw"] if log else None})
     run = SimpleNamespace(

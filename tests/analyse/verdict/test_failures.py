@@ -84,3 +84,43 @@ ARGS = "server_args=ServerArgs(model_path='/m/x', tp_size=1)"
 def test_an_error_that_the_launch_survived_is_no_cause(lines: list[str], wanted: str | None) -> None:
     found = cause(digest(*lines))
     assert (found.text if found else None) == wanted
+
+
+WAITS = "25 seconds elapsed: Waiting for GCS to be ready."
+CHECK = [WAITS, OPENS, FRAME, "ray.exceptions.RpcError: Timed out while waiting for GCS to become available."]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([*CHECK, *CHECK, WAITS], None),
+        (CHECK, CHECK[-1]),
+        ([*CHECK, *CHECK, "ValueError: no such head"], "ValueError: no such head"),
+    ],
+    ids=["asked again and again", "asked once", "another error at the end"],
+)
+def test_an_error_between_the_waits_of_a_repeated_check_is_no_cause(lines: list[str], wanted: str | None) -> None:
+    first = cause(digest(*lines))
+    assert (first.text if first else None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "role"),
+    [
+        ("serve: error: unrecognized arguments: --max-modle-len", "usage_error", "initiating"),
+        ("train.py: error: argument --lr: invalid float value: 'x'", "usage_error", "initiating"),
+        ("Error: No such option: --tpp", "usage_error", "initiating"),
+        ("│ No such option: --tpp (Possible options: --tp) │", "usage_error", "initiating"),
+        ("Synapse detected a device critical error (hl: 4) 09:01:02 [No progress error]", "device_lost", "initiating"),
+        ("RuntimeError: backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)", "device_lost", "initiating"),
+        ("EL0004: [PID: 7] Failed to allocate memory.", "gpu_oom", "initiating"),
+        ("jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes", "gpu_oom", "initiating"),
+        ("grpc: RESOURCE_EXHAUSTED: too many requests", None, None),
+        ("XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: start::9", "barrier_timeout", "initiating"),
+        ("Collectives differ in the following aspects: Sequence number: 3vs 7", "collective_mismatch", "initiating"),
+        ("FatalError: `Termination signal` is detected by the operating system.", "sigterm", "ending"),
+    ],
+)
+def test_words_of_launchers_and_accelerators_have_a_role(line: str, code: str | None, role: str | None) -> None:
+    row = next(row for _, row in parse([line], Source("a"), Report()))
+    assert (row["milestone"], row["role"]) == (code, role)

@@ -9,6 +9,9 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.grammar import codes
 
+CRASH_SIGNALS = (4, 7, 8, 11)
+"""SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
+
 
 def _explained(scene: Scene) -> frozenset[str]:
     """Errors that have a class of their own; what follows them is their consequence."""
@@ -20,7 +23,9 @@ def cause(scene: Scene) -> Signs:
     """The first error that names a cause."""
     if mark := _unexplained(scene):
         ranks = [mark.rank] if mark.rank is not None else []
-        yield Sign("unexplained_error", f"the first error that names a cause: {mark.text[:160]}", [mark.ref], ranks)
+        refused = mark.code == "usage_error"
+        words = "the launch never began, its arguments were refused" if refused else "the first error that names a cause"
+        yield Sign("unexplained_error", f"{words}: {mark.text[:160]}", [mark.ref], ranks)
 
 
 def _unexplained(scene: Scene) -> Mark | None:
@@ -37,7 +42,7 @@ def dead_worker(scene: Scene) -> Signs:
         return
     yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
     explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
-    if not explained:
+    if not explained and scene.fact("signal") not in CRASH_SIGNALS:
         yield Sign("silent_death", "a worker died without an error message", [worker.ref])
 
 

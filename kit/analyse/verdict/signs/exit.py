@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 from kit.analyse.verdict.attribution import death_told, kernel_rows, launch_pids
 from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.signs.errors import CRASH_SIGNALS
 from kit.words import count_of, named
 
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
@@ -120,6 +123,9 @@ def crash_lines(scene: Scene) -> Signs:
     """The log shows that a process crashed by a signal."""
     if mark := scene.log.first("segfault") or scene.log.first("abort"):
         yield Sign("crash_signal", f"a process crashed: {mark.text[:120]}", [mark.ref])
+    elif (number := scene.fact("signal")) in CRASH_SIGNALS:
+        name = signal.Signals(number).name
+        yield Sign("crash_signal", f"a process crashed by signal {number} ({name})", scene.facts.refs("signal"))
 
 
 @rule("crash_signal", needs=("kernel_log",))

@@ -7,10 +7,16 @@ import re
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.signs.peers import rendezvous_stacks, syn_sent
 from kit.words import count_of
 
 ACS_ON = re.compile(r"ACSCtl:.*(?:SrcValid\+|ReqRedir\+)")
 """Bits of `lspci -vvv` that send a transfer between two devices up to the root complex."""
+
+
+def peers_wait(scene: Scene) -> bool:
+    """Whether a connection or a stack shows that a peer is still waited for."""
+    return (scene.has("sockets") and any(syn_sent(scene))) or (scene.has("stacks") and any(rendezvous_stacks(scene)))
 
 
 @rule("iommu_faults", needs=("kernel_log",))
@@ -59,6 +65,8 @@ def nccl_init(scene: Scene) -> Signs:
     world = scene.processes.world_size
     if not complete or not world or len(complete) < world:
         return
+    if peers_wait(scene):
+        return  # control channels (ZeroMQ, gloo, a store) are joined on their own
     yield Sign("nccl_complete", f"all {world} ranks finished NCCL init (Init COMPLETE)", [lines[-1].ref])
     last = scene.log.last_progress
     if last is not None and last.get("milestone") in ("nccl_init_complete", "nccl_timings"):

@@ -10,7 +10,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.words import count_of
 
 GPU_TOOLS = ("nvidia-smi", "rocm-smi")
-LOST = ("gpu_lost", "ecc", "gpu_reset")
+LOST = ("gpu_lost", "ecc", "gpu_reset", "gpu_job_timeout")
 BAD_ROWS = ("uncorrectable", "failure", "pending")
 
 
@@ -33,6 +33,14 @@ def lost(scene: Scene) -> Signs:
     """A GPU that left the bus, was reset, or reports uncorrectable memory."""
     for row in kernel_rows(scene, *LOST):
         yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {row['text'][:120]}", [ref(row, row["text"])])
+
+
+@rule("gpu_lost", needs=("log",))
+def lost_line(scene: Scene) -> Signs:
+    """A runtime lost its device."""
+    if mark := scene.log.first("device_lost"):
+        claim = f"the runtime lost its device: {mark.text[:120]}"
+        yield Sign("gpu_lost", claim, [mark.ref], [mark.rank] if mark.rank is not None else [])
 
 
 @rule("gpu_error_state", needs=("gpus",))

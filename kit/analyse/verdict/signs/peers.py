@@ -9,7 +9,7 @@ from kit.analyse.verdict.stacks import all_stacks
 from kit.words import count_of
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
-PEER_LINES = ("socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
+PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
 
 
 @rule("syn_sent", needs=("sockets",))
