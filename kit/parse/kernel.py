@@ -35,7 +35,7 @@ MONTH_WORDS = {
     for word in words.split()
 }
 """Months as `dmesg -T` prints them in English, German, French, Spanish, Italian, Portuguese; Chinese and Japanese print 3月."""
-_STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP = tuple(
+_STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP, _RAW = tuple(
     re.compile(pattern)
     for pattern in (
         rf"^{_LEVEL}\[\s*(?P<uptime>\d+\.\d+)\](?:\[\s*[TC]\d+\])? ?(?P<text>.*)$",
@@ -45,9 +45,10 @@ _STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP = tuple(
         rf"^(?:\w{{3}} )?{_MONTH}\s+(?P<d>\d+) {_CLOCK} (?P<text>.*)$",
         rf"^{_LEVEL}\[{_MONTH}\s*(?P<d>\d+) (?P<H>\d\d):(?P<M>\d\d)\] ?(?P<text>.*)$",
         rf"^{_LEVEL}\[\s*(?P<step>[+-]\d+\.\d+)\] ?(?P<text>.*)$",
+        r"^\d+,\d+,(?P<usec>\d+),[^;\s]*;(?P<text>.*)$",
     )
 )
-"""Seconds since boot; `dmesg -T`; `--time-format iso` and journal short-iso; syslog; `dmesg -e`, absolute and step."""
+"""Seconds since boot; `dmesg -T`; `--time-format iso` and journal short-iso; syslog; `dmesg -e`, absolute and step; /dev/kmsg."""
 _JOURNAL = re.compile(r"^(?P<host>[\w.-]+) (?P<unit>kernel|systemd-oomd|earlyoom)(?:\[\d+\])?: (?P<text>.*)$")
 _OTHER_UNIT = re.compile(r"^[\w.-]+ [\w.@/()-]+\[\d+\]: ")
 _BUS = re.compile(r"\b(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7]|\.0x\d)?)\b(?!:\d\d\b)")
@@ -99,7 +100,14 @@ KINDS = (
     ),
     ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
     ("gpu_job_timeout", re.compile(r"\b(?:xe|i915) \S+ .*(?:Timedout job|[Ee]ngine reset|GPU HANG|wedged)", re.ASCII)),
-    ("ecc", re.compile(r"\bEDAC\b|\bECC\b|Hardware Error|\bmce:|[Rr]ow [Rr]emap|uncorrectable", re.IGNORECASE)),
+    (
+        "ecc",
+        re.compile(
+            r"\bUE (?:memory|on)\b|\bECC\b.*(?:error|fail|exceeded)|(?:error|fail\w*)\b.*\bECC\b|Hardware Error|mce: .*\b(?:error|"
+            r"fatal|machine check events? logged)|row remap|uncorrectable",
+            re.IGNORECASE,
+        ),
+    ),
     (
         "amdgpu",
         re.compile(
@@ -156,6 +164,8 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
         text = line.text
         if not text.strip() or re.match(r"^-- |^-- No entries --|^Hint: ", text):
             continue
+        if text.startswith(" ") and "=" in text:
+            continue  # /dev/kmsg: SUBSYSTEM=pci, DEVICE=+pci:0000:47:00.0 of the message before
         found = next((match for match in (pattern.match(text) for pattern in _STAMPS) if match), None)
         failed = None if found else failure(line, "dmesg", source)
         if failed:
@@ -166,13 +176,14 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
         journal = _JOURNAL.match(message)
         if journal:
             message = journal["text"] if journal["unit"] == "kernel" else message
-        elif _OTHER_UNIT.match(message) and not got.get("uptime"):
+        elif _OTHER_UNIT.match(message) and not (got.get("uptime") or got.get("usec")):
             report.odd("line of another service", text)
             continue
         time, base = _time(got, source, base)
         report.records += 1
-        row = {"text": message, "line": line.number, "time": line.time if time is None and not got.get("uptime") else time}
-        row["uptime_s"] = float(got["uptime"]) if got.get("uptime") else None
+        uptime_s = float(got["uptime"]) if got.get("uptime") else int(got["usec"]) / 1e6 if got.get("usec") else None
+        row = {"text": message, "line": line.number, "time": line.time if time is None and uptime_s is None else time}
+        row["uptime_s"] = uptime_s
         yield "kernel_log", row | classify(message)
 
 
@@ -215,7 +226,7 @@ def _is_kernel(head: str) -> float:
     lines = body_lines(head, 60)
     if not lines:
         return 0.0
-    strict = [_UPTIME, _DATED, _FOREIGN, _SHORT, _STEP]
+    strict = [_UPTIME, _DATED, _FOREIGN, _SHORT, _STEP, _RAW]
     stamped = max(share(lines, pattern) for pattern in strict)
     journal = sum(1 for line in lines if re.search(r"\bkernel: ", line)) / len(lines)
     certain = sum(1 for line in lines if _CERTAIN.search(line))

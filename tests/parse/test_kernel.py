@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import kit
 from kit.parse.kernel import FORMATS, classify
 
 
@@ -40,6 +43,11 @@ def test_human_times_are_local(snapshot) -> None:
         ),
         ("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3", "amdgpu", None, None),
         ("usb 1-1: new high-speed USB device", "other", None, None),
+        ("MCE: In-kernel MCE decoding enabled.", "other", None, None),
+        ("mce: CPU0: Thermal monitoring enabled (TM1)", "other", None, None),
+        ("EDAC MC: Ver: 3.0.0", "other", None, None),
+        ("mce: [Hardware Error]: Machine check events logged", "ecc", None, None),
+        ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1", "ecc", None, None),
     ],
 )
 def test_kinds(text: str, kind: str, pid: int | None, process: str | None) -> None:
@@ -73,3 +81,12 @@ def test_stamps(snapshot, line: str, offset_s: int) -> None:
 def test_no_right_to_read(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "kernel", "dmesg: read kernel buffer failed: Operation not permitted\n")
     assert [(row["tool"], row["error"]) for row in rows["tool_errors"]] == [("dmesg", "permission")]
+
+
+def test_the_raw_form_of_dev_kmsg_is_a_kernel_log(tmp_path: Path) -> None:
+    (tmp_path / "k.txt").write_text(
+        "6,3973,227996636,-;usb 1-1: new high-speed USB device\n SUBSYSTEM=usb\n DEVICE=c189:1\n"
+        "3,3974,228996636,-;Out of memory: Killed process 415 (python3) total-vm:1kB\n"
+    )
+    rows = kit.open_run(tmp_path).rows("kernel_log")
+    assert [(row["uptime_s"], row["kind"]) for row in rows] == [(227.996636, "other"), (228.996636, "oom_kill")]
