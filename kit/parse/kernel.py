@@ -103,8 +103,8 @@ KINDS = (
     (
         "ecc",
         re.compile(
-            r"\bUE (?:memory|on)\b|\bECC\b.*(?:error|fail|exceeded)|(?:error|fail\w*)\b.*\bECC\b|Hardware Error|mce: .*\b(?:error|"
-            r"fatal|machine check events? logged)|row remap|uncorrectable",
+            r"\bUE (?:memory|on)\b|\bECC\b.*(?:error|fail|exceeded)|(?:error|fail\w*)\b.*\bECC\b|Hardware Error|"
+            r"mce: .*\b(?:error|fatal|machine check events? logged)|row remap|uncorrectable",
             re.IGNORECASE,
         ),
     ),

@@ -1,63 +1,122 @@
-"""Whose evidence it is: lines of a shared machine's kernel log that are not about this launch are set aside, with the reason."""
+"""Whose evidence it is: rows about another process, container, GPU, pod or moment are set aside, with the reason.
+
+`set_aside` moves them out of the gathered evidence before any fact or sign is made of it; what nothing ties or parts stays.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.scene import Scene
+from kit.analyse.verdict import devices, pods
+from kit.analyse.verdict.evidence import Evidence, Foreign, ref
+from kit.analyse.verdict.processes import Processes, Titles, titles_of
+from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS, show_duration
+from kit.parse.procfs import TICKS_PER_S
 from kit.schema import Row
 from kit.words import count_of, named
 
+if TYPE_CHECKING:
+    from kit.analyse.verdict.scene import Scene
+
 TASK_GROUP = re.compile(r"\btask_memcg=([^,\s]+)")
 """Control group of the process that the OOM killer chose."""
-WORDS = {"oom_kill": "OOM kill", "segfault": "crash", "xid": "Xid", "hung_task": "hung task"}
-"""Kinds of lines that name a process."""
-PLURALS = {"crash": "crashes"}
+GROUP_FILE = re.compile(r"/sys/fs/cgroup(?:/memory)?(/\S+)/[\w.]+$")
+WORDS = {
+    **{"oom_kill": "OOM kill", "segfault": "crash", "xid": "Xid", "hung_task": "hung task", "gpu_lost": "lost GPU"},
+    "gpu_job_timeout": "GPU timeout",
+    **{"ecc": "memory error", "gpus": "GPU sample", "gpu_processes": "GPU process", "events": "event", "counters": "counter"},
+    **{"processes": "process row", "log": "log"},
+}
+"""What is counted as set aside: kinds of kernel lines, else frames."""
+PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
 SERVING_ROLES = ("frontend", "engine", "worker")
 DAY_S = 86400
 
 
-def kernel_rows(scene: Scene, *kinds: str) -> list[Row]:
-    """Lines of the kernel log of some kinds, without those of something else."""
-    rows = [row for row in scene.evidence.kernel_log if row.get("kind") in kinds]
-    return [row for row in rows if not_of_launch(row, scene) is None]
+@dataclass(frozen=True)
+class Ties:
+    """What ties evidence to the launch; what is not known is None or empty."""
+
+    pids: set[int]
+    began: int | None
+    began_uptime_s: float | None
+    before_s: float
+    groups: set[str]
+    group_of: dict[int, str]
+    stuck: bool
+    titles: Titles
+    devices: devices.Devices
+    pods: pods.Pods
 
 
-def not_of_launch(row: Row, scene: Scene) -> str | None:
-    """Why a line of the kernel log is not about the launch; None where it is, or may be."""
-    pid, limits = row.get("pid"), scene.limits
-    if pid is not None and pid in launch_pids(scene):
-        return None
-    began = _began(scene)
-    if began is not None and row.get("time") is not None:
-        early_s = (began - row["time"]) / NS
+def set_aside(evidence: Evidence, processes: Processes) -> None:
+    """Move rows that are not about the launch to `evidence.foreign`."""
+    ties = _ties(evidence, processes)
+    for frame, reason in REASONS.items():
+        kept = []
+        for row in evidence.rows[frame]:
+            why = reason(row, ties)
+            if why is None:
+                kept.append(row)
+            else:
+                evidence.foreign.append(Foreign(frame, row, why))
+        evidence.rows[frame] = kept
+
+
+def _ties(evidence: Evidence, processes: Processes) -> Ties:
+    run, pids = evidence.run, pids_of(evidence, processes)
+    own = [row for row in evidence.processes if row["pid"] in pids]
+    limits = thresholds(run.knowledge)
+    ticks = [row["start_ticks"] for row in own if row.get("start_ticks")]
+    return Ties(
+        pids=pids,
+        began=_began(evidence, processes),
+        began_uptime_s=min(ticks) / TICKS_PER_S if ticks else None,
         # Without the host's zone two clocks may differ by hours.
-        if early_s > (limits["before_launch_s"] if scene.evidence.run.offset_known else DAY_S):
-            return f"{show_duration(early_s)} before the launch began"
-    group, own = _group(row, scene), {p["cgroup"] for p in scene.evidence.processes if p.get("cgroup")}
-    if group and own and not any(group.startswith(known) or known.startswith(group) for known in own):
-        return f"in control group {group}"
-    # Pids of a container are others on the host, so a pid alone parts nothing; that nobody of the launch has died does.
-    if row["kind"] in ("oom_kill", "segfault") and _complete(scene):
-        return "all ranks of the launch are alive"
-    return None
+        before_s=limits["before_launch_s"] if run.offset_known else DAY_S,
+        groups={row["cgroup"] for row in own if row.get("cgroup") not in (None, "", "/")},
+        group_of={
+            row["pid"]: match[1] for row in evidence.kernel_log if row.get("pid") and (match := TASK_GROUP.search(row["text"]))
+        },
+        stuck=not own or any(row.get("state") == "D" for row in [*own, *evidence.threads]),
+        titles=titles_of(evidence),
+        devices=devices.devices(evidence, processes, pids),
+        pods=pods.pods(evidence),
+    )
 
 
-def launch_pids(scene: Scene) -> set[int]:
-    """Pids of the launch: of the process table, and of those that wrote to its log."""
-    return set(scene.processes.by_pid) | {pid for pids in scene.log.writers.values() for pid in pids}
+def pids_of(evidence: Evidence, processes: Processes) -> set[int]:
+    """Pids of the launch: its server's processes and what they started, and those that wrote to its log.
+
+    Where nothing in a process table looks like a server, all of it counts.
+    """
+    table = processes.by_pid
+    roots = {p.pid for p in table.values() if p.role in SERVING_ROLES or p.rank is not None or _sampled(p.rows)}
+    roots |= {(evidence.run.manifest.get("launch") or {}).get("pid")} & table.keys()
+    tree = set(roots) or set(table)
+    while more := {p.pid for p in table.values() if p.ppid in tree} - tree:
+        tree |= more
+    # Inside a container a process writes another pid than the host's kernel and tools know it by.
+    inside = {row["container_pid"] for row in evidence.processes if row.get("container_pid")}
+    return tree | {pid for writers in evidence.log.writers.values() for pid in writers} - inside
 
 
-def _began(scene: Scene) -> int | None:
+def _sampled(rows: list[Row]) -> bool:
+    """The sampler looks at the processes of the launch only."""
+    return any(row.get("tool") == "sampler" for row in rows)
+
+
+def _began(evidence: Evidence, processes: Processes) -> int | None:
     """When the launch began, the earliest that anything says."""
-    run, pid = scene.evidence.run, (scene.evidence.run.manifest.get("launch") or {}).get("pid")
+    run, pid = evidence.run, (evidence.run.manifest.get("launch") or {}).get("pid")
     starts = [
         row["time"] - int(row["elapsed_s"] * NS)
-        for process in scene.processes.by_pid.values()
+        for process in processes.by_pid.values()
         if process.role in SERVING_ROLES or process.pid == pid
         for row in process.rows
         if row.get("elapsed_s") is not None and row.get("time") is not None
@@ -65,13 +124,78 @@ def _began(scene: Scene) -> int | None:
     return min([*starts, *(zero for zero in (run.launch_zero_ns,) if zero is not None)], default=None)
 
 
-def _group(row: Row, scene: Scene) -> str | None:
-    """Control group of the process that a line names, by any line about it."""
-    texts = (other["text"] for other in scene.evidence.kernel_log if other.get("pid") == row.get("pid") is not None)
-    return next((match[1] for text in texts if (match := TASK_GROUP.search(text))), None)
+def _kernel(row: Row, ties: Ties) -> str | None:
+    """A line of the kernel log: by pid, moment, control group, GPU, and whether anything of the launch is stuck."""
+    kind, pid, name = row.get("kind"), row.get("pid"), row.get("process")
+    if kind not in WORDS or pid in ties.pids:
+        return None
+    early_s = None
+    if ties.began is not None and row.get("time") is not None:
+        early_s = (ties.began - row["time"]) / NS
+    elif ties.began_uptime_s is not None and row.get("uptime_s") is not None:
+        early_s = ties.began_uptime_s - row["uptime_s"]
+    if early_s is not None and early_s > ties.before_s:
+        return f"{show_duration(early_s)} before the launch began"
+    group = ties.group_of.get(pid) if pid else None
+    if group and _another(group, ties):
+        return f"in control group {group}"
+    gpu = ties.devices.foreign_bus(row.get("bus_id"))
+    if gpu is not None:
+        return f"about GPU {gpu}, which the launch does not use"
+    if kind == "hung_task" and not ties.stuck and not ties.titles.may_serve(name):
+        return f"{name}, and nothing of the launch is in state D"
+    if kind == "segfault" and pid and ties.pids and not ties.titles.may_serve(name):
+        return f"{name}, a program that is no server's"
+    return None
 
 
-def _complete(scene: Scene) -> bool:
+def _another(group: str, ties: Ties) -> bool:
+    """Whether a control group is neither one of the launch's, nor above or below one."""
+    return bool(ties.groups) and not any(
+        f"{group}/".startswith(f"{own}/") or f"{own}/".startswith(f"{group}/") for own in ties.groups
+    )
+
+
+def _counter(row: Row, ties: Ties) -> str | None:
+    labels = row.get("labels") or ""
+    if row["source"] == "cgroup" and (match := GROUP_FILE.search(labels)) and _another(match[1], ties):
+        return f"in control group {match[1]}"
+    number = re.match(r'gpu="(\d+)"', labels) if row["source"] == "gpu" else None
+    return _gpu({"gpu": int(number[1])}, ties) if number else None
+
+
+def _gpu(row: Row, ties: Ties) -> str | None:
+    return ties.devices.source if ties.devices.foreign(row.get("gpu")) else None
+
+
+REASONS: dict[str, Callable[[Row, Ties], str | None]] = {
+    "kernel_log": _kernel,
+    "gpus": _gpu,
+    "gpu_processes": _gpu,
+    "counters": _counter,
+    "events": lambda row, ties: ties.pods.foreign(row),
+}
+"""Why a row of a frame is not about the launch; None where it is, or may be."""
+
+
+def kernel_rows(scene: Scene, *kinds: str) -> list[Row]:
+    """Lines of the kernel log of some kinds; kills and crashes only where somebody of the launch may have died of them."""
+    rows = [row for row in scene.evidence.kernel_log if row.get("kind") in kinds]
+    return [row for row in rows if not _nobody_died(row, scene)]
+
+
+def _nobody_died(row: Row, scene: Scene) -> bool:
+    # Pids of a container are others on the host, so a pid alone parts nothing; that nobody of the launch has died does.
+    deadly = row.get("kind") in ("oom_kill", "segfault")
+    return deadly and row.get("pid") not in launch_pids(scene) and all_alive(scene)
+
+
+def launch_pids(scene: Scene) -> set[int]:
+    """Pids of the launch."""
+    return pids_of(scene.evidence, scene.processes)
+
+
+def all_alive(scene: Scene) -> bool:
     """Whether all ranks were seen alive, and nothing tells of an end."""
     seen = [process for process in scene.processes.workers if process.states]
     return len(seen) == scene.processes.world_size and not any(process.dead for process in seen) and not death_told(scene)
@@ -83,19 +207,28 @@ def death_told(scene: Scene) -> bool:
     return bool(marks or scene.fact("ranks_dead") or scene.fact("exited") or scene.fact("signal"))
 
 
-def set_aside(scene: Scene) -> Iterator[dict]:
-    """A finding about what was set aside, counted by reason."""
-    rows = [row for row in scene.evidence.kernel_log if row.get("kind") in WORDS]
-    reasons = [(row, why) for row in rows if (why := not_of_launch(row, scene))]
-    if reasons:
-        row, why = reasons[-1]
-        kinds = Counter(WORDS[other["kind"]] for other, _ in reasons)
-        counted = ", ".join(count_of(number, kind, PLURALS.get(kind)) for kind, number in kinds.items())
-        whom = f" of {named('pid', [row['pid']])}" if row.get("pid") is not None else ""
+def foreign(scene: Scene) -> list[Foreign]:
+    """All that was set aside."""
+    rows = [row for row in scene.evidence.kernel_log if _nobody_died(row, scene)]
+    return [*scene.evidence.foreign, *(Foreign("kernel_log", row, "all ranks of the launch are alive") for row in rows)]
+
+
+def finding(scene: Scene) -> Iterator[dict]:
+    """A finding about what was set aside, counted by kind, with the last of each reason."""
+    aside = foreign(scene)
+    if aside:
+        words = Counter(WORDS[item.row["kind"] if item.frame == "kernel_log" else item.frame] for item in aside)
+        counted = ", ".join(count_of(number, word, PLURALS.get(word)) for word, number in words.items())
+        last = list({item.why: item for item in aside}.values())[-3:]
+        reasons = "; ".join(f"{_whom(item.row)}{item.why}" for item in last)
         yield {
             "code": "not_of_this_launch",
             "severity": "warning",
-            "claim": f"set aside in the kernel log: {counted}; the last{whom}, not of this launch: {why}",
-            "evidence": [ref(other, other["text"]) for other, _ in reasons[-3:]],
-            "next": "nothing, unless that process was part of this launch after all",
+            "claim": f"set aside as not of this launch: {counted}; {reasons}",
+            "evidence": [ref(item.row, item.row.get("text")) for item in aside[-3:]],
+            "next": "nothing, unless that was part of this launch after all",
         }
+
+
+def _whom(row: Row) -> str:
+    return f"{named('pid', [row['pid']])}: " if row.get("pid") is not None else ""

@@ -55,6 +55,15 @@ class SyscallDigest:
             self.file_reads += 1
 
 
+@dataclass(frozen=True)
+class Foreign:
+    """A row that is not about the launch, of which frame, and why."""
+
+    frame: str
+    row: Row
+    why: str
+
+
 class _RowsOf:
     """The rows of the frame that the attribute is named after."""
 
@@ -67,12 +76,16 @@ class _RowsOf:
 
 @dataclass
 class Evidence:
-    """The gathered evidence. Lists of rows by frame, digests of the long sources, and the run they came from."""
+    """The gathered evidence. Lists of rows by frame, digests of the long sources, and the run they came from.
+
+    `foreign` holds what is about something else (`kit.analyse.verdict.attribution`).
+    """
 
     run: Run
     log: LogDigest = field(default_factory=LogDigest)
     syscalls: SyscallDigest = field(default_factory=SyscallDigest)
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in KEPT})
+    foreign: list[Foreign] = field(default_factory=list)
 
     processes = _RowsOf()
     threads = _RowsOf()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.analyse.verdict.attribution import set_aside
+from kit.analyse.verdict.attribution import finding as not_of_this_launch
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
@@ -23,7 +23,7 @@ def findings(scene: Scene) -> list[dict]:
         `code`, `severity` (error, warning), `claim` (a sentence with the numbers in it), `evidence` (list of `capture`, `line`,
         `text`), `next` (what to do about it).
     """
-    return [*_weights(scene), *set_aside(scene)]
+    return [*_weights(scene), *not_of_this_launch(scene)]
 
 
 def _weights(scene: Scene) -> list[dict]:

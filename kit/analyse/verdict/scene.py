@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kit.analyse.verdict.attribution import set_aside
 from kit.analyse.verdict.evidence import Evidence, gather
 from kit.analyse.verdict.facts import Facts, derive
 from kit.analyse.verdict.log_digest import LogDigest
@@ -82,6 +83,7 @@ def present(evidence: Evidence, frame: str) -> bool:
 def scene_of(evidence: Evidence) -> Scene:
     """What the rules look at, derived from gathered evidence."""
     processes = find_ranks(evidence)
+    set_aside(evidence, processes)
     steps = progression(evidence, processes)
     facts = derive(evidence, processes, steps)
     return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))

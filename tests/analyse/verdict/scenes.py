@@ -11,6 +11,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.scene import Scene, scene_of
 from kit.clock import NS
 from kit.frames import FRAMES
+from kit.reading import Capture
 
 BEGIN = 1_760_000_000 * NS
 """When the launch of every scene began; times are given as seconds since."""
@@ -19,24 +20,16 @@ NOW_S = 3600
 Part = tuple[str, dict]
 
 
-def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
-    """The scene of some rows; `deleted`: the log is only there as a deleted file that the server still holds open."""
+def scene(*parts: Part | list[Part], deleted: bool = False, **of_run: object) -> Scene:
+    """The scene of some rows; `deleted`: the log is only there as a deleted file that the server still holds open.
+
+    `of_run` are attributes of the run that differ from the usual.
+    """
     flat = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     log = [row for frame, row in flat if frame == "log"]
-    file = SimpleNamespace(
-        kind="log",
-        file="server.log",
-        node=None,
-        path=Path(__file__),
-        deleted=deleted,
-        whole=True,
-        time_of_file=None,
-        id="server.log",
-        title="server.log",
-        size_bytes=1,
-    )
+    file = Capture(file="server.log", path=Path(__file__), kind="log", deleted=deleted)
     report = SimpleNamespace(facts={"newlines": len(log), "last_line": log[-1]["raw"] if log else None})
-    run = SimpleNamespace(
+    usual = dict(
         name="scene",
         path=Path("scene"),
         captures=[file] if log else [],
@@ -51,7 +44,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False) -> Scene:
         captured_ns=BEGIN + NOW_S * NS,
         captured_by="the caller",
     )
-    evidence = Evidence(run)
+    evidence = Evidence(SimpleNamespace(**usual | of_run))
     for frame, row in flat:
         FRAMES[frame].check(row)
         {"log": evidence.log.add, "syscalls": evidence.syscalls.add}.get(frame, evidence.rows.get(frame, []).append)(row)

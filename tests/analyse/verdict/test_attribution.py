@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kit.analyse.verdict.attribution import not_of_launch, set_aside
+from kit.analyse.verdict.attribution import finding, foreign
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.verdict import weigh
-from tests.analyse.verdict.scenes import BEGIN, NS, Part, error, kernel, line, ps, scene, workers
+from tests.analyse.verdict.scenes import BEGIN, NS, Part, counter, error, gpu, kernel, line, ps, row, scene, workers
 
 FOREIGN = {"pid": 13681, "process": "python3"}
 BEFORE, DURING = BEGIN - 480 * NS, BEGIN + 480 * NS
@@ -22,8 +22,8 @@ KINDS = [
 
 
 def why(part: Part, *others: Part | list[Part]) -> str | None:
-    """Why a line is set aside in a scene."""
-    return not_of_launch(part[1], scene(part, *others))
+    """Why a row is set aside in a scene."""
+    return next((item.why for item in foreign(scene(part, *others)) if item.row is part[1]), None)
 
 
 @pytest.mark.parametrize(("kind", "columns", "code"), KINDS)
@@ -60,16 +60,14 @@ def test_without_a_tie_it_weighs_little() -> None:
 
 def test_what_is_set_aside_is_counted() -> None:
     rows = [kernel(kind, time=BEFORE, **FOREIGN, **columns) for kind, columns, _ in KINDS]
-    (found,) = set_aside(scene(*rows, SERVER))
+    (found,) = finding(scene(*rows, SERVER))
     assert "1 OOM kill, 1 crash, 1 Xid, 1 hung task" in found["claim"] and "pid 13681" in found["claim"]
     assert found["claim"].endswith("8 min 0 s before the launch began") and len(found["evidence"]) == 3
-    assert not list(set_aside(scene(kernel("oom_kill", time=DURING, **FOREIGN), SERVER)))
+    assert not list(finding(scene(kernel("oom_kill", time=DURING, **FOREIGN), SERVER)))
 
 
 def test_an_unknown_zone_sets_nothing_aside_by_hours() -> None:
-    before = scene(kernel("oom_kill", time=BEFORE, **FOREIGN), SERVER)
-    before.evidence.run.offset_known = False
-    assert not list(set_aside(before))
+    assert not list(finding(scene(kernel("oom_kill", time=BEFORE, **FOREIGN), SERVER, offset_known=False)))
 
 
 def test_the_earliest_word_on_the_begin_counts() -> None:
@@ -81,3 +79,87 @@ def test_an_oom_kill_of_a_neighbour_does_not_explain_a_mistyped_flag() -> None:
     flag = error("usage_error", "launch_server.py: error: unrecognized arguments: --tp-sise 2")
     verdict = weigh(scene(kernel("oom_kill", time=BEFORE, **FOREIGN), line("args", at=0), flag))
     assert verdict.klass == "worker_crashed" and verdict.findings[0]["code"] == "not_of_this_launch"
+
+
+def environ(value: str, pid: int = 10) -> Part:
+    """An environment that leaves a process some GPUs."""
+    return row("host", source="environ", pid=pid, key="CUDA_VISIBLE_DEVICES", value=value)
+
+
+FOUR_GPUS = [gpu(number, 100 if number > 1 else 0, bus_id=f"00000000:{number + 1}0:00.0") for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    "tie",
+    [
+        environ("0,1"),
+        row("commands", text="CUDA_VISIBLE_DEVICES=0,1 python3 -m sglang.launch_server --tp 2", program="sglang.launch_server"),
+        row("commands", text="docker run --gpus '\"device=0,1\"' image", program="docker"),
+        [row("gpu_processes", gpu=number, pid=10 + number) for number in range(2)],
+    ],
+)
+def test_gpus_that_the_launch_does_not_use_say_nothing(tie: Part | list[Part]) -> None:
+    ours, all_of_them = scene(workers(2), FOUR_GPUS, tie), scene(workers(2), FOUR_GPUS)
+    assert "gpu_idle" in all_signs(ours) and "gpu_idle" not in all_signs(all_of_them)
+    assert "gpu_all_busy" not in all_signs(ours) and [item.row["gpu"] for item in foreign(ours)] == [2, 3]
+    assert "2 GPU samples; the launch has GPUs 0, 1 by " in next(finding(ours))["claim"]
+
+
+@pytest.mark.parametrize("value", ["4,5", "", "all", "GPU-8f2c", "0", "0,1,2,3"])
+def test_gpu_numbers_that_do_not_fit_part_nothing(value: str) -> None:
+    assert not foreign(scene(workers(2), FOUR_GPUS, environ(value)))
+
+
+def test_an_xid_of_a_gpu_that_is_not_used_is_another_launchs() -> None:
+    mine, other, unlisted = (kernel("xid", time=DURING, xid=79, bus_id=f"0000:{bus}:00") for bus in (10, 40, 70))
+    rows = (workers(2), FOUR_GPUS, environ("0,1"))
+    assert why(other, *rows) == "about GPU 3, which the launch does not use"
+    assert why(mine, *rows) is None and why(unlisted, *rows) is None
+    assert scene(other, *rows).fact("xids") is None
+
+
+def test_seconds_since_boot_are_compared_with_the_start_of_the_process() -> None:
+    own = ps(10, "python3 -m sglang.launch_server", start_ticks=100_000)
+    assert why(kernel("oom_kill", uptime_s=700.0, **FOREIGN), own) == "5 min 0 s before the launch began"
+    assert why(kernel("oom_kill", uptime_s=1100.0, **FOREIGN), own) is None
+
+
+def test_a_process_of_the_host_is_none_of_the_launch() -> None:
+    host = [ps(900, "/usr/sbin/backupd", ppid=1), ps(901, "tar", ppid=900), ps(11, "cc1plus", ppid=10)]
+    kill = kernel("segfault", time=DURING, pid=901, process="tar")
+    assert why(kill, SERVER, host) == "tar, a program that is no server's"
+    assert why(kernel("segfault", time=DURING, pid=11, process="cc1plus"), SERVER, host) is None
+
+
+def test_a_hung_task_of_another_counts_only_where_the_launch_is_stuck_too() -> None:
+    hung = kernel("hung_task", time=DURING, pid=900, process="backupd")
+    stuck = ps(10, "python3 -m sglang.launch_server", "D")
+    assert why(hung, SERVER) == "backupd, and nothing of the launch is in state D" and why(hung, stuck) is None
+
+
+def test_memory_events_of_another_control_group() -> None:
+    own = ps(10, "python3 -m sglang.launch_server", cgroup="/docker/cafe")
+    files = [f"/sys/fs/cgroup/docker/{name}/memory.events" for name in ("beef", "cafe")]
+    other, mine = (counter("oom_kill", 1, "cgroup", labels=name) for name in files)
+    assert why(other, own) == "in control group /docker/beef" and why(mine, own) is None
+    assert "cgroup_oom_kill" in all_signs(scene(mine, own)) and "cgroup_oom_kill" not in all_signs(scene(other, own))
+
+
+def pod(name: str, reason: str, age_s: float) -> Part:
+    """An event of a pod."""
+    return row("events", source="kubernetes", reason=reason, object=f"pod/{name}", text=reason, age_s=age_s)
+
+
+OLD, NEW = "llama-8b-6d4cf56db6-abcde", "llama-8b-7f9c8d5b4c-fghij"
+
+
+def test_events_of_the_rollout_before() -> None:
+    killed, pulled = pod(OLD, "OOMKilled", 3600), pod(NEW, "Pulled", 60)
+    assert why(killed, pulled) == f"of pod {OLD}, of the rollout before" and why(pulled, killed) is None
+    assert "cgroup_oom_kill" not in all_signs(scene(killed, pulled, line("args")))
+    assert why(killed, pod("postgres-0", "Pulled", 60)) is None  # nothing tells which of them it is
+
+
+def test_events_of_a_pod_that_is_not_named() -> None:
+    killed, command = pod("postgres-0", "OOMKilled", 60), row("commands", text=f"kubectl logs {NEW}", program="kubectl")
+    assert why(killed, pod(NEW, "Pulled", 600), command) == f"of pod postgres-0, the launch is {NEW}"
