@@ -133,9 +133,11 @@ class LocalStream(Stream):
 
     def wait(self, timeout_s: float) -> int | None:
         try:
-            return self._process.wait(timeout_s)
+            code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
+        self._listener.join(1)  # its last words may still be in the pipe
+        return code
 
     def signal(self, number: int) -> None:
         """Send a signal to its process group."""
