@@ -28,6 +28,14 @@ SERVING = [
     shown("no_ready_line", *SERVER, unlike=[*SERVER, READY]),
     shown("no_ready_line", READY, deleted=True),
     shown("training_steps", STEPS, unlike=[line("args")]),
+    shown(  # of a server it is the statistics that it prints while a request stands
+        "figures_repeat",
+        [line(None, f"busbw: {n}.5 Gbps") for n in (81, 82, 83)],
+        unlike=[line(None, f"busbw: {n}.5 Gbps", server="vllm") for n in (81, 82, 83)],
+    ),
+    shown(
+        "figures_repeat", *[line(None, f"busbw: {n}.5 Gbps") for n in (81, 82, 83)], unlike=[line(None, "busbw: 0.0 Gbps")] * 5
+    ),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
     shown("generate_works", asked("/generate", 200, purpose="generate", tokens=1), unlike=[asked("/health", 200)]),

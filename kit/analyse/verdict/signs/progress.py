@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 import statistics
 
 from kit.analyse.launches.templates import template
 from kit.analyse.verdict.eta import eta
+from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.clock import NS, show_duration
+from kit.parse.grammar import libraries
+from kit.schema import Row
 from kit.words import count_of
 
 COMPILING = ("post_load", "compile", "graph_capture")
@@ -137,3 +141,25 @@ def phase(scene: Scene) -> Signs:
         yield Sign(f"phase_{scene.phase}", f"the launch is in phase {scene.phase}")
     if scene.progression.source == "none":
         yield Sign("phase_unknown", "neither log nor stacks show the phase")
+
+
+_RATE = re.compile(
+    r"\b(?:[KMGT]?i?(?:B|bps|b)/s|[KMGT]?bps|(?:tokens?|tok|it|items|samples|steps|images|req(?:uest)?s?)/s|busbw|throughput)\b",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+@rule("figures_repeat", needs=("log",))
+def figures(scene: Scene) -> Signs:
+    """A program that no grammar knows prints rates again and again, new ones each time: a benchmark or a loop that works."""
+    if scene.log.server is not None and scene.log.server not in libraries() or scene.fact("exited"):
+        return
+    by_shape: dict[str, list[Row]] = {}
+    for row in scene.log.tail:
+        if _RATE.search(row["text"]) and any(float(figure) for figure in _FIGURE.findall(row["text"])):
+            by_shape.setdefault(_FIGURE.sub("#", row["text"]), []).append(row)
+    rows = max(by_shape.values(), key=len, default=[])
+    if len({row["text"] for row in rows}) >= scene.limits["figures_repeated"]:
+        claim = f"the log ends on rates that change from line to line, the last: {rows[-1]['text'].strip()[:100]}"
+        yield Sign("figures_repeat", claim, [ref(rows[-1], rows[-1]["text"])])
