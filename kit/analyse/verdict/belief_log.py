@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LEADERS = 3
 MOST_SAID = 6
 REFUTED_BY = 4.0
-"""A guess is refuted where its share of belief falls below 5 % and below a quarter of what it was."""
-TEMPTING = 0.03
+"""A guess is refuted where its share of belief falls below 1 % and below a quarter of what it was."""
+TEMPTING = 0.006
 """The first guess of people is listed for as long as it has this share."""
 AT_HAND = {"what": "the log", "why": "it is there", "command": "tail -n 50 LOG", "cost_s": 0.0}
 SAMPLED = ("processes", "io")

@@ -11,6 +11,9 @@ from kit.analyse.verdict.scene import Scene, Sign, present
 from kit.analyse.verdict.surroundings import Surroundings
 from kit.tool_table import step_command, steps
 
+RIVAL = 0.5
+"""A class with at least this part of the leader's belief shares it: twice as likely is no answer yet."""
+
 
 @dataclass
 class Hypothesis:
@@ -96,6 +99,25 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], wh
     least = scene.limits["leading_share"]
     likely = [hypothesis for hypothesis in found if hypothesis.share >= least and hypothesis.name != UNDETERMINED]
     leading = likely[:5] or found[:3]
+    chosen = _separating(leading, scene, signs, where)[:most]
+    if second := rival(found[0], found):
+        parting = _separating([found[0], second], scene, signs, where, parting=True)[:1]
+        chosen = [*parting, *(step for step in chosen if step["what"] != parting[0]["what"])][:most] if parting else chosen
+    return chosen
+
+
+def rival(best: Hypothesis, found: list[Hypothesis]) -> Hypothesis | None:
+    """The class that shares the belief with the named one: it has at least half as much."""
+    others = (other for other in found if other is not best and other.name != UNDETERMINED)
+    second = max(others, key=lambda other: other.share)
+    return second if best.name != UNDETERMINED and second.share >= RIVAL * best.share else None
+
+
+def _separating(
+    leading: list[Hypothesis], scene: Scene, signs: dict[str, Sign], where: Surroundings, parting: bool = False
+) -> list[dict]:
+    """Captures that move the leading classes apart, the most useful first; but for `parting`, from all other classes too."""
+    others, urgent = ([], 0.0) if parting else ([0.0], scene.limits["urgent_worth"])
     ranked = []
     for capture in steps(scene.evidence.run.knowledge):
         if not _wanted(capture, scene, signs, where):
@@ -103,14 +125,14 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], wh
         worth = 0.0
         for code in capture["signs"]:
             if code not in signs:
-                weights = [0.0, *(hypothesis.klass.weight(code) for hypothesis in leading)]
+                weights = [*others, *(hypothesis.klass.weight(code) for hypothesis in leading)]
                 worth = max(worth, max(weights) - min(weights))
-        worth += scene.limits["urgent_worth"] * any(code in signs for code in capture.get("urgent", ()))
+        worth += urgent * any(code in signs for code in capture.get("urgent", ()))
         if worth >= 1.0:
             price = 1.0 + math.log10(1.0 + 20.0 * capture["cost_s"]) + (0.5 if capture.get("consent") else 0.0)
             ranked.append((worth / price, capture))
     ranked.sort(key=lambda pair: -pair[0])
-    return [_step(capture, where, leading) for _, capture in ranked[:most]]
+    return [_step(capture, where, leading) for _, capture in ranked]
 
 
 def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], where: Surroundings, most: int = 3) -> list[dict]:

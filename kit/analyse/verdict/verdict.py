@@ -10,7 +10,7 @@ from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
-from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, settling
+from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, rival, settling
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
@@ -21,7 +21,7 @@ from kit.errors import EvidenceError
 from kit.open import open_run
 from kit.run import Run
 
-GUESS_SHARE = 0.05
+GUESS_SHARE = 0.01
 """Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
 
 
@@ -86,6 +86,11 @@ class Verdict(Shown):
     def hypothesis(self) -> Hypothesis:
         """The hypothesis that it names."""
         return next(hypothesis for hypothesis in self.hypotheses if hypothesis.name == self.klass)
+
+    @property
+    def rival(self) -> Hypothesis | None:
+        """The class that shares the belief with the named one; the first of `next` parts them, where a capture can."""
+        return rival(self.hypothesis, self.hypotheses)
 
     @property
     def plain(self) -> str:
@@ -203,7 +208,7 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
         ranks=_ranks(best, scene),
         confidence=best.share,
         facts=scene.facts,
-        evidence=_evidence(best, signs),
+        evidence=_evidence(best, signs, hypotheses),
         hypotheses=hypotheses,
         next=next_steps(hypotheses, scene, signs, where, most_steps),
         remedies=remedies(scene, best.name, signs, where),
@@ -237,9 +242,13 @@ def _ranks(best: Hypothesis, scene: Scene) -> list[int]:
     return sorted(named)
 
 
-def _evidence(best: Hypothesis, signs: dict[str, Sign]) -> list[dict]:
-    """Claims that carry the verdict, each with where it stands."""
-    carrying = [sign for sign, _, _ in best.supporting] if best.name != UNDETERMINED else list(signs.values())
+def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothesis]) -> list[dict]:
+    """Claims that carry the verdict, each with where it stands: the weightiest first, for any class where none is named."""
+    if best.name != UNDETERMINED:
+        carrying = [sign for sign, _, _ in best.supporting]
+    else:
+        weights = {code: max(abs(hypothesis.klass.weight(code)) for hypothesis in hypotheses) for code in signs}
+        carrying = sorted(signs.values(), key=lambda sign: -weights[sign.code])
     found = []
     for sign in carrying:
         if sign.code.startswith("phase_"):

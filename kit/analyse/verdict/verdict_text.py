@@ -17,8 +17,10 @@ MOST_REMEDIES = 3
 MOST_EVIDENCE, BRIEF_EVIDENCE = 10, 3
 SILENT_S = 60.0
 """Silence is part of the answer from one minute on: heartbeats come each minute at the latest."""
-SURE = 0.85
+SURE = 0.98
 """Above this share of belief nobody asks what would settle it."""
+REFUTED = 0.01
+"""A class with something against it and less of the belief is refuted."""
 SHOWN_FACTS = (
     "log_lines",
     "silence_s",
@@ -98,6 +100,8 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
     ]
     if not brief:
         sections.insert(0, Section("what it means", [Item(verdict.hypothesis.meaning, "")]))
+    if verdict.rival:
+        sections.insert(0, Section("not decided", [_rival(verdict, verdict.rival)]))
         sections.insert(4, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
         sections.append(Section("what is missing", items(verdict.missing, "·"), folded=True))
@@ -108,6 +112,14 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
         last=Command(f"kit report {verdict.path}"),
         tone=verdict.state,
     )
+
+
+def _rival(verdict: Verdict, other: Hypothesis) -> Item:
+    """The class that shares the belief, and the test that parts the two."""
+    both = [verdict.klass, other.name]
+    test = next((f"what parts them: {step['what']} ({step['why']})" for step in verdict.next if step["separates"] == both), "")
+    said = f"{other.klass.plain} ({other.name}) is likely too, {percent(other.share)}"
+    return Item(f"{said}; {test or 'no further capture is known that parts them'}", "?")
 
 
 def _step(step: dict) -> Command:
@@ -146,7 +158,7 @@ def _evidence(verdict: Verdict) -> list[Block]:
 
 
 def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
-    refuted = hypothesis.share < 0.05 and hypothesis.opposing
+    refuted = hypothesis.share < REFUTED and hypothesis.opposing
     belief = "refuted" if refuted else percent(hypothesis.share)
     blocks: list[Block] = [Item(f"{hypothesis.klass.plain} ({hypothesis.name}): {belief}", "×" if refuted else "?")]
     # What speaks for the verdict's own class stands under "evidence" already.

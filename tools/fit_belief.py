@@ -1,0 +1,200 @@
+"""Fit the temperature of belief to the labelled cases: `python -m tools.fit_belief [--write] [--outside FOLDER ...]`.
+
+The weights of the classes are log-odds by hand, which is the prior: temperature 1. One temperature divides all scores, so the
+order of the classes stays. More did not pay: a shrink by the number of sources or of signs gained 0.2 or 2.6 of 253 in
+log-likelihood, and an offset for `undetermined` would change which classes are named.
+
+The weights were set with these cases at hand, so each case as it is gets the right class, and a fit to that alone would claim
+certainty. What evidence of others does to a verdict is imitated: each sign that carries the class is withheld in turn, as if no
+grammar had read it. The copies of a case weigh together as much as the case, and stay on its side of each split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+import kit
+from kit.analyse.verdict.classes import UNDETERMINED
+from kit.analyse.verdict.thresholds import thresholds
+
+ROOT = Path(__file__).resolve().parent.parent
+CASES = ROOT / "tests" / "data" / "cases"
+THRESHOLDS = ROOT / "kit" / "knowledge" / "thresholds.toml"
+SPREAD = 0.5
+"""Standard deviation of the prior of log(temperature): hand-set log-odds are hardly off by more than a factor of e."""
+FOLDS = 10
+CARRYING = 1.0
+"""Weight from which a sign carries a class (classes.toml: 1 a hint)."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Score of each class on some evidence, which classes are right, which one `undetermined` is."""
+
+    report: str
+    scores: np.ndarray
+    right: np.ndarray
+    undetermined: int
+    good: np.ndarray
+    weight: float = 1.0
+    certain: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """No sign is withheld."""
+        return self.weight == 1.0
+
+
+def judged(case: Path) -> list[Judged]:
+    """A case as it is, and with each carrying sign withheld."""
+    want = json.loads(case.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(case.parent, Path(folder) / "evidence", ignore=shutil.ignore_patterns("case.json"))
+        verdict = kit.verdict(copy, captured_at=want.get("captured_at"))
+    hypotheses = sorted(verdict.hypotheses, key=lambda hypothesis: hypothesis.name)
+    right = {want["expected_class"], *want.get("acceptable_classes", [])}
+    scores = np.array([hypothesis.score for hypothesis in hypotheses])
+    top = hypotheses[int(scores.argmax())]
+    carrying = [code for code in verdict.signs if top.klass.weight(code) >= CARRYING]
+    withheld = [scores - [hypothesis.klass.weight(code) for hypothesis in hypotheses] for code in carrying]
+    common = {
+        # a case and another of the same software and cause may tell of one report
+        "report": f"{want['system']} {want['version']} {want['expected_class']}",
+        "right": np.array([hypothesis.name in right for hypothesis in hypotheses]),
+        "undetermined": [hypothesis.name for hypothesis in hypotheses].index(UNDETERMINED),
+        "good": np.array([hypothesis.klass.state in ("ready", "progressing") for hypothesis in hypotheses]),
+    }
+    whole = Judged(scores=scores, certain=want.get("evidence_strength") == "certain", **common)
+    return [whole, *(Judged(scores=left, weight=0.999 / len(withheld), **common) for left in withheld)]
+
+
+def shares(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """Share of belief of each class, as `kit.analyse.verdict.hypotheses.judge` takes it."""
+    odds = np.exp((scores - scores.max(axis=-1, keepdims=True)) / temperature)
+    return odds / odds.sum(axis=-1, keepdims=True)
+
+
+def fit(cases: Sequence[Judged]) -> float:
+    """The likeliest temperature; a case speaks by the belief in the classes that are right for it."""
+    scores, right = np.array([case.scores for case in cases]), np.array([case.right for case in cases])
+    weights = np.array([case.weight for case in cases])
+
+    def loss(log_temperature: float) -> float:
+        believed = (shares(scores, np.exp(log_temperature)) * right).sum(axis=1)
+        return -weights @ np.log(believed + 1e-12) + 0.5 * (log_temperature / SPREAD) ** 2
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
+
+
+def held_out(cases: Sequence[Judged]) -> np.ndarray:
+    """Temperature for each case, fitted without its report."""
+    reports = sorted({case.report for case in cases})
+    fold = {report: number % FOLDS for number, report in enumerate(reports)}
+    fitted = [fit([case for case in cases if fold[case.report] != number]) for number in range(FOLDS)]
+    return np.array([fitted[fold[case.report]] for case in cases])
+
+
+@dataclass(frozen=True)
+class Named:
+    """A class that was named: belief, whether it is right, what it weighs in an average, whether the evidence is certain."""
+
+    belief: float
+    right: bool
+    weight: float
+    certain: bool
+
+
+def named(cases: Iterable[Judged], temperatures: Iterable[float], least: float, least_good: float) -> list[Named]:
+    """What would be named at these temperatures."""
+    rows = []
+    for case, temperature in zip(cases, temperatures, strict=True):
+        share = shares(case.scores, temperature)
+        top = int(share.argmax())
+        if top != case.undetermined and share[top] >= (least_good if case.good[top] else least):
+            rows.append(Named(float(share[top]), bool(case.right[top]), case.weight, case.certain))
+    return rows
+
+
+def reliability(rows: Sequence[Named]) -> tuple[float, float, list[str]]:
+    """Calibration error, Brier score, and a line for each fifth of belief."""
+    belief, right, weight = (np.array([getattr(row, name) for row in rows], float) for name in ("belief", "right", "weight"))
+    fifth = np.minimum((belief * 5).astype(int), 4)
+    error, lines = 0.0, []
+    for number in range(5):
+        of = fifth == number
+        if of.any():
+            error += abs(weight[of] @ (belief - right)[of])
+            said, true = (np.average(values[of], weights=weight[of]) for values in (belief, right))
+            lines.append(
+                f"  belief {number / 5:.1f} to {(number + 1) / 5:.1f}: {of.sum():3} named, mean {said:.2f}, right {true:.2f}"
+            )
+    return error / weight.sum(), float(np.average((belief - right) ** 2, weights=weight)), lines
+
+
+def tell(title: str, rows: Sequence[Named]) -> None:
+    """Print how belief compares with truth."""
+    if not rows:
+        print(f"{title}: no class named")
+        return
+    error, brier, lines = reliability(rows)
+    sure = [row.belief for row in rows if row.certain and row.right]
+    print(f"{title}: {len(rows)} named, {sum(row.right for row in rows)} right, calibration error {error:.3f}, Brier {brier:.3f}")
+    print(*lines, *([f"  mean belief where certain and right: {np.mean(sure):.2f}"] if sure else []), sep="\n")
+
+
+def write(temperature: float, cases: int, reports: int) -> None:
+    """Put the temperature into thresholds.toml, with the day and what it was fitted to."""
+    text = THRESHOLDS.read_text(encoding="utf-8")
+    entry = re.compile(r'(name = "temperature"\nvalue = )[\d.]+(.*?fitted )[^"]*', re.DOTALL)
+    told = f"{datetime.date.today()} to {cases} cases of {reports} reports by tools/fit_belief.py"
+    changed, count = entry.subn(lambda match: f"{match[1]}{temperature:.2f}{match[2]}{told}", text, count=1)
+    if not count:
+        raise SystemExit(f"{THRESHOLDS} has no fitted temperature")
+    THRESHOLDS.write_text(changed, encoding="utf-8")
+
+
+def main() -> None:
+    """Fit and print; `--write` keeps the result."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--write", action="store_true", help="write the temperature to kit/knowledge/thresholds.toml")
+    ask.add_argument("--outside", type=Path, nargs="*", default=[], help="folders of cases that are judged and not fitted to")
+    args = ask.parse_args()
+    limits = thresholds()
+    least = limits["least_share"], limits["least_good_share"]
+    copies = [copy for case in sorted(CASES.glob("*/*/case.json")) for copy in judged(case)]
+    whole = [case for case in copies if case.whole]
+    reports = len({case.report for case in copies})
+    temperature, apart = fit(copies), held_out(copies)
+    print(f"{len(whole)} cases of {reports} reports, {len(copies) - len(whole)} copies with a sign withheld")
+    print(f"temperature {temperature:.3f}, without a tenth of the reports {apart.min():.3f} to {apart.max():.3f}")
+    print(f"in use: {limits['temperature']:g}; thresholds for naming {least[0]:g} (trouble), {least[1]:g} (what needs no hand)\n")
+    for title, chosen in (("as they are", True), ("a sign withheld", False)):
+        of = [case.whole is chosen for case in copies]
+        part = [case for case in copies if case.whole is chosen]
+        for when, temperatures in (
+            ("unfitted (1)", np.ones(len(part))),
+            ("in use", np.full(len(part), limits["temperature"])),
+            ("inside the fit", np.full(len(part), temperature)),
+            ("outside the fit", apart[of]),
+        ):
+            tell(f"{title}, {when}", named(part, temperatures, *least))
+    for folder in args.outside:
+        cases = [judged(case)[0] for case in sorted(folder.glob("*/case.json"))]
+        tell(f"{folder.name}, outside the fit", named(cases, [temperature] * len(cases), *least))
+    if args.write:
+        write(temperature, len(whole), reports)
+
+
+if __name__ == "__main__":
+    main()
