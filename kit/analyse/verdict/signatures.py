@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kit.analyse.verdict.advice import advice_of_log
 from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.gpu_generation import generation
 from kit.analyse.verdict.processes import argument_fields
@@ -183,6 +184,7 @@ def context(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings)
     evidence, settings = scene.evidence, settings_of(scene.evidence)
     gpus = sorted({row["name"] for row in evidence.gpus if row.get("name")})
     told = [mark.text for mark in evidence.log.marks if mark.kind in ("symptom", "error")]
+    told += [row["text"] for row in evidence.log.tail]
     found = {
         "class": [klass],
         "phase": [scene.phase or ""],
@@ -212,7 +214,7 @@ def _arguments(scene: Scene, settings: Settings) -> Iterator[tuple[str, object]]
 
 
 def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings) -> list[dict]:
-    """All signatures that fit, in order.
+    """What the log itself advises, then all signatures that fit, in order.
 
     Returns
     -------
@@ -221,7 +223,7 @@ def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings
         the signature has them.
     """
     known = context(scene, klass, signs, where)
-    found = []
+    found = advice_of_log(scene) if where.traits & {"stalled", "failed", "unknown"} else []
     for entry in signatures(scene.evidence.run.knowledge):
         matched = entry.matched(known)
         if matched is not None:
