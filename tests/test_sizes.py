@@ -10,7 +10,6 @@ FILE_LINES, FUNCTION_LINES = 500, 60
 STILL_LONG: set[str] = {
     "kit.analyse.knowledge.learn.learn",
     "kit.analyse.launches.compare.compare",
-    "kit.parse.log",
     "kit.parse.net._one_socket",
     "kit.parse.sampler.process",
     "kit.render.report.report",

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,8 @@ from typing import Any
 from kit.parse import bars, grammar
 from kit.parse.bars import Bar
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.records import ANSI, SECOND_NS, Prefix, pieces
+from kit.parse.log_detection import looks_like
+from kit.parse.records import SECOND_NS, Prefix, pieces
 from kit.schema import Row
 
 HEAD_LINES = 4000
@@ -453,52 +453,6 @@ class Reading:
             for frame, row in parse_dump(lines, self.source, self.report):
                 yield frame, {**row, "line": numbers[row.get("line", 1) - 1]}
             self.report.lines, self.report.records = counted
-
-
-@cache
-def _certain() -> re.Pattern[str]:
-    """What a line of a log begins with for certain, behind the prefixes of docker compose, kubectl, journald, Ray."""
-    starts = "|".join(text for found in grammar.load().all for text in found.certain)
-    return re.compile(
-        r"^(?:[\w.-]+\s*\| |20\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"
-        r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:" + starts + ")",
-        re.MULTILINE,
-    )
-
-
-_STAMPED = re.compile(
-    r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d|\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d|^(?:INFO|WARNING|ERROR)[: ]"
-    r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
-    re.MULTILINE,
-)
-_OTHER = re.compile(
-    r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
-    r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"
-    r"|^(?:State|Netid)\s+Recv-Q|^rchar: |^(?:NAME|LAST SEEN|COMMAND)\s|^ {1,20}total\s+used\s+free|^# (?:HELP|TYPE) "
-    r"|^Filesystem\s|^==> ",
-    re.MULTILINE,
-)
-
-
-def looks_like(head: str) -> float:
-    """How sure a text is a server's or launcher's log.
-
-    Examples
-    --------
-    >>> looks_like("(Worker_TP0 pid=201) INFO 04-05 12:01:00 [runner.py:47] Starting to load model"), looks_like("strace: hm")
-    (0.95, 0.1)
-    """
-    sample = ANSI.sub("", head).replace("\r", "\n")
-    first = next((line for line in sample.split("\n") if line.strip()), "")
-    if _OTHER.match(first):
-        return 0.0
-    if _certain().search(sample):
-        return 0.2 if len(_OTHER.findall(sample)) > len(_certain().findall(sample)) else 0.95
-    if _OTHER.search(sample):
-        return 0.0
-    if _STAMPED.search(sample):
-        return 0.4
-    return 0.1
 
 
 FORMATS = (
