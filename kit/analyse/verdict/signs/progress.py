@@ -153,7 +153,8 @@ _FIGURE = re.compile(r"\d+(?:\.\d+)?")
 @rule("figures_repeat", needs=("log",))
 def figures(scene: Scene) -> Signs:
     """A program that no grammar knows prints rates again and again, new ones each time: a benchmark or a loop that works."""
-    if scene.log.server is not None and scene.log.server not in libraries() or scene.fact("exited"):
+    known = scene.log.server is not None and scene.log.server not in libraries() or scene.log.of("train_step")
+    if known or scene.fact("exited") or scene.has("stacks"):
         return
     by_shape: dict[str, list[Row]] = {}
     for row in scene.log.tail:
