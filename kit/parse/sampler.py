@@ -42,6 +42,7 @@ class _Reader:
     def __init__(self, source: Source, report: Report):
         self.source, self.report = source, report
         self.hz, self.machine = 100, "x86_64"
+        self.boot_ns: int | None = None
         self.moment: int | None = None
         self.time: int | None = None
         self.threads: dict[int, dict[int, tuple[int, list]]] = {}
@@ -77,9 +78,11 @@ class _Reader:
         self.forget_all()
         self.hz, self.version = int(entry.get("hz") or 100), int(entry.get("version") or 1)
         self.machine = entry.get("machine") or "x86_64"
+        up_ns = entry.get("mono_ns") if entry.get("by") == "awk" else entry.get("boottime_ns")
+        self.boot_ns = entry["wall_ns"] - up_ns if up_ns and entry.get("wall_ns") else None
         self.roots = set(entry.get("roots") or ())
         self.report.facts.update({key: entry.get(key) for key in ("interval_s", "samples", "roots", "uid", "cpus")})
-        for key in ("machine", "kernel", "cpus"):
+        for key in ("machine", "kernel", "cpus", "pid_ns"):
             if entry.get(key) is not None:
                 yield (
                     "host",
@@ -243,7 +246,7 @@ class _Reader:
         yield from sampler_rows.host(self.carried(None, entry), self.base(line))
 
     def program(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        yield from sampler_rows.program(entry, self.base(line), self.source, self.report)
+        yield from sampler_rows.program(entry, self.base(line), self.source, self.report, self.boot_ns)
 
     def stack(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         yield from sampler_rows.stack(entry, self.base(line), self.source, self.report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kit.clock import NS
 from kit.parse import formats
 from kit.parse.base import Report, Source
 from kit.parse.hostfiles import MEMINFO
@@ -138,8 +139,8 @@ def disks(entry: Line, base: Row) -> Rows:
         yield "filesystems", row
 
 
-def program(entry: Line, base: Row, source: Source, report: Report) -> Rows:
-    """Output of a program, read as a capture of its own would be."""
+def program(entry: Line, base: Row, source: Source, report: Report, boot_ns: int | None = None) -> Rows:
+    """Output of a program, read as a capture of its own would be; `boot_ns`: when the host booted."""
     tool = entry["tool"]
     if entry.get("hung"):
         text = f"{tool} did not answer within {entry.get('took_s', 0):.0f} s and was ended"
@@ -152,7 +153,9 @@ def program(entry: Line, base: Row, source: Source, report: Report) -> Rows:
         return
     for frame, row in known.parse(entry["text"].split("\n"), at, own):
         row["line"] = base["line"]
-        if row.get("time") is None:
+        if row.get("uptime_s") is not None and boot_ns is not None:
+            row["time"] = boot_ns + int(row["uptime_s"] * NS)
+        elif row.get("time") is None and row.get("uptime_s") is None:
             row["time"] = base["time"]
         if frame in MOMENTLESS:
             row.pop("moment", None)

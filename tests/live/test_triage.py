@@ -126,6 +126,45 @@ def test_what_grows_is_not_called_stalled(tmp_path: Path) -> None:
     assert {step["state"] for step in found.ledger} <= {"progressing", "unknown"}
 
 
+FLAG = """
+import sys
+sys.exit("usage: vllm [-h]\\nvllm: error: unrecognized arguments: --no-such-flag")
+"""
+KILLED_RANK = """
+import os, signal, subprocess, sys, time
+say = lambda text, who="": print(f"{who}INFO {time.strftime('%m-%d %H:%M:%S')} {text}", flush=True)
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+ranks = [subprocess.Popen([*sleep, f"VLLM::Worker_TP{n}"]) for n in range(2)]
+say("[arg_utils.py:1] tensor_parallel_size=2")
+for n, rank in enumerate(ranks):
+    say("[gpu_model_runner.py:3100] Starting to load model tiny...", f"(Worker_TP{n} pid={rank.pid}) ")
+os.kill(ranks[1].pid, signal.SIGKILL)
+time.sleep(600)
+"""
+HEALTHY = "import time; print('here', flush=True); time.sleep(600)"
+
+
+@pytest.mark.parametrize(
+    ("program", "state"),
+    [(FLAG, {"failed"}), (KILLED_RANK, {"failed", "unknown"}), (HEALTHY, {"unknown"})],
+    ids=["flag", "killed-rank", "healthy"],
+)
+@pytest.mark.parametrize("minutes", [8, 0.1])
+def test_the_oom_kill_of_a_neighbour_is_not_this_launchs(
+    tmp_path: Path, quiet_kernel_log: Path, program: str, state: set[str], minutes: float
+) -> None:
+    then = float(Path("/proc/uptime").read_text().split()[0]) - 60 * minutes
+    killed = "oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/neighbour9,task=python3,pid=3999999,uid=0"
+    (quiet_kernel_log / "dmesg").write_text(f"#!/bin/sh\necho '[{then:.6f}] {killed}'\n")
+    with launched(tmp_path / "server.log", program) as process:
+        if program is FLAG:
+            process.wait(20)
+        found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=print, clock=Clock(3)).verdict
+    assert found.state in state and found.hypotheses[0].name != "host_oom_kill"
+    aside = [item.row["pid"] for item in found.scene.evidence.foreign]
+    assert program is FLAG or aside == [3999999], "what was set aside is said"
+
+
 def test_some_flat_seconds_are_no_stall(tmp_path: Path) -> None:
     with launched(tmp_path / "server.log", QUIET) as process:
         found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=print, clock=Clock(3))

@@ -34,6 +34,10 @@ WORDS = {
 }
 """What is counted as set aside: kinds of kernel lines, else frames."""
 PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
+HOST_PIDS = "pid:[4026531836]"
+"""Pid namespace of the host itself (PROC_PID_INIT_INO of include/linux/proc_ns.h): pids there are those of the kernel's log."""
+KNOWN_START_S = 1.0
+"""Where the start of the launched process is known by the kernel's own clock, what came so long before it is about another."""
 SERVING_ROLES = ("frontend", "engine", "worker")
 DAY_S = 86400
 
@@ -46,6 +50,7 @@ class Ties:
     began: int | None
     began_uptime_s: float | None
     before_s: float
+    before_exact_s: float
     groups: set[str]
     group_of: dict[int, str]
     stuck: bool
@@ -72,13 +77,15 @@ def _ties(evidence: Evidence, processes: Processes) -> Ties:
     run, pids = evidence.run, pids_of(evidence, processes)
     own = [row for row in evidence.processes if row["pid"] in pids]
     limits = thresholds(run.knowledge)
-    ticks = [row["start_ticks"] for row in own if row.get("start_ticks")]
+    launch = run.manifest.get("launch") or {}
+    ticks = [row["start_ticks"] for row in [*own, launch] if row.get("start_ticks")]
     return Ties(
         pids=pids,
         began=_began(evidence, processes),
         began_uptime_s=min(ticks) / TICKS_PER_S if ticks else None,
         # Without the host's zone two clocks may differ by hours.
         before_s=limits["before_launch_s"] if run.offset_known else DAY_S,
+        before_exact_s=KNOWN_START_S if launch.get("started_at") else limits["before_launch_s"],
         groups={row["cgroup"] for row in own if row.get("cgroup") not in (None, "", "/")},
         group_of={
             row["pid"]: match[1] for row in evidence.kernel_log if row.get("pid") and (match := TASK_GROUP.search(row["text"]))
@@ -129,12 +136,12 @@ def _kernel(row: Row, ties: Ties) -> str | None:
     kind, pid, name = row.get("kind"), row.get("pid"), row.get("process")
     if kind not in WORDS or pid in ties.pids:
         return None
-    early_s = None
-    if ties.began is not None and row.get("time") is not None:
+    early_s, least_s = None, ties.before_s
+    if ties.began_uptime_s is not None and row.get("uptime_s") is not None:
+        early_s, least_s = ties.began_uptime_s - row["uptime_s"], ties.before_exact_s
+    elif ties.began is not None and row.get("time") is not None:
         early_s = (ties.began - row["time"]) / NS
-    elif ties.began_uptime_s is not None and row.get("uptime_s") is not None:
-        early_s = ties.began_uptime_s - row["uptime_s"]
-    if early_s is not None and early_s > ties.before_s:
+    if early_s is not None and early_s > least_s:
         return f"{show_duration(early_s)} before the launch began"
     group = ties.group_of.get(pid) if pid else None
     if group and _another(group, ties):
@@ -199,6 +206,13 @@ def all_alive(scene: Scene) -> bool:
     """Whether all ranks were seen alive, and nothing tells of an end."""
     seen = [process for process in scene.processes.workers if process.states]
     return len(seen) == scene.processes.world_size and not any(process.dead for process in seen) and not death_told(scene)
+
+
+def deaths_known(scene: Scene) -> bool:
+    """Whether the dead ranks are known by the pids of the kernel's own log: a kill of another pid is none of theirs."""
+    spaces = {row["value"] for row in scene.evidence.host if row.get("key") == "pid_ns"}
+    dead = scene.fact("ranks_dead")
+    return spaces == {HOST_PIDS} and bool(dead) and set(dead) <= scene.processes.rank_pid.keys()
 
 
 def death_told(scene: Scene) -> bool:

@@ -65,8 +65,8 @@ class Process:
 
     def read_seldom(self):
         """What hardly ever changes, and whether we may see what the process waits for: another user's wchan reads "0"."""
-        denied, cgroup = set(), text(self.base + "cgroup") or ""
-        line = {"cgroup": cgroup.split("\n")[-1].split(":", 2)[-1]}
+        denied = set()
+        line = {"cgroup": group_of(text(self.base + "cgroup") or "")}
         if text(self.base + "syscall", denied) is None and denied and wchan(self.base) is None:
             denied.add("wchan")
         try:
@@ -149,6 +149,13 @@ def command_of(pid):
     """Scrubbed words of the command line, None where it is empty or unreadable. Titles (setproctitle) come as one word."""
     raw = text(f"/proc/{pid}/cmdline")
     return scrub_argv(raw.rstrip("\0 ").split("\0")) if raw else None
+
+
+def group_of(text):
+    """Control group that its memory is counted in: that of the memory controller (version 1), else the last line's."""
+    rows = [row.split(":", 2) for row in text.split("\n") if row.count(":") > 1]
+    memory = [row[2] for row in rows if "memory" in row[1].split(",")]
+    return (memory or [row[2] for row in rows[-1:]] or [""])[0]
 
 
 def environ_of(pid):

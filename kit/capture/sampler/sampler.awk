@@ -308,7 +308,8 @@ BEGIN {
     gsub(" ", ",", roots)
     print "{\"k\":\"head\",\"format\":\"stallkit-sampler\",\"version\":2,\"by\":\"awk\",\"wall_ns\":" sprintf("%.0f", date * 1e9) \
         ",\"mono_ns\":" sprintf("%.0f", began * 1e9) ",\"hz\":" hz ",\"page\":" page ",\"machine\":" quoted(from_command("uname -m")) \
-        ",\"kernel\":" quoted(from_command("uname -r")) ",\"uid\":" from_command("id -u") ",\"roots\":[" roots "],\"interval_s\":" interval_s \
+        ",\"kernel\":" quoted(from_command("uname -r")) ",\"pid_ns\":" quoted(from_command("readlink /proc/self/ns/pid 2>/dev/null")) \
+        ",\"uid\":" from_command("id -u") ",\"roots\":[" roots "],\"interval_s\":" interval_s \
         ",\"samples\":" samples "}"
     fflush()
     split("", none); split("", usual)

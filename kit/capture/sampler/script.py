@@ -316,6 +316,10 @@ def head(chosen):
         boottime_ns = int(time.clock_gettime(7) * 1e9)  # CLOCK_BOOTTIME, named in the module since Python 3.7
     except OSError:
         boottime_ns = None
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = None
     uname = os.uname()
     return {
         "k": "head",
@@ -330,6 +334,7 @@ def head(chosen):
         "cpus": os.sysconf("SC_NPROCESSORS_ONLN"),
         "machine": uname.machine,
         "kernel": uname.release,
+        "pid_ns": namespace,
         "uid": os.getuid(),
         "pid": os.getpid(),
         "roots": chosen["roots"],

@@ -163,3 +163,27 @@ def test_events_of_the_rollout_before() -> None:
 def test_events_of_a_pod_that_is_not_named() -> None:
     killed, command = pod("postgres-0", "OOMKilled", 60), row("commands", text=f"kubectl logs {NEW}", program="kubectl")
     assert why(killed, pod(NEW, "Pulled", 600), command) == f"of pod postgres-0, the launch is {NEW}"
+
+
+def test_a_kill_of_another_pid_than_the_dead_ranks_is_none_of_theirs() -> None:
+    kill = kernel("oom_kill", time=DURING, **FOREIGN)
+    dead = [line("args", phase="launch", tp_size=2, at=0), ps(10, "sglang::scheduler_TP0"), ps(11, "sglang::scheduler_TP1", "Z")]
+    dead.append(line("weights_begin", rank=1, pid=11, process="TP1"))
+    host = row("host", source="uname", key="pid_ns", value="pid:[4026531836]")
+    assert "kernel_oom_kill" in all_signs(scene(kill, dead))
+    assert "oom_kill_untied" in all_signs(scene(kill, dead, host))
+    assert "kernel_oom_kill" in all_signs(scene(kernel("oom_kill", time=DURING, pid=11, process="python3"), dead, host))
+
+
+def test_a_launch_that_never_began_was_not_killed() -> None:
+    flag = error("usage_error", "vllm: error: unrecognized arguments: --no-such-flag", at=None)
+    verdict = weigh(scene(kernel("oom_kill", uptime_s=7000.0, **FOREIGN), flag, launch_zero_ns=None))
+    assert verdict.klass == "worker_crashed" and "oom_kill_untied" in verdict.signs
+
+
+def test_the_start_of_a_recorded_launch_is_exact() -> None:
+    started = {"launch": {"pid": 10, "started_at": "2025-10-09T08:53:20Z", "start_ticks": 100_000}}
+    kill = kernel("oom_kill", uptime_s=995.0, **FOREIGN)
+    recorded = scene(kill, SERVER, manifest=started)
+    assert [item.why for item in foreign(recorded)] == ["5.0 s before the launch began"]
+    assert not foreign(scene(kill, ps(10, "python3 -m sglang.launch_server", start_ticks=100_000)))

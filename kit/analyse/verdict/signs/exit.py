@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from kit.analyse.verdict.attribution import death_told, kernel_rows, launch_pids
+from kit.analyse.verdict.attribution import death_told, deaths_known, kernel_rows, launch_pids
 from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
@@ -20,9 +20,10 @@ DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdo
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
-    tied = [row for row in killed if row.get("pid") in own or not own]
+    tied = [row for row in killed if row.get("pid") in own or not own and not scene.log.of("usage_error")]
     alike = [row for row in killed if titles.may_serve(row.get("process"))]
-    rows = tied or (alike if death_told(scene) else [])
+    explained = deaths_known(scene) or scene.log.of("usage_error")  # it ended by itself before it began
+    rows = tied or (alike if death_told(scene) and not explained else [])
     if rows or alike:
         pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
         where = [ref(row, row["text"]) for row in (rows or alike)[:3]]
