@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,6 +79,8 @@ class Run(Shown):
         self._places = hosts.places(self.manifest)
         self.offset_s = int(self.manifest.get("utc_offset_s") or 0)
         self.offset_known = "utc_offset_s" in self.manifest
+        if not self.offset_known and (offset_s := _zone_of_stamps(captures)) is not None:
+            self.offset_s, self.offset_known = offset_s, True
         self.captured_ns, self.captured_by = self._captured(captured_at)
         self._reading = Reading(self.source, path, self.recorded, self._places, knowledge)
         self.reports, self.reads = self._reading.reports, self._reading.reads
@@ -361,6 +365,21 @@ class Run(Shown):
     def __repr__(self) -> str:
         moment = show_time(self.captured_ns, self.offset_s)
         return f"<Run {self.name}: {len(self.captures)} captures, as of {moment}>"
+
+
+_ZONED = re.compile(r"^\[?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b")
+HEAD_LINES = 40
+"""Lines at the top of a log in which a stamp with a zone is looked for."""
+
+
+def _zone_of_stamps(captures: Iterable[Capture]) -> int | None:
+    """UTC offset that docker's, kubectl's and journald's stamps in the logs carry: the host's, where all agree."""
+    zones = set()
+    for capture in captures:
+        for line in islice(capture.lines(), HEAD_LINES) if capture.kind == "log" and capture.path.exists() else ():
+            if (stamp := _ZONED.match(line)) and (stamp["h"], stamp["m"]) != ("00", "00"):
+                zones.add((1 if stamp["sign"] == "+" else -1) * (int(stamp["h"]) * 3600 + int(stamp["m"]) * 60))
+    return zones.pop() if len(zones) == 1 else None
 
 
 def _is_old_sample(row: Row, from_ns: int) -> bool:

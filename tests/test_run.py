@@ -240,3 +240,14 @@ def test_a_large_folder_is_read_in_part_and_says_so(tmp_path: Path, monkeypatch:
     run = kit.open_run(tmp_path)
     assert [capture.file for capture in run.captures] == ["2.log", "3.log"]
     assert "holds 4 files" in run.unread()[0]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "wanted"),
+    [(["+08:00"] * 2, 8 * 3600), (["-0330"], -12600), (["+08:00", "+09:00"], None), (["Z"], None), (["+00:00"], None)],
+)
+def test_the_zone_of_the_host_is_that_of_its_stamps(tmp_path: Path, stamps: list[str], wanted: int | None) -> None:
+    (tmp_path / "server.log").write_text("".join(f"2026-03-01T12:00:00.25{zone} INFO a line of a log\n" for zone in stamps))
+    run = kit.open_run(tmp_path, captured_at="2026-03-01 12:01:00")
+    assert run.offset_known == (wanted is not None)
+    assert run.offset_s == (wanted or 0)

@@ -76,7 +76,7 @@ def decode(text: Text) -> Text:
     text = _to_utf8(text)
     head = text.head(HEAD_BYTES)
     first = head.lstrip()[:1]
-    as_lines = first == b"{" and shippers.is_json_lines(head)
+    as_lines = (first == b"{" or b'\n{"' in head) and shippers.is_json_lines(head)
     if first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES and (not as_lines or head.strip().count(b"\n") == 0):
         text = _document(text, markup.json_lines)
     if as_lines and text.form is None:

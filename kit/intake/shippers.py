@@ -31,6 +31,7 @@ _SERVERS_OWN = ({"fields", "target"}, {"function", "tid"}, {"span", "target"})
 _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
+SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
@@ -58,7 +59,9 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
     if message.lstrip().startswith("{") and (inner := _inner(message, depth)):
         return when or inner[0], inner[1]
     level = str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
-    if level in LEVELS and not ISO.match(message) and level not in message[:60]:
+    if level in LEVELS and SHORT.match(str(record.get("time"))):  # NIM's: the stamp that vLLM writes
+        message = f"{level} {record['time']} [{record.get('file_name')}:{record.get('line_number')}] {message}"
+    elif level in LEVELS and not ISO.match(message) and level not in message[:60]:
         message = f"{level} {message}"
     traces = [record[key].strip("\n") for key in TRACES if isinstance(record.get(key), str) and "\n" in record[key]]
     return when, "\n".join([message, *traces])
@@ -91,13 +94,15 @@ def _stamp(value: Any) -> str:
 
 
 def is_json_lines(head: bytes) -> bool:
-    """Whether a text is lines of JSON records, by its first lines."""
-    lines = [line for line in head.split(b"\n")[:40] if line.strip()]
+    """Whether a text is lines of JSON records, by its first lines; a banner may stand before them."""
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    banner = next((number for number, line in enumerate(lines) if line.startswith(b'{"')), 0)
+    lines = lines[banner : banner + 40]
     if len(lines) > 1 and not head.endswith(b"\n"):
         lines.pop()
     records = [_loaded(line) for line in lines if line.lstrip().startswith(b"{")]
     good = [record for record in records if not _servers_own(record) and message_of(record)]
-    return bool(good) and len(good) >= 0.6 * len(lines)
+    return len(good) > (2 if banner else 0) and len(good) >= 0.6 * len(lines)
 
 
 def _loaded(line: bytes) -> Any:

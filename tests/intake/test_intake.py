@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.intake import Note, Segment, segments
+from kit.intake import Note, Segment, segments, shippers
 
 LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
 STATUS = "Name:\tpython\nState:\tS (sleeping)\nPid:\t7\nThreads:\t3\n"
@@ -287,3 +287,11 @@ def test_what_is_spooled_goes_with_its_segments(tmp_path: Path, monkeypatch: pyt
     assert text_of(only) == LOG * 9 and list(tmp_path.glob("stallkit-*"))
     del only
     assert not list(tmp_path.glob("stallkit-*"))
+
+
+def test_json_lines_behind_a_banner_with_stamps_as_vllm_writes_them() -> None:
+    record = {"level": "INFO", "time": "03-01 12:00:00.5", "file_name": "hub.py", "line_number": "7", "exc_info": "None"}
+    lines = [json.dumps({**record, "message": f"file {n}"}) for n in range(4)]
+    assert shippers.is_json_lines("\n".join(["== A server ==", "", *lines, ""]).encode())
+    assert not shippers.is_json_lines("\n".join(["It printed:", lines[0], "and hangs", ""]).encode())
+    assert shippers.message_of(json.loads(lines[0])) == ("", "INFO 03-01 12:00:00.5 [hub.py:7] file 0")

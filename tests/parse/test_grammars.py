@@ -105,3 +105,9 @@ def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, 
     row = rows([line])[0]
     assert (row["milestone"], row["role"]) == (code, role)
     assert fields in row["fields"]
+
+
+def test_no_text_to_find_is_made_of_digits() -> None:
+    """Records are looked up without their digits: such a text would be looked for in every line."""
+    parts = {part for found in grammar.load().all for milestone in found.milestones for part in milestone.find}
+    assert [part for part in parts if len(part.translate(grammar.NO_DIGITS)) < 3] == []

@@ -90,3 +90,16 @@ def test_the_raw_form_of_dev_kmsg_is_a_kernel_log(tmp_path: Path) -> None:
     )
     rows = kit.open_run(tmp_path).rows("kernel_log")
     assert [(row["uptime_s"], row["kind"]) for row in rows] == [(227.996636, "other"), (228.996636, "oom_kill")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "xe 0000:03:00.0: [drm] GT0: Timedout job: seqno=7",
+        "xe 0000:03:00.0: [drm] GT0: Engine reset",
+        "i915 00:02.0: [drm] GPU HANG",
+    ],
+)
+def test_an_intel_gpu_whose_job_timed_out(text: str) -> None:
+    assert classify(text)["kind"] == "gpu_job_timeout"
+    assert classify("xe 0000:03:00.0: [drm] Using GuC firmware")["kind"] == "other"

@@ -10,6 +10,7 @@ from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.rank_counters import apart
 from kit.analyse.verdict.stacks import main_stacks, odd_ranks
 
 Found = tuple[list[int], list[dict]]
@@ -24,7 +25,7 @@ def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) 
         Ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report,
         a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
-    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _silent_in_timeout, _not_begun):
+    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _counters, _silent_in_timeout, _not_begun):
         ranks, refs = source(evidence, processes)
         if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
             break  # dumps of some of the late ranks: the milestones name them all
@@ -111,6 +112,12 @@ def _counts(evidence: Evidence, processes: Processes) -> Found:
         if last.behind and settled(moments):
             return last.behind, [ref(row, row.get("text")) for row in last.rows if row.get("rank") in last.behind][:3]
     return [], []
+
+
+def _counters(evidence: Evidence, processes: Processes) -> Found:
+    """Ranks that stand apart by the last counters in the logs."""
+    found = apart(evidence, processes)
+    return (found.ranks, [mark.ref for mark in found.marks]) if found else ([], [])
 
 
 def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:

@@ -21,6 +21,8 @@ MOST_PIDS = 4096
 """Pids kept for each process name: a restart loop makes new ones."""
 
 
+COUNTED = ("nccl_op", "watchdog_failure", "work_status", "batch_size")
+"""Milestones that count something for each rank: the last of each writer says where it stands."""
 LIFE = ("ready", "serving", "train_step")
 """Phases whose entry or whose work shows that an error before it was survived."""
 
@@ -112,6 +114,7 @@ class LogDigest:
     tracebacks: set = field(default_factory=set)
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
+    _latest: dict = field(default_factory=dict)
     last_life: dict = field(default_factory=dict)
     """By log: place of the last record that shows that the launch got ready, served, stepped, or was started again."""
 
@@ -135,6 +138,11 @@ class LogDigest:
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         if again or row.get("phase") in LIFE and code != "probe_request" and kind != "error":
             self.last_life[row["capture"]] = order
+        if code in COUNTED:
+            mark = _mark(row, code, kind, order)
+            self._latest[
+                code, mark.capture, mark.pid, mark.rank, mark.label, mark.fields.get("rank"), mark.fields.get("comm")
+            ] = mark
         if code:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:
@@ -227,6 +235,10 @@ class LogDigest:
     def of(self, *codes: str) -> list[Mark]:
         """Marks of these codes, in the order of the log."""
         return [mark for mark in self.marks if mark.code in codes]
+
+    def latest(self, *codes: str) -> list[Mark]:
+        """The last mark of each writer, of codes that are `COUNTED`, in the order in which the writers first wrote."""
+        return [mark for key, mark in self._latest.items() if key[0] in codes]
 
     def last(self, *codes: str) -> Mark | None:
         """The last mark of these codes."""

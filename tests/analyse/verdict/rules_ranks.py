@@ -124,7 +124,38 @@ RECORDERS = [
     ),
 ]
 
+
+def enqueued(rank: int, op: str, count: str, **columns: object) -> tuple:
+    """NCCL's line of a rank's last operation."""
+    return line("nccl_op", kind="other", rank=rank, pid=10 + rank, op=op, count=count, comm=f"0x{rank}", nranks=3, **columns)
+
+
+def ops(*ranks: tuple[str, str]) -> list:
+    """The last operation of each rank."""
+    return [enqueued(rank, op, count) for rank, (op, count) in enumerate(ranks)]
+
+
+def queue(*numbers: int) -> list:
+    """What PyTorch's watchdog says was enqueued last on each rank."""
+    return [line("work_status", kind="symptom", fields={"rank": rank, "last_enqueued": n}) for rank, n in enumerate(numbers)]
+
+
+def batches(*sizes: int) -> list:
+    """The batch of each rank."""
+    return [line("batch_size", kind="symptom", rank=rank, batch=size) for rank, size in enumerate(sizes)]
+
+
+SUM, GATHER_OP = ("AllReduce", "1f"), ("AllGather", "1f")
+COUNTERS = [
+    shown("ops_differ", *THREE, *ops(SUM, SUM, GATHER_OP), unlike=[*THREE, *ops(SUM, SUM, SUM)]),
+    shown("ops_differ", *THREE, *batches(24, 24, 25), unlike=[*THREE, *batches(24, 24, 24)]),
+    shown("ops_behind", *THREE, *ops(SUM, SUM, ("AllReduce", "1e")), unlike=[*THREE, *ops(SUM)]),
+    shown("ops_behind", *THREE, *queue(78, 77, 78), unlike=[*THREE, *queue(78, 78, 78)]),
+    shown("desync_report", error("collective_mismatch"), unlike=[error("collective_timeout")]),
+]
+
 COLLECTIVES = [
+    *COUNTERS,
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1, 2, 3))]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1))]),

@@ -126,9 +126,9 @@ def kernel(kind: str | None, text: str = "", **columns: object) -> Part:
     return row("kernel_log", kind=kind, text=text or str(kind), **columns)
 
 
-def event(reason: str, text: str = "", source: str = "kubernetes") -> Part:
+def event(reason: str, text: str = "", source: str = "kubernetes", age_s: float | None = None) -> Part:
     """An event of an orchestrator, or a command that a shell ran."""
-    return row("events", reason=reason, text=text or reason, source=source)
+    return row("events", reason=reason, text=text or reason, source=source, age_s=age_s)
 
 
 def counter(name: str, value: float, source: str, **columns: object) -> Part:

@@ -36,11 +36,56 @@ def unschedulable(scene: Scene) -> Signs:
     """The scheduler has no place for it."""
     events = _by_reason(scene)
     for reason in ("FailedScheduling", "Unschedulable", "PendingDemand"):
-        if row := events.get(reason):
+        if (row := events.get(reason)) and not _undone(row, events, ("Scheduled",)):
             yield Sign("unschedulable", f"it cannot be scheduled: {row['text'][:140]}", [ref(row, row["text"])])
     row = events.get("Pending")
     if row and row["source"] == "kubernetes":
         yield Sign("unschedulable", f"the pod is pending: {row['text'][:120]}", [ref(row)])
+
+
+BLOCKS = {
+    "FailedMount": "a volume cannot be mounted",
+    "FailedAttachVolume": "a volume cannot be attached",
+    "ProvisioningFailed": "a volume cannot be provisioned",
+    "FailedBinding": "a volume claim is not bound",
+    "FailedCreatePodSandBox": "its sandbox cannot be created",
+    "ErrImagePull": "its image cannot be pulled",
+    "ImagePullBackOff": "its image cannot be pulled",
+    "ErrImageNeverPull": "its image is not on the node",
+    "InvalidImageName": "its image has no valid name",
+    "CreateContainerConfigError": "its configuration is not complete",
+    "CreateContainerError": "its container cannot be created",
+}
+"""Reasons of Kubernetes for a pod whose containers do not begin, and what they mean."""
+
+
+@rule("container_blocked", needs=("events",))
+def blocked(scene: Scene) -> Signs:
+    """Kubernetes cannot begin the container: its volume, image or sandbox is not there."""
+    events = _by_reason(scene)
+    rows = [row for reason in BLOCKS if (row := events.get(reason)) and not _undone(row, events, ("Started", "Created"))]
+    if rows:
+        claim = f"the container was not started: {BLOCKS[rows[0]['reason']]} ({rows[0]['reason']}: {rows[0]['text'][:120]})"
+        yield Sign("container_blocked", claim, [ref(row, row["text"]) for row in rows[:2]])
+
+
+@rule("probe_killed", "cgroup_oom_kill", needs=("events",))
+def evicted(scene: Scene) -> Signs:
+    """The node or the scheduler sent it away."""
+    events = _by_reason(scene)
+    if row := events.get("Evicted") or events.get("Preempted") or events.get("Preempting"):
+        memory = re.search(r"resource: memory|MemoryPressure", row["text"] or "")
+        claim = f"it was sent away ({row['reason']}): {row['text'][:120]}"
+        yield Sign("cgroup_oom_kill" if memory else "probe_killed", claim, [ref(row, row["text"])])
+
+
+def _undone(row: Row, events: dict[str, Row], by: tuple[str, ...]) -> bool:
+    """Whether an event that came after it shows that it is over: of two ages the smaller is later, else the later line."""
+    return any(_moment(later) > _moment(row) for reason in by if (later := events.get(reason)))
+
+
+def _moment(row: Row) -> tuple[float, int]:
+    return -(row.get("age_s") or 0.0), row.get("line") or 0
 
 
 @rule("terminated_line")

@@ -6,6 +6,7 @@ from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
+from kit.analyse.verdict.rank_counters import apart
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.words import count_of, named
@@ -39,6 +40,20 @@ def desync(scene: Scene) -> Signs:
     """PyTorch compared the ranks."""
     if mark := next(iter(scene.log.of("desync_lagging")), None):
         yield Sign("desync_report", f"PyTorch's desync report: {mark.text[:150]}", [mark.ref], scene.fact("lagging_ranks") or [])
+
+
+@rule("desync_report", needs=("log",))
+def fingerprints(scene: Scene) -> Signs:
+    """PyTorch compared what the ranks were about to do."""
+    if mark := scene.log.first("collective_mismatch"):
+        yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {mark.text[:150]}", [mark.ref])
+
+
+@rule("ops_differ", "ops_behind", needs=("log",))
+def counters(scene: Scene) -> Signs:
+    """By the last counters in the logs, ranks do different work, or some have enqueued less."""
+    if found := apart(scene.evidence, scene.processes):
+        yield Sign(f"ops_{found.how}", found.claim, [mark.ref for mark in found.marks], found.ranks)
 
 
 @rule("recorder_host_stopped", "recorder_device_stopped", needs=("collectives",))

@@ -1,0 +1,110 @@
+"""Counters of the ranks in log lines: what each has enqueued last, and what it works on. They decide who is apart.
+
+NCCL prints the count and kind of each operation (`opCount`), PyTorch's watchdog the numbers of the work that was enqueued and
+completed, SGLang's watchdog the size of the batch. Each rank's last line counts; an order of pids never makes a rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.log_digest import LogDigest, Mark
+from kit.analyse.verdict.phases import rank_of
+from kit.analyse.verdict.processes import Processes
+from kit.words import count_of, named
+
+_GROUP = re.compile(r"PG (?:ID \d+ )?(?:PG )?GUID (?P<group>\S+?)(?:\(| )")
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Ranks whose counters are not those of the others: `differ` (other work) or `behind` (less of it)."""
+
+    how: str
+    ranks: list[int]
+    claim: str
+    marks: list[Mark]
+
+
+def apart(evidence: Evidence, processes: Processes) -> Apart | None:
+    """The ranks that stand apart by the last counters in the logs; None where all agree or nothing is counted."""
+    log = evidence.log
+    by_rank: dict[tuple, dict[int, Mark]] = defaultdict(dict)
+    communicators = _communicators(log)
+    for mark in log.latest("nccl_op"):
+        rank = rank_of(mark, processes)
+        if rank is not None:
+            by_rank["nccl_op", mark.fields["nranks"], communicators[mark.pid, mark.fields["comm"]]][rank] = mark
+    for mark in log.latest("watchdog_failure", "work_status"):
+        rank, group = mark.fields.get("rank", mark.rank), _GROUP.search(mark.raw)
+        if rank is not None and "last_enqueued" in mark.fields:
+            by_rank["work", group["group"] if group else ""][int(rank)] = mark
+    for mark in log.latest("batch_size"):
+        if (rank := rank_of(mark, processes)) is not None:
+            by_rank["batch",][rank] = mark
+    found = (_compare(kind[0], marks) for kind, marks in sorted(by_rank.items(), key=lambda entry: -len(entry[1])))
+    return next((entry for entry in found if entry is not None), None)
+
+
+def _communicators(log: LogDigest) -> dict[tuple, object]:
+    """What ranks share of each communicator of a process: its id, else its place among those of its size."""
+    ids = {
+        (mark.pid, mark.fields.get("comm")): mark.fields["comm_id"]
+        for mark in log.of("nccl_init_start", "nccl_init_complete")
+        if "comm_id" in mark.fields
+    }
+    names: dict[tuple, object] = {}
+    places: Counter = Counter()
+    for mark in log.latest("nccl_op"):
+        key, size = (mark.pid, mark.fields["comm"]), (mark.pid, mark.fields["nranks"])
+        names[key] = ids.get(key, places[size])
+        places[size] += 1
+    return names
+
+
+def _compare(kind: str, marks: dict[int, Mark]) -> Apart | None:
+    """One group of ranks."""
+    if len(marks) < 2:
+        return None
+    if kind == "batch":
+        return _odd(marks, lambda mark: mark.fields["batch"], "ranks work on batches of different sizes")
+    if kind == "work":
+        return _behind({rank: int(mark.fields["last_enqueued"]) for rank, mark in marks.items()}, marks)
+    counts = {rank: int(str(mark.fields["count"]), 16) for rank, mark in marks.items()}
+    if len(set(counts.values())) > 1:
+        return _behind(counts, marks)
+    count = next(iter(marks.values())).fields["count"]
+    return _odd(marks, lambda mark: mark.fields["op"], f"ranks are in different operations at opCount {count}")
+
+
+def _behind(counts: dict[int, int], marks: dict[int, Mark]) -> Apart | None:
+    common, times = Counter(counts.values()).most_common(1)[0]
+    late = sorted(rank for rank, count in counts.items() if count < common)
+    if not late or times < len(late):
+        return None
+    fewest = min(counts[rank] for rank in late)
+    claim = (
+        f"{named('rank', late)} enqueued {fewest if len(late) == 1 else f'at most {max(counts[rank] for rank in late)}'} "
+        f"{'operations' if fewest != 1 else 'operation'}, {count_of(times, 'other')} {common}"
+    )
+    return Apart("behind", late, claim, [marks[late[0]], *_first(marks, late)])
+
+
+def _odd(marks: dict[int, Mark], value: Callable[[Mark], object], what: str) -> Apart | None:
+    values = {rank: value(mark) for rank, mark in marks.items()}
+    common, times = Counter(values.values()).most_common(1)[0]
+    if times == len(values):
+        return None
+    odd = sorted(rank for rank, own in values.items() if own != common)
+    groups = [(own, sorted(rank for rank in values if values[rank] == own)) for own in dict.fromkeys(values.values())]
+    words = ", ".join(f"{own} on {named('rank', ranks)}" for own, ranks in groups)
+    return Apart("differ", odd if 2 * len(odd) < len(values) else [], f"{what}: {words}", [marks[odd[0]], *_first(marks, odd)])
+
+
+def _first(marks: dict[int, Mark], without: Iterable[int]) -> list[Mark]:
+    """A mark of the ranks that agree."""
+    return [mark for rank, mark in sorted(marks.items()) if rank not in without][:1]
