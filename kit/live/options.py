@@ -9,7 +9,8 @@ from kit.capture.options import duration, option
 from kit.errors import UsageError
 from kit.tool_table import table
 
-SURE = 0.98
+SURE = 0.998
+"""That much is one more test away from the belief at which a class is named sure: a test costs seconds, a wrong end hours."""
 REQUEST = "request"
 """Word of `--allow` for the one real request where the owner of the port cannot be told."""
 QUIET_S = {None: 60.0, "post_load": 120.0, "compile": 180.0, "graph_capture": 120.0, "warmup": 120.0}
@@ -28,7 +29,7 @@ class TriageOptions:
         metavar="LIST",
     )
     sure: float = option(
-        SURE, "share of belief that ends the search, where two judgements in a row agree (default 0.98)", type=float, metavar="P"
+        SURE, "share of belief that ends the search, where two judgements in a row agree (default 0.998)", type=float, metavar="P"
     )
 
     def __post_init__(self) -> None:
