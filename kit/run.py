@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,6 +75,7 @@ class Run(Shown):
         self.manifest = manifest or {}
         self.recorded = manifest is not None
         self.missing: list[dict] = list(self.manifest.get("missing") or [])
+        self.as_of_ns: int | None = None
         self._derived: dict[Callable, Any] = {}
         self._derived_of: dict[str, str] = {}
         self._places = hosts.places(self.manifest)
@@ -84,6 +86,45 @@ class Run(Shown):
         self.captured_ns, self.captured_by = self._captured(captured_at)
         self._reading = Reading(self.source, path, self.recorded, self._places, knowledge)
         self.reports, self.reads = self._reading.reports, self._reading.reads
+
+    def as_of(self, at: str) -> Run:
+        """The run as a verdict would have seen it at a moment: what is gathered from it leaves later rows out; frames stay whole.
+
+        Raises
+        ------
+        UsageError
+            Where the launch had not begun, or the evidence ends before.
+        """
+        ns, _ = parse_time(at, self.offset_s)
+        began, ended = self.launch_zero_ns, self.captured_ns
+        for known, beyond, why in (
+            (began, began is not None and ns < began, "the launch began at"),
+            (ended, ended is not None and ns > ended, "the evidence ends at"),
+        ):
+            if beyond:
+                moment = show_time(known, self.offset_s)
+                raise UsageError(
+                    f"nothing is known of {at}", f"{why} {moment}", "give a moment of the launch, local time of its host"
+                )
+        earlier = copy(self)
+        earlier.captured_ns, earlier.captured_by, earlier.as_of_ns = ns, "asked with --at", ns
+        earlier._derived = {}
+        launch = dict(self.manifest.get("launch") or {})
+        ended_at = launch.get("ended_at")
+        if ended_at and parse_time(ended_at)[0] > ns:
+            launch = {key: value for key, value in launch.items() if key not in ("ended_at", "exit_code", "exit_signal")}
+        later = ("judged_from", "ledger", "solved")
+        earlier.manifest = {key: value for key, value in self.manifest.items() if key not in later} | {"launch": launch}
+        return earlier
+
+    def known_from(self) -> dict[str, int | None]:
+        """When rows without a time were known, by capture: a log's at its first stamp, others' when they were captured."""
+        return {
+            capture.file: (self._reading.first_stamp([capture]) if capture.kind == "log" else None)
+            or self._reading.source(capture).captured_ns
+            for capture in self.captures
+            if capture.kind is not None
+        }
 
     def _captured(self, captured_at: str | None) -> tuple[int | None, str]:
         if captured_at is not None:

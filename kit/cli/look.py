@@ -31,6 +31,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("paths", nargs="+", metavar="PATH", help=f"{EVIDENCE}; - is the standard input")
     verb.add_argument("--as-one", action="store_true", help="all paths are the evidence of one launch")
     add_captured_at(verb)
+    verb.add_argument("--at", metavar="TIME", help="judge what could be known at this moment, local time of the host")
     add_formats(verb)
     add_exit_code(verb)
     add_knowledge(verb)
@@ -97,7 +98,7 @@ def verdict(args: argparse.Namespace) -> int:
         name = " ".join(path) if args.as_one else path
         try:
             with working(f"reading {name}"):
-                judged = judge(path, args.captured_at, args.knowledge)
+                judged = judge(path, args.captured_at, args.knowledge, args.at)
         except UsageError:
             raise
         except KitError as error:

@@ -85,6 +85,8 @@ class Evidence:
     log: LogDigest = field(default_factory=LogDigest)
     syscalls: SyscallDigest = field(default_factory=SyscallDigest)
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in KEPT})
+    later: int = 0
+    """Rows that were left out because they are later than the moment asked for."""
     foreign: list[Foreign] = field(default_factory=list)
 
     processes = _RowsOf()
@@ -168,10 +170,30 @@ def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) ->
         **edges,
     }
     taken = own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()}
+    if run.as_of_ns is not None:
+        taken = _until(evidence, taken)
     run.scan(taken, since if "threads" not in (also or {}) else None)
     for edge in edges.values():
         edge.finish()
     return evidence
+
+
+def _until(evidence: Evidence, taken: dict[str, Callable[[Row], None]]) -> dict[str, Callable[[Row], None]]:
+    """Consumers that are handed what was known at the moment of the run; lines are not skimmed, as that loses their times."""
+    known_from, until = evidence.run.known_from(), evidence.run.as_of_ns
+
+    def earlier(take: Callable[[Row], None]) -> Callable[[Row], None]:
+        def filtered(row: Row) -> None:
+            when = row.get("time")
+            when = known_from.get(row["capture"]) if when is None else when
+            if when is not None and until is not None and when <= until:
+                take(row)
+            else:
+                evidence.later += 1
+
+        return filtered
+
+    return {name: earlier(take) for name, take in taken.items() if name != "log_skipped"}
 
 
 def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:

@@ -34,6 +34,9 @@ def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     if capture is None:
         return {}
     facts = evidence.run.reports[capture.id].facts
+    if evidence.run.as_of_ns is not None:  # what the file holds by now was not there
+        tail = [row for row in evidence.log.tail if row["capture"] == capture.file]
+        facts = {"last_line": tail[-1]["raw"].strip()} if tail else {}
     where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
     return {
         "log_lines": (facts.get("newlines"), where),

@@ -148,6 +148,7 @@ def verdict(
     path: str | Path | Sequence[str | Path] | Run,
     captured_at: str | None = None,
     knowledge: str | Path | Iterable[str | Path] | None = None,
+    at: str | None = None,
 ) -> Verdict:
     """Judge the evidence of a launch.
 
@@ -160,6 +161,8 @@ def verdict(
         and the verdict says so; silence is not computed from a file's time.
     knowledge : path or paths, optional
         Folders with log grammars and signatures of your own; a `Run` has those that it was opened with.
+    at : str, optional
+        Judge what could be known at this moment, local time of the host: later log records, samples and snapshots are left out.
 
     Returns
     -------
@@ -186,7 +189,16 @@ def verdict(
             "; ".join(run.unread()[:5]) or "none of its files was recognised",
             "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
         )
-    return weigh(scene_of_run(run))
+    if at is None:
+        return weigh(scene_of_run(run))
+    scene = scene_of_run(run.as_of(at))
+    if not scene.log.records and not any(scene.evidence.rows.values()):
+        raise EvidenceError(
+            f"no evidence as of {at}",
+            f"all {scene.evidence.later:,} rows are later",
+            "give a later moment, or judge it without --at",
+        )
+    return weigh(scene)
 
 
 def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
@@ -262,6 +274,9 @@ def _missing(run: Run, evidence: Evidence) -> list[str]:
     """What the evidence lacks."""
     said = [f"{entry.get('what')}: {entry.get('why')}. {entry.get('do') or ''}".strip() for entry in run.missing]
     said += run.unread()
+    if run.as_of_ns is not None:
+        moment = show_time(run.as_of_ns, run.offset_s)
+        said.append(f"{evidence.later:,} rows of after {moment} are left out: this is what could be known then")
     if run.captured_by == "file time":
         said.append(
             f"no capture time was given: that of the newest file ({show_time(run.captured_ns, run.offset_s)}) is assumed, and "
