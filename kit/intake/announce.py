@@ -18,6 +18,12 @@ PROMPT = (
 )
 """A shell's prompt and the command after it."""
 EMPTY_PROMPT = r"[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?$"
+SPEAKER = (
+    r"[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,2}"
+    r"(?: {1,3}\[?\d{1,2}:\d\d(?: ?[AP]M)?\]?|  ?— (?:Today|Yesterday|\d\d/\d\d).{0,20})$"
+    r"|[\w.'-]{1,30} {2}\[\d{1,2}:\d\d(?: ?[AP]M)?\]$|\[\d{1,2}:\d\d(?: ?[AP]M)?\] [\w.' -]{1,30}$"
+)
+"""Who speaks next in a copy of a chat (Slack, Discord, Teams)."""
 _SHORT_TOOLS = re.compile(
     r"\b(?:py-?spy(?: dump| top)?|nvidia-smi|rocm-smi|amd-smi|npu-smi|dmesg|strace|lslocks|lsof|ss|netstat|ps|top|free|df|du|"
     r"gdb|pstack|curl|kubectl \w+|docker \w+|journalctl|lspci|ip|mount|ray status|wchan|smaps|meminfo|vmstat|iostat|"

@@ -123,6 +123,7 @@ def _sections() -> tuple[_Section, ...]:
 _EXPLICIT = (
     rb"(?P<prompt>" + announce.PROMPT.replace("?P<command>", "?:").removesuffix("$").encode() + rb")|(?P<empty>"
     + announce.EMPTY_PROMPT.removesuffix("$").encode() + rb"(?=\n|\Z))"
+    rb"|(?P<speaker>" + announce.SPEAKER.replace("$", "(?=\\n|\\Z)").encode() + rb")"
     rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b)"
     rb"|(?P<header>==> .+ <==)|(?P<heading>#{1,6} \S|(?:<details>\s*)?<summary>|[=-]{3,} ?\w.{0,80}[=-]{3,}|h[1-6]\. )"
     rb"|(?P<script>Script (?:started|done) on )"

@@ -101,7 +101,7 @@ def _lost(block: bytes) -> bytes:
 
 _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
     (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|(?:\A|\n)\^M|" + _META.pattern), _caret),
-    (re.compile(rb"#033\["), _octal),
+    (re.compile(rb"#033\[|#015(?:[^\d]|\Z)"), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),
 )

@@ -253,6 +253,12 @@ def test_marks_before_every_line_go(tmp_path: Path, mark: str) -> None:
     assert kinds(put(tmp_path, "mail.txt", "".join(f"{mark}{line}\n" for line in STATUS.splitlines()))) == [("status", 1)]
 
 
+def test_who_speaks_next_ends_what_was_pasted(tmp_path: Path) -> None:
+    text = f"alice  [10:00 AM]\nit hangs:\n`cat /proc/7/wchan`:\nep_poll\nBob B.  10:02\nand the log?\nalice  [10:03 AM]\nlog:\n{LOG}"
+    wchan, log = taken(put(tmp_path, "chat.txt", text))
+    assert (text_of(wchan), text_of(log)) == ("$ cat /proc/7/wchan\nep_poll\n", LOG)
+
+
 def test_pages_notebooks_and_issues_as_json(tmp_path: Path) -> None:
     page = f"<html><body>\n<p>It hangs &amp; spins</p>\n<pre>\n{STATUS.replace('S (', '&#83; (')}</pre></body></html>"
     (only,) = taken(put(tmp_path, "a.html", page))
