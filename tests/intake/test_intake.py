@@ -254,7 +254,8 @@ def test_marks_before_every_line_go(tmp_path: Path, mark: str) -> None:
 
 
 def test_who_speaks_next_ends_what_was_pasted(tmp_path: Path) -> None:
-    text = f"alice  [10:00 AM]\nit hangs:\n`cat /proc/7/wchan`:\nep_poll\nBob B.  10:02\nand the log?\nalice  [10:03 AM]\nlog:\n{LOG}"
+    asked = "alice  [10:00 AM]\nit hangs:\n`cat /proc/7/wchan`:\nep_poll\nBob B.  10:02\nand the log?\n"
+    text = f"{asked}alice  [10:03 AM]\nlog:\n{LOG}"
     wchan, log = taken(put(tmp_path, "chat.txt", text))
     assert (text_of(wchan), text_of(log)) == ("$ cat /proc/7/wchan\nep_poll\n", LOG)
 
