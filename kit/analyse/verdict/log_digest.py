@@ -23,6 +23,8 @@ MOST_PIDS = 4096
 
 COUNTED = ("nccl_op", "watchdog_failure", "work_status", "batch_size")
 """Milestones that count something for each rank: the last of each writer says where it stands."""
+BY_FORM = ("exception", "traceback", "error_line")
+"""Codes of records that are told by their form, whoever wrote them."""
 LIFE = ("ready", "serving", "train_step")
 """Phases whose entry or whose work shows that an error before it was survived."""
 
@@ -254,6 +256,11 @@ class LogDigest:
         """The last bar of a kind that was begun."""
         found = [bar for bar in self.bars if bar.kind == kind]
         return max(found, key=lambda bar: bar.first_order) if found else None
+
+    @property
+    def known(self) -> bool:
+        """Whether some grammar knows these logs; else they were read by form alone, and that nothing was found says little."""
+        return self.server is not None or any(code not in BY_FORM for code in self.counts)
 
     @property
     def server(self) -> str | None:

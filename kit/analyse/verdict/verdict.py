@@ -254,6 +254,10 @@ def _ranks(best: Hypothesis, scene: Scene) -> list[int]:
     return sorted(named)
 
 
+ALWAYS_TOLD = ("ranks_at", "log_unknown")
+"""Signs that are told with every verdict: where the ranks stand, and that nobody knows the log."""
+
+
 def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothesis]) -> list[dict]:
     """Claims that carry the verdict, each with where it stands: the weightiest first, for any class where none is named."""
     if best.name != UNDETERMINED:
@@ -261,6 +265,7 @@ def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothe
     else:
         weights = {code: max(abs(hypothesis.klass.weight(code)) for hypothesis in hypotheses) for code in signs}
         carrying = sorted(signs.values(), key=lambda sign: -weights[sign.code])
+    carrying += [signs[code] for code in ALWAYS_TOLD if code in signs and signs[code] not in carrying]
     found = []
     for sign in carrying:
         if sign.code.startswith("phase_"):

@@ -84,6 +84,9 @@ ERRORS = [
         error("exception"),
         unlike=[error("exception"), line("ready", kind="ready", phase="ready")],
     ),
+    shown("log_unknown", line(None, "a"), line(None, "b"), unlike=[line(None, "a"), line("args")]),
+    shown("no_error_in_log", line("args"), unlike=[line(None, "a line that no grammar knows")]),
+    shown("no_death_seen", line("args"), unlike=[line(None, "a line that no grammar knows")]),
     shown("no_error_in_log", line("args"), unlike=[line("args"), error("exception")]),
 ]
 

@@ -31,6 +31,8 @@ STACKS = [
     shown("same_collective_frames", *TWO, *both(REDUCE, FORWARD), unlike=[*TWO, *both(SYNC, FORWARD)]),
     shown("same_collective_frames", *TWO, *both(REDUCE), unlike=[*TWO, *stack(10, REDUCE), *stack(11, FORWARD)]),
     shown("same_device_frames", *TWO, *both(SYNC, FORWARD), unlike=[*TWO, *both(SYNC, "x (pynccl.py)")]),
+    shown("ranks_at", *TWO, *stack(10, "cuModuleLoadData (libcuda.so)"), unlike=[*TWO, *stack(99, "f (a.py)")]),
+    shown("compile_frames", stack(10, COMPILE), unlike=stack(10, "_recv_msg (torch/_inductor/compile_worker/subproc_pool.py)")),
     shown("device_frames", *TWO, *stack(10, SYNC), *stack(11, FORWARD), unlike=[*TWO, *both(FORWARD)]),
     shown(
         "odd_rank_elsewhere",

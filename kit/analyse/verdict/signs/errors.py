@@ -8,6 +8,7 @@ from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.grammar import codes
+from kit.words import count_of
 
 CRASH_SIGNALS = (4, 7, 8, 11)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
@@ -57,6 +58,19 @@ def late_error(scene: Scene) -> Signs:
 
 @rule("no_error_in_log", needs=("log",))
 def no_error(scene: Scene) -> Signs:
-    """The log holds no error."""
-    if first_error(scene.log) is None:
+    """The log holds no error, as far as a grammar that would know has read it."""
+    if first_error(scene.log) is None and scene.log.known:
         yield Sign("no_error_in_log", "the log has no errors")
+
+
+@rule("log_unknown", needs=("log",))
+def by_form(scene: Scene) -> Signs:
+    """A log that no grammar knows was read by form: levels, tracebacks, exit codes, signals, bars."""
+    log = scene.log
+    if log.known or not log.records:
+        return
+    errors = [mark for mark in log.marks if mark.kind == "error"]
+    seen = f"{count_of(len(errors), 'line')} look like errors" if errors else "nothing in it looks like an error"
+    last = (log.tail[-1].get("text") or log.tail[-1]["raw"]).strip()[:120]
+    claim = f"no grammar knows this log, it was read by its form alone; {seen}; its last line: {last}"
+    yield Sign("log_unknown", claim, scene.facts.refs("last_line"))

@@ -37,7 +37,7 @@ def ready_line(scene: Scene) -> Signs:
         yield Sign("no_ready_line", "no ready line in the visible log", scene.facts.refs("last_line"))
     elif ready and not (bind and bind.order > ready[-1].order):
         yield Sign("ready_line", f"the log says ready: {ready[0].text[:100]}", [ready[0].ref])
-    elif scene.log.records or scene.fact("log_deleted"):
+    elif (scene.log.records and scene.log.known) or scene.fact("log_deleted"):
         yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
 
 

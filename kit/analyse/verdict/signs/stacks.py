@@ -11,7 +11,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
-from kit.words import named
+from kit.words import count_of, named
 
 AT_WORK = ("compile", "load", "post_load", "sleep", None, "output", "queue", "idle")
 """What an odd rank does while the others wait for it."""
@@ -19,6 +19,8 @@ WAITING = ("collective", "rendezvous", "device_sync", "queue")
 NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
 WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
 """Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
+MOST_PLACES = 4
+"""Places that are told: ranks in more of them are told by the table of stacks."""
 SLEEPS = re.compile(r"nanosleep")
 
 
@@ -49,6 +51,26 @@ def same_place(scene: Scene) -> Signs:
     elif on_device:
         stack = mains[on_device[0]]
         yield Sign("device_frames", f"rank {on_device[0]} is waiting for the GPU in {stack.place}", [stack.ref])
+
+
+@rule("ranks_at", needs=("stacks",))
+def where_they_stand(scene: Scene) -> Signs:
+    """Where the main threads of all ranks stand, in words; of workers whose ranks nothing tells, of how many."""
+    mains, who = main_stacks(scene.evidence, scene.processes), "rank"
+    if not mains:
+        mains, who = worker_stacks(scene.evidence, scene.processes), "worker"
+    at: dict[str, list[int]] = {}
+    for number, stack in mains.items():
+        at.setdefault(stack.place, []).append(number)
+    groups = sorted(at.items(), key=lambda group: -len(group[1]))[:MOST_PLACES]
+    words = [
+        f"{named('rank', numbers)} in {place}"
+        if who == "rank" and place != groups[0][0]
+        else f"{len(numbers)} of {count_of(len(mains), who)} in {place}"
+        for place, numbers in groups
+    ]
+    if words:
+        yield Sign("ranks_at", "where they stand: " + ", ".join(words), [mains[numbers[0]].ref for _, numbers in groups])
 
 
 @rule("odd_rank_elsewhere", needs=("stacks",))
