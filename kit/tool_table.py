@@ -15,7 +15,7 @@ from typing import Any
 from kit.knowledge_paths import entries, folders, load
 from kit.tomlfile import Table, TomlFile
 
-STEP_KEYS = frozenset("why cost_s consent have twice pause_s on when unless urgent signs".split())
+STEP_KEYS = frozenset("why cost_s consent have twice pause_s on first when unless urgent signs".split())
 """Keys of captures.toml that may stand in a row of a tool."""
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _MARKED = ("accelerator", "system", "orchestrator")
@@ -144,6 +144,7 @@ class ToolTable:
     systems: dict[str, re.Pattern[str]]
     orchestrators: dict[str, re.Pattern[str]]
     native: tuple[str, ...]
+    trainers: tuple[str, ...]
     not_generating: re.Pattern[str]
     finders: dict[str, str]
     launches: dict[str, str]
@@ -177,7 +178,7 @@ def table(knowledge: Sequence[Path] | None = None) -> ToolTable:
 
 def _read(files: list[TomlFile]) -> ToolTable:
     for file in files:
-        file.top.known(("tool", *_MARKED, "helpers", "paths", "native", "not_generating", "finders", "launches"))
+        file.top.known(("tool", *_MARKED, "helpers", "paths", "native", "trainers", "not_generating", "finders", "launches"))
     rows = [Tool.read(row) for row in entries(files, "tool")]
     marks = {
         kind: {
@@ -194,6 +195,7 @@ def _read(files: list[TomlFile]) -> ToolTable:
         systems=marks["system"],
         orchestrators=marks["orchestrator"],
         native=packaged.strings("native"),
+        trainers=packaged.strings("trainers"),
         not_generating=packaged.expression("not_generating", packaged.values.get("not_generating")),
         finders=packaged.names("finders"),
         launches=packaged.names("launches"),

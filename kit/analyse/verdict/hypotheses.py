@@ -127,7 +127,8 @@ def _separating(
             if code not in signs:
                 weights = [*others, *(hypothesis.klass.weight(code) for hypothesis in leading)]
                 worth = max(worth, max(weights) - min(weights))
-        worth += urgent * any(code in signs for code in capture.get("urgent", ()))
+        first = any(code in signs for code in capture.get("urgent", ())) or "first" in capture and where.fits(capture["first"])
+        worth += urgent * first
         if worth >= 1.0:
             price = 1.0 + math.log10(1.0 + 20.0 * capture["cost_s"]) + (0.5 if capture.get("consent") else 0.0)
             ranked.append((worth / price, capture))

@@ -22,6 +22,8 @@ AROUND_S = 600
 """Seconds of the kernel's log before and after the last line of a launch that is over."""
 _PLAIN = re.compile(r"[\w./:@+~-]+")
 """What stands in a command without quotes."""
+_RESTARTED = re.compile(r"BackOff|Back-off|Restart Count:\s+[1-9]|will be restarted")
+_ROW_OF_PODS = re.compile(r"\S+ \d+/\d+ ")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,9 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     accelerator = accelerator_of(evidence, texts)
     system = _told(known.systems, texts) or "linux"
     sources = {str(row.get("source")) for row in evidence.events if row.get("source")}
+    told = [str(row["text"]) for row in evidence.events]
+    # A row of `kubectl get pods` says how a pod is, not why: the events and the description are still to come.
+    seen = {str(row.get("source")) for row in evidence.events if not _ROW_OF_PODS.match(row["text"])}
     orchestrators = {name for name, marks in known.orchestrators.items() if any(map(marks.search, texts))}
     server = settings.server or ""
     port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
@@ -68,12 +73,14 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
         "port": port is not None,
         "generates": not any(map(known.not_generating.search, texts)),
         "native": server in known.native,
+        "trainer": server in known.trainers,
+        "restarted": bool(scene.fact("restarts")) or any(map(_RESTARTED.search, told)),
         "one_rank": scene.processes.world_size == 1 or server in known.native,
         "several_nodes": _several_nodes(scene, settings),
         "dated": over and evidence.log.last_time is not None,
     }
     traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
-    traits |= {f"{name}_seen" for name in sources} | {name for name, holds in holding.items() if holds}
+    traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
     named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **_names(scene, settings, over)}
     names = known.finders | {key: value for key, value in named.items() if value}
     return Surroundings(frozenset(traits - {""}), accelerator, system, {key: filled(text, names) for key, text in names.items()})

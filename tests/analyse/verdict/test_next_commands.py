@@ -51,6 +51,8 @@ def misfits(verdict: Verdict) -> list[str]:
             wrong.append("the process is gone")
         if "/completions" in command and not {"port", "generates"} <= traits:
             wrong.append("nothing completes text there")
+        if "trainer" in traits and re.search("curl|ss -", command) and not re.search("connections|port", step["what"]):
+            wrong.append("a training has no port to ask")
         if "ready" in traits and "strace" in command:
             wrong.append("strace of a server that serves")
         found += [f"{verdict.name}: {step['what']}: {text}" for text in wrong]
@@ -125,6 +127,20 @@ def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:
     given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"), events__txt=events)
     assert given["log of the container before"] == "kubectl logs -p --tail=200 pod/serve-5-abc"
     assert not any("docker" in command or "sacct" in command for command in given.values())
+
+
+def test_a_row_of_pods_is_no_description(tmp_path: Path) -> None:
+    pods = "NAME      READY   STATUS             RESTARTS      AGE\nserve-0   0/1     CrashLoopBackOff   6 (2m ago)    27m\n"
+    given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"), pods__txt=pods)
+    assert given["events and state of the pod"].endswith("kubectl describe pod/serve-0")
+    assert given["log of the container before"].endswith("pod/serve-0")
+
+
+def test_names_of_operators_of_another_make_are_no_mark(tmp_path: Path) -> None:
+    config = "splitting_ops=['vllm::attention', 'vllm::rocm_aiter_indexer'], device_config=cuda"
+    log = f"{VLLM}INFO 04-05 12:01:00 [core.py:58] Initializing a V1 LLM engine (v0.11.0) with config: {config}\n"
+    (tmp_path / "server.log").write_text(log)
+    assert kit.verdict(tmp_path).where.accelerator == "nvidia"
 
 
 @pytest.mark.parametrize(
