@@ -30,6 +30,8 @@ def add(verbs: Verbs) -> None:
     verb = verbs.add("verdict", verdict, "say what is wrong with a launch, how sure that is, and what to look at next")
     verb.add_argument("paths", nargs="+", metavar="PATH", help=f"{EVIDENCE}; - is the standard input")
     verb.add_argument("--as-one", action="store_true", help="all paths are the evidence of one launch")
+    verb.add_argument("--pid", type=int, metavar="N", help="judge the launch of this process, where there are several")
+    verb.add_argument("--port", type=int, metavar="N", help="judge the launch of this port, where there are several")
     add_captured_at(verb)
     verb.add_argument("--at", metavar="TIME", help="judge what could be known at this moment, local time of the host")
     add_formats(verb)
@@ -98,7 +100,7 @@ def verdict(args: argparse.Namespace) -> int:
         name = " ".join(path) if args.as_one else path
         try:
             with working(f"reading {name}"):
-                judged = judge(path, args.captured_at, args.knowledge, args.at)
+                judged = judge(path, args.captured_at, args.knowledge, args.at, pid=args.pid, port=args.port)
         except UsageError:
             raise
         except KitError as error:

@@ -30,7 +30,7 @@ WORDS = {
     **{"oom_kill": "OOM kill", "segfault": "crash", "xid": "Xid", "hung_task": "hung task", "gpu_lost": "lost GPU"},
     "gpu_job_timeout": "GPU timeout",
     **{"ecc": "memory error", "gpus": "GPU sample", "gpu_processes": "GPU process", "events": "event", "counters": "counter"},
-    **{"processes": "process row", "log": "log"},
+    **{"processes": "server", "log": "log", "errors": "error"},
 }
 """What is counted as set aside: kinds of kernel lines, else frames."""
 PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
@@ -61,6 +61,7 @@ class Ties:
 
 def set_aside(evidence: Evidence, processes: Processes) -> None:
     """Move rows that are not about the launch to `evidence.foreign`."""
+    _earlier_errors(evidence)
     ties = _ties(evidence, processes)
     for frame, reason in REASONS.items():
         kept = []
@@ -71,6 +72,18 @@ def set_aside(evidence: Evidence, processes: Processes) -> None:
             else:
                 evidence.foreign.append(Foreign(frame, row, why))
         evidence.rows[frame] = kept
+
+
+def _earlier_errors(evidence: Evidence) -> None:
+    """Errors from before the last start in the same log are those of the launch before, once the last one has come further."""
+    log = evidence.log
+    begun = {mark.capture: mark.order for mark in log.marks if mark.fields.get("start")}
+    come = {mark.capture for mark in log.marks if mark.kind == "progress" and mark.order > begun.get(mark.capture, mark.order)}
+    early = [mark for mark in log.marks if mark.kind == "error" and mark.capture in come and mark.order < begun[mark.capture]]
+    if early:
+        orders = {mark.order for mark in early}
+        log.marks = [mark for mark in log.marks if mark.order not in orders]
+        evidence.foreign += [Foreign("errors", mark.ref, "before the last start in the same log") for mark in early]
 
 
 def _ties(evidence: Evidence, processes: Processes) -> Ties:
@@ -128,7 +141,9 @@ def _began(evidence: Evidence, processes: Processes) -> int | None:
         for row in process.rows
         if row.get("elapsed_s") is not None and row.get("time") is not None
     ]
-    return min([*starts, *(zero for zero in (run.launch_zero_ns,) if zero is not None)], default=None)
+    several = any(item.frame == "log" for item in evidence.foreign)  # the run's zero is that of the first of them
+    zero = evidence.log.first_time if several else run.launch_zero_ns
+    return min([*starts, zero] if zero is not None else starts, default=None)
 
 
 def _kernel(row: Row, ties: Ties) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from kit.analyse.verdict.log_digest import LogDigest
@@ -155,7 +155,9 @@ class _Edges:
         self.kept.extend(self.ended)
 
 
-def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) -> Evidence:
+def gather(
+    run: Run, also: Mapping[str, Callable[[Row], None]] | None = None, without_logs: Container[str] = frozenset()
+) -> Evidence:
     """Read a run once and gather what the analyses need; `also` is handed each row of its frames before it is kept.
 
     `kit.analyse.verdict.scene.scene_of_run` keeps what was gathered with the run.
@@ -164,8 +166,8 @@ def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) ->
     since = run.judged_from_ns
     edges = {name: _Edges(evidence.rows[name], since if name in SERIES else None) for name in KEPT}
     own: dict[str, Callable[[Row], None]] = {
-        "log": evidence.log.add,
-        "log_skipped": evidence.log.skip,
+        "log": _without(without_logs, evidence.log.add),
+        "log_skipped": _without(without_logs, evidence.log.skip),
         "syscalls": evidence.syscalls.add,
         **edges,
     }
@@ -176,6 +178,11 @@ def gather(run: Run, also: Mapping[str, Callable[[Row], None]] | None = None) ->
     for edge in edges.values():
         edge.finish()
     return evidence
+
+
+def _without(captures: Container[str], take: Callable[[Row], None]) -> Callable[[Row], None]:
+    """A consumer that passes over the rows of some captures."""
+    return (lambda row: None if row.get("capture") in captures else take(row)) if captures else take
 
 
 def _until(evidence: Evidence, taken: dict[str, Callable[[Row], None]]) -> dict[str, Callable[[Row], None]]:

@@ -22,7 +22,8 @@ SERVING = ("serving", "ready")
 
 def primary(evidence: Evidence) -> Capture | None:
     """The log that people mean by "the log": `server.log` where there is one, else the first by node and name."""
-    logs = [capture for capture in evidence.run.captures if capture.kind == "log"]
+    others = {item.row["capture"] for item in evidence.foreign if item.frame == "log"}
+    logs = [capture for capture in evidence.run.captures if capture.kind == "log" and capture.file not in others]
     if not logs:
         return None
     return min(logs, key=lambda c: (c.title != "server.log", c.node or 0, -c.size_bytes, c.file))

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.analyse.verdict.attribution import set_aside
-from kit.analyse.verdict.evidence import Evidence, gather
+from kit.analyse.verdict.evidence import Evidence, Foreign, gather
 from kit.analyse.verdict.facts import Facts, derive
+from kit.analyse.verdict.launch_choice import ANY, Asked, check_asked, other_logs, set_other_servers_aside
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
@@ -80,8 +81,9 @@ def present(evidence: Evidence, frame: str) -> bool:
     return evidence.syscalls.calls > 0 if frame == "syscalls" else evidence.has(frame)
 
 
-def scene_of(evidence: Evidence) -> Scene:
+def scene_of(evidence: Evidence, asked: Asked = ANY) -> Scene:
     """What the rules look at, derived from gathered evidence."""
+    set_other_servers_aside(evidence, asked)
     processes = find_ranks(evidence)
     set_aside(evidence, processes)
     steps = progression(evidence, processes)
@@ -89,10 +91,18 @@ def scene_of(evidence: Evidence) -> Scene:
     return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))
 
 
-def scene_of_run(run: Run) -> Scene:
-    """What the rules look at in a run: gathered and derived once, and kept with the run until a capture changes."""
-    return run.derived(_gathered)
+def scene_of_run(run: Run, asked: Asked = ANY) -> Scene:
+    """What the rules look at in a run: gathered and derived once, and kept with the run until a capture changes.
+
+    `asked` names one of several launches; that scene is not kept.
+    """
+    return _gathered(run, asked) if asked else run.derived(_gathered)
 
 
-def _gathered(run: Run) -> Scene:
-    return scene_of(gather(run))
+def _gathered(run: Run, asked: Asked = ANY) -> Scene:
+    evidence = gather(run)
+    check_asked(evidence, asked)
+    if others := other_logs(evidence, asked):
+        evidence = gather(run, without_logs=others)
+        evidence.foreign += [Foreign("log", {"capture": name}, why) for name, why in others.items()]
+    return scene_of(evidence, asked)

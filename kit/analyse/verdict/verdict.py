@@ -11,6 +11,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Facts
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, rival, settling
+from kit.analyse.verdict.launch_choice import Asked
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
@@ -149,6 +150,9 @@ def verdict(
     captured_at: str | None = None,
     knowledge: str | Path | Iterable[str | Path] | None = None,
     at: str | None = None,
+    *,
+    pid: int | None = None,
+    port: int | None = None,
 ) -> Verdict:
     """Judge the evidence of a launch.
 
@@ -163,6 +167,8 @@ def verdict(
         Folders with log grammars and signatures of your own; a `Run` has those that it was opened with.
     at : str, optional
         Judge what could be known at this moment, local time of the host: later log records, samples and snapshots are left out.
+    pid, port : int, optional
+        Which launch is judged where the evidence holds several; else the one that the newest log is of.
 
     Returns
     -------
@@ -173,7 +179,7 @@ def verdict(
     EvidenceError
         Where nothing can be read.
     UsageError
-        Where a folder of knowledge is missing or a file in it is wrong.
+        Where a folder of knowledge is missing or a file in it is wrong, or nothing is of that pid or port.
 
     Examples
     --------
@@ -189,9 +195,10 @@ def verdict(
             "; ".join(run.unread()[:5]) or "none of its files was recognised",
             "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
         )
+    asked = Asked(pid, port)
     if at is None:
-        return weigh(scene_of_run(run))
-    scene = scene_of_run(run.as_of(at))
+        return weigh(scene_of_run(run, asked))
+    scene = scene_of_run(run.as_of(at), asked)
     if not scene.log.records and not any(scene.evidence.rows.values()):
         raise EvidenceError(
             f"no evidence as of {at}",

@@ -43,6 +43,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False, **of_run: object) ->
         knowledge=(),
         captured_ns=BEGIN + NOW_S * NS,
         captured_by="the caller",
+        as_of_ns=None,
     )
     evidence = Evidence(SimpleNamespace(**usual | of_run))
     for frame, row in flat:

@@ -1,0 +1,143 @@
+"""Which launch is judged where the evidence holds several: logs and processes of other servers are set aside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from kit.analyse.verdict.evidence import Evidence, Foreign
+from kit.analyse.verdict.processes import flags, titles_of
+from kit.errors import UsageError
+from kit.words import named
+
+OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
+
+
+@dataclass
+class Log:
+    """What one log tells of its launch."""
+
+    port: int | None = None
+    pids: set[int] = field(default_factory=set)
+    times: list[int] = field(default_factory=list)
+    begins: bool = False
+    part: bool = False
+    """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The launch that the caller names; without either the newest log's is judged."""
+
+    pid: int | None = None
+    port: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.pid is not None or self.port is not None
+
+
+ANY = Asked()
+
+
+def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
+    """Logs of other launches by capture, with the reason.
+
+    Raises
+    ------
+    UsageError
+        Where several launches are there, and none of them nor of the processes is the one that was asked for.
+    """
+    logs = _logs(evidence)
+    alone = {name: log for name, log in logs.items() if log.begins and not log.part}
+    if not any(_differ(one, other) for one, other in combinations(alone.values(), 2)):
+        return {}
+    fitting = {name: log for name, log in alone.items() if _fits(log, asked)}
+    if asked and not fitting:
+        return {}
+    judged = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
+    other = {name: log for name, log in alone.items() if _differ(alone[judged], log)}
+    why = f"that of {judged} is judged" if asked else f"{judged} is the newest and is judged; choose with --pid or --port"
+    return {name: f"{name} is of another launch{_known(log)}, {why}" for name, log in other.items()}
+
+
+def _logs(evidence: Evidence) -> dict[str, Log]:
+    logs: dict[str, Log] = defaultdict(Log)
+    for mark in evidence.log.marks:
+        log = logs[mark.capture]
+        if str(mark.fields.get("port", "")).isdigit() and log.port is None:
+            log.port = int(mark.fields["port"])
+        log.begins |= "start" in mark.fields or log.port is not None
+        log.part |= mark.fields.get("disaggregation_mode") in ("prefill", "decode") or "kv_transfer_config" in mark.fields
+        if mark.pid is not None:
+            log.pids.add(mark.pid)
+        if mark.time is not None:
+            log.times.append(mark.time)
+    for capture in evidence.run.captures:
+        if capture.file in logs:
+            log = logs[capture.file]
+            log.part |= capture.node is not None or capture.rank is not None or capture.host is not None
+            log.pids |= {capture.pid} - {None}
+            log.times = log.times or [capture.captured_ns or 0]
+    return logs
+
+
+def _differ(one: Log, other: Log) -> bool:
+    """Whether two logs are of two launches: they have other ports, or one ended before the other began."""
+    if one is other:
+        return False
+    if one.port is not None and other.port is not None and one.port != other.port:
+        return True
+    return max(one.times) < min(other.times) or max(other.times) < min(one.times)
+
+
+def _fits(log: Log, asked: Asked) -> bool:
+    return not asked or log.port == asked.port is not None or asked.pid in log.pids
+
+
+def _known(log: Log) -> str:
+    return f" (port {log.port})" if log.port is not None else ""
+
+
+def set_other_servers_aside(evidence: Evidence, asked: Asked) -> None:
+    """Set the process trees of other servers aside, where the one that is judged is known by its port or pid."""
+    titles, table = titles_of(evidence), {}
+    for row in evidence.processes:
+        known = table.setdefault(row["pid"], {})
+        known |= {name: row[name] for name in ("ppid", "cmdline", "comm") if row.get(name) is not None}
+    root_of: dict[int, int] = {}
+    for pid in table:
+        above = pid
+        while above is not None:
+            if titles.role(table.get(above, {}).get("cmdline") or "") == "frontend":
+                root_of[pid] = above
+            above = table.get(above, {}).get("ppid") if above in table and above != table[above].get("ppid") else None
+    ports = {root: flags(table[root].get("cmdline") or "").get("port") for root in set(root_of.values())}
+    port = asked.port or next((mark.fields["port"] for mark in evidence.log.marks if mark.fields.get("port")), None)
+    judged = root_of.get(asked.pid) or next((root for root, own in ports.items() if own and own == str(port)), None)
+    others = {pid for pid, root in root_of.items() if root != judged}
+    if judged is None or not others:
+        return
+    for root in sorted({root_of[pid] for pid in others}):
+        row = next(row for row in evidence.processes if row["pid"] == root)
+        where = f" on port {ports[root]}" if ports[root] else ""
+        number = sum(root_of[pid] == root for pid in others)
+        evidence.foreign.append(Foreign("processes", row, f"another server{where} ({number} of the processes listed)"))
+    for frame in OF_PROCESSES:
+        evidence.rows[frame] = [row for row in evidence.rows[frame] if row.get("pid") not in others]
+
+
+def check_asked(evidence: Evidence, asked: Asked) -> None:
+    """Refuse a pid or port that nothing in the evidence names."""
+    pids = {row["pid"] for row in evidence.processes} | {pid for log in _logs(evidence).values() for pid in log.pids}
+    pids |= {pid for writers in evidence.log.writers.values() for pid in writers}
+    ports = {log.port for log in _logs(evidence).values()} | {row.get("local_port") for row in evidence.sockets}
+    ports |= {int(port) for row in evidence.processes if (port := flags(row.get("cmdline") or "").get("port", "")).isdigit()}
+    for name, number, known in (("pid", asked.pid, pids), ("port", asked.port, ports)):
+        if number is not None and number not in known:
+            shown = sorted(known - {None})[:12]
+            raise UsageError(
+                f"nothing in the evidence is of {name} {number}",
+                f"it names {named(name, shown)}" if shown else f"it names no {name}",
+                f"leave --{name} away, or take one of these",
+            )

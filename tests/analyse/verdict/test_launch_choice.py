@@ -1,0 +1,94 @@
+"""Evidence of several launches: which one is judged, and what is said of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.cli import main
+from kit.errors import UsageError
+from tests.analyse.verdict.scenes import line, listen, ps, scene
+
+SERVER = (
+    "[2025-10-09 08:{minute:02}:00] server_args=ServerArgs(model_path='/m', port={port}, tp_size=1)\n"
+    "[2025-10-09 08:{minute:02}:20] Load weight begin. avail mem=78.00 GB\n"
+)
+FAILS = "[2025-10-09 08:{minute:02}:30] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+SERVES = (
+    "[2025-10-09 08:{minute:02}:40] INFO:     Uvicorn running on http://0.0.0.0:{port} (Press CTRL+C to quit)\n"
+    "[2025-10-09 08:{minute:02}:41] The server is fired up and ready to roll!\n"
+)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """Two servers on one host: that of port 30000 failed, that of port 30001 came up later."""
+    (tmp_path / "a.log").write_text((SERVER + FAILS).format(minute=10, port=30000))
+    (tmp_path / "b.log").write_text((SERVER + SERVES).format(minute=20, port=30001))
+    return tmp_path
+
+
+def test_the_newest_log_is_judged_and_the_other_is_said(two: Path) -> None:
+    verdict = kit.verdict(two)
+    assert (verdict.state, verdict.facts.value("port"), verdict.facts.value("first_error")) == ("ready", 30001, None)
+    (said,) = verdict.findings
+    assert said["code"] == "not_of_this_launch"
+    assert "a.log is of another launch (port 30000), b.log is the newest and is judged" in said["claim"]
+
+
+def test_a_port_names_the_launch(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = kit.verdict(two, port=30000)
+    assert (verdict.state, verdict.klass) == ("failed", "gpu_oom") and "b.log is of another" in verdict.findings[0]["claim"]
+    assert kit.verdict(two).state == "ready", "what was asked is not kept"
+    main(["verdict", str(two), "--port", "30000", "--brief"])
+    assert "the GPU ran out of memory" in capsys.readouterr().out
+
+
+def test_what_nothing_names_is_refused(two: Path) -> None:
+    with pytest.raises(UsageError, match="nothing in the evidence is of port 8000") as refused:
+        kit.verdict(two, port=8000)
+    assert "30000, 30001" in str(refused.value)
+    with pytest.raises(UsageError, match="of pid 77"):
+        kit.verdict(two, pid=77)
+
+
+def test_a_server_that_was_started_again_is_another_launch(tmp_path: Path) -> None:
+    (tmp_path / "run1.log").write_text((SERVER + FAILS).format(minute=10, port=30000))
+    (tmp_path / "run2.log").write_text((SERVER + SERVES).format(minute=20, port=30000))
+    assert kit.verdict(tmp_path).state == "ready"
+
+
+def test_logs_of_nodes_are_one_launch(tmp_path: Path) -> None:
+    for node, minute in ((0, 10), (1, 12)):
+        (tmp_path / f"server.node{node}.log").write_text(SERVER.format(minute=minute, port=30000 + node))
+    assert not kit.verdict(tmp_path).findings
+
+
+def test_the_launch_before_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "previous.log").write_text((SERVER + FAILS).format(minute=20, port=30000))
+    (tmp_path / "server.log").write_text((SERVER + SERVES).format(minute=20, port=30000))
+    assert kit.verdict(tmp_path).state == "ready"
+
+
+def test_earlier_lines_of_the_same_log_are_no_cause(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text((SERVER + FAILS).format(minute=10, port=30000) + SERVER.format(minute=20, port=30000))
+    verdict = kit.verdict(tmp_path, captured_at="2025-10-09 08:20:25")
+    assert verdict.klass != "gpu_oom" and verdict.state != "failed"
+
+
+def test_a_log_copied_months_later(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text((SERVER + SERVES).format(minute=10, port=30000))
+    verdict = kit.verdict(tmp_path)
+    assert verdict.state == "ready" and verdict.facts.value("silence_s") is None
+
+
+def test_processes_of_another_server() -> None:
+    ours = [ps(10, "python3 -m sglang.launch_server --port 30000", ppid=1), ps(11, "sglang::scheduler_TP0", "S", ppid=10)]
+    theirs = [ps(20, "python3 -m sglang.launch_server --port 30001", ppid=1), ps(21, "sglang::scheduler_TP1", "Z", ppid=20)]
+    judged = scene(line("args", port=30000, tp_size=1, at=0), theirs, ours, listen(30000, 10))
+    assert sorted(judged.processes.by_pid) == [10, 11] and judged.fact("ranks_dead") is None
+    assert [item.why for item in judged.evidence.foreign] == ["another server on port 30001 (2 of the processes listed)"]
+    unknown = scene(line("args", tp_size=1, at=0), theirs, ours)
+    assert len(unknown.processes.by_pid) == 4, "nothing tells which of them it is"
