@@ -70,10 +70,10 @@ def _barrier(evidence: Evidence, processes: Processes) -> Found:
     marks = evidence.log.of("barrier_timeout")
     waiters = {int(mark.fields["rank"]) if "rank" in mark.fields else rank_of(mark, processes) for mark in marks} - {None}
     named = set()
-    for mark in marks:
+    for mark in [*marks, *evidence.log.of("barrier_missing")]:
         named.update(numbers(mark.fields.get("missing", "")))
     if named:
-        return sorted(named), [mark.ref for mark in marks[:3]]
+        return sorted(named), [mark.ref for mark in [*marks, *evidence.log.of("barrier_missing")][:3]]
     if not waiters or not processes.world_size:
         return [], []
     return sorted(set(range(processes.world_size)) - waiters), [mark.ref for mark in marks[:3]]
