@@ -7,14 +7,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "kit"
 FILE_LINES, FUNCTION_LINES = 500, 60
-STILL_LONG: set[str] = {
-    "kit.analyse.knowledge.learn.learn",
-    "kit.analyse.launches.compare.compare",
-    "kit.parse.net._one_socket",
-    "kit.parse.sampler.process",
-    "kit.render.report.report",
-}
-"""Modules, and functions as `module.function`, that are to be cut; shrinks to none."""
 
 
 def long_parts() -> dict[str, int]:
@@ -37,6 +29,4 @@ def test_files_and_functions_are_short(record_property) -> None:
     lines = sum(path.read_text(encoding="utf-8").count("\n") for path in PACKAGE.rglob("*.py"))
     record_property("kit_lines", lines)
     print(f"kit/ has {lines} lines")
-    found = long_parts()
-    assert {name: count for name, count in found.items() if name not in STILL_LONG} == {}, "cut these"
-    assert STILL_LONG - set(found) == set(), "strike these from STILL_LONG"
+    assert long_parts() == {}, "cut these"

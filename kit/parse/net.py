@@ -121,58 +121,55 @@ def _is_aside(text: str) -> bool:
 def _one_socket(line: Line, file: str) -> list[dict]:
     """Rows of one line, none where it is no socket."""
     base = {"line": line.number, "time": line.time}
-    found = _HEX.match(line.text)
-    if found:
-        state, datagrams = int(found["state"], 16), "udp" in (line.title or file)  # both files have one form
-        return [
-            base
-            | {
-                "protocol": ("udp" if datagrams else "tcp") + ("6" if len(found["local"]) > 8 else ""),
-                "state": "UNCONN" if datagrams and state == 7 else HEX_STATES[state] if state < len(HEX_STATES) else None,
-                "recv_q": int(found["recv"], 16),
-                "send_q": int(found["send"], 16),
-                "local_address": _hex_address(found["local"]),
-                "local_port": int(found["local_port"], 16),
-                "peer_address": _hex_address(found["peer"]),
-                "peer_port": int(found["peer_port"], 16) or None,
-            }
-        ]
-    found = _LSOF.match(line.text)
-    if found:
-        local, _, peer = found["ends"].partition("->")
-        state = STATES.get(found["state"], found["state"])
-        return [
-            base
-            | {
-                "protocol": found["net"].lower(),
-                "state": state,
-                "process": found["process"],
-                "pid": int(found["pid"]),
-                "fd": int(found["fd"]),
-                "local_address": local.rpartition(":")[0],
-                "local_port": _port(local.rpartition(":")[2]),
-                "peer_address": peer.rpartition(":")[0] or None,
-                "peer_port": _port(peer.rpartition(":")[2]),
-            }
-        ]
-    found = _SS_UNIX.match(line.text)
-    if found:
-        row = base | {
-            "protocol": "unix",
-            "state": found["state"],
-            "recv_q": int(found["recv"]),
-            "send_q": int(found["send"]),
-            "local_address": found["local"],
-        }
-        return [row | owner for owner in _owners(found["rest"])]
-    found = _NETSTAT.match(line.text) or _SS.match(line.text)
-    if not found:
-        return []
-    got = found.groupdict()
-    state = STATES.get(got["state"], got["state"]) or _state_of_filter(line.title, got["peer_port"])
-    row = base | {
+    if found := _HEX.match(line.text):
+        return [base | _of_proc(found, datagrams="udp" in (line.title or file))]  # both files have one form
+    if found := _LSOF.match(line.text):
+        return [base | _of_lsof(found)]
+    if found := _SS_UNIX.match(line.text):
+        row = {"protocol": "unix", "state": found["state"], "local_address": found["local"]}
+        row |= {"recv_q": int(found["recv"]), "send_q": int(found["send"])}
+        return [base | row | owner for owner in _owners(found["rest"])]
+    if found := _NETSTAT.match(line.text) or _SS.match(line.text):
+        return [base | row for row in _of_ss(found.groupdict(), line.title)]
+    return []
+
+
+def _of_proc(found: re.Match[str], datagrams: bool) -> dict:
+    """Row of a line of /proc/net/tcp, tcp6, udp, udp6."""
+    state = int(found["state"], 16)
+    return {
+        "protocol": ("udp" if datagrams else "tcp") + ("6" if len(found["local"]) > 8 else ""),
+        "state": "UNCONN" if datagrams and state == 7 else HEX_STATES[state] if state < len(HEX_STATES) else None,
+        "recv_q": int(found["recv"], 16),
+        "send_q": int(found["send"], 16),
+        "local_address": _hex_address(found["local"]),
+        "local_port": int(found["local_port"], 16),
+        "peer_address": _hex_address(found["peer"]),
+        "peer_port": int(found["peer_port"], 16) or None,
+    }
+
+
+def _of_lsof(found: re.Match[str]) -> dict:
+    """Row of a line of `lsof -i`."""
+    local, _, peer = found["ends"].partition("->")
+    return {
+        "protocol": found["net"].lower(),
+        "state": STATES.get(found["state"], found["state"]),
+        "process": found["process"],
+        "pid": int(found["pid"]),
+        "fd": int(found["fd"]),
+        "local_address": local.rpartition(":")[0],
+        "local_port": _port(local.rpartition(":")[2]),
+        "peer_address": peer.rpartition(":")[0] or None,
+        "peer_port": _port(peer.rpartition(":")[2]),
+    }
+
+
+def _of_ss(got: dict[str, str], title: str | None) -> list[dict]:
+    """Rows of a line of ss or netstat, one for each owner."""
+    row = {
         "protocol": got["net"] or "tcp",
-        "state": state,
+        "state": STATES.get(got["state"], got["state"]) or _state_of_filter(title, got["peer_port"]),
         "recv_q": int(got["recv"]),
         "send_q": int(got["send"]),
         "local_address": _address(got["local"]),

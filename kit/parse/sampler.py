@@ -153,21 +153,8 @@ class _Reader:
                 "tool": "sampler",
             },
         )
-        io = entry.get("io")
-        if io:
-            yield (
-                "io",
-                {
-                    **self.base(line),
-                    "pid": pid,
-                    "rchar_bytes": io.get("rchar"),
-                    "wchar_bytes": io.get("wchar"),
-                    "read_calls": io.get("syscr"),
-                    "write_calls": io.get("syscw"),
-                    "read_bytes": io.get("read_bytes"),
-                    "write_bytes": io.get("write_bytes"),
-                },
-            )
+        if entry.get("io"):
+            yield "io", sampler_rows.io(entry, self.base(line))
         if command and pid in self.roots and pid not in self.started:
             self.started.add(pid)
             yield "commands", {"time": self.time, "text": self.commands[pid], "program": _program(command), "line": line}

@@ -22,6 +22,21 @@ NOT_RECORDED = "[not recorded]"
 MOMENTLESS = ("tool_errors", "kernel_log", "filesystems", "host")
 
 
+def io(entry: Line, base: Row) -> Row:
+    """What one process read and wrote."""
+    numbers = entry["io"]
+    return {
+        **base,
+        "pid": entry["pid"],
+        "rchar_bytes": numbers.get("rchar"),
+        "wchar_bytes": numbers.get("wchar"),
+        "read_calls": numbers.get("syscr"),
+        "write_calls": numbers.get("syscw"),
+        "read_bytes": numbers.get("read_bytes"),
+        "write_bytes": numbers.get("write_bytes"),
+    }
+
+
 def descriptors(entry: Line, base: Row) -> Rows:
     """Open descriptors."""
     for fd, mode, target in entry["rows"]:

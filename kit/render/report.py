@@ -48,11 +48,6 @@ def report(
     knowledge : path or paths, optional
         Folders with log grammars and signatures of your own.
 
-    Returns
-    -------
-    pathlib.Path
-        The file written.
-
     Raises
     ------
     EvidenceError
@@ -68,20 +63,12 @@ def report(
     >>> report(kit.sample_path("sg01-capture-hang"), "out/report.html")  # doctest: +SKIP
     PosixPath('out/report.html')
     """
-    import nbformat
-
     from kit.open import open_run
-    from kit.render.notebook import execute, notebook_path, scrub, with_parameters
+    from kit.render.notebook import notebook_path
 
     run, others = open_run(path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
     book = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
-    known = list(map(str, run.knowledge)) or None
-    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known}
-    executed = with_parameters(nbformat.read(book, as_version=4), values)
-    if others:
-        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], known)
-    failures = execute(executed, book.resolve().parent)
-    scrub(executed, _scrubber(run, *others))
+    executed, failures = _executed(book, run, others, captured_at)
     out = _write(Path(out), _html(executed, run, len(failures)))
     if failures:
         raise KitError(
@@ -91,6 +78,22 @@ def report(
             code=TROUBLE,
         )
     return out
+
+
+def _executed(book: Path, run: Run, others: list[Run], captured_at: str | None) -> tuple[NotebookNode, list[str]]:
+    """The notebook with its outputs, scrubbed, and what failed in it."""
+    import nbformat
+
+    from kit.render.notebook import execute, scrub, with_parameters
+
+    known = list(map(str, run.knowledge)) or None
+    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known}
+    executed = with_parameters(nbformat.read(book, as_version=4), values)
+    if others:
+        executed.cells += _comparison([*others, run], [None] * len(others) + [captured_at], known)
+    failures = execute(executed, book.resolve().parent)
+    scrub(executed, _scrubber(run, *others))
+    return executed, failures
 
 
 def _comparison(runs: list[Run], captured_at: list[str | None], knowledge: list[str] | None) -> list[NotebookNode]:

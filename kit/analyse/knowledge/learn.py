@@ -12,7 +12,7 @@ from typing import Any
 
 from kit.analyse.knowledge.judged_run import JudgedRun, note_solved, open_case
 from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
-from kit.analyse.verdict.signatures import Signature, read
+from kit.analyse.verdict.signatures import read
 from kit.analyse.verdict.stacks import all_stacks
 from kit.errors import EvidenceError, KitError, UsageError, nearest
 from kit.knowledge_paths import SIGNATURES, VARIABLE, folders
@@ -91,16 +91,10 @@ def learn(
         What helped.
     name, what, source : str, optional
         Name of the signature; what it is, in a sentence; who says so.
-    knowledge : path, optional
-        Folder whose `signatures.toml` it is added to; made where it is missing. Without it, the first of `KIT_KNOWLEDGE`.
-    out : path, optional
-        File to add it to instead.
+    knowledge, out : path, optional
+        Folder whose `signatures.toml` it is added to, or another file; without both, the first folder of `KIT_KNOWLEDGE`.
     captured_at : str, optional
         When the evidence was taken, as for `kit.open_run`.
-
-    Returns
-    -------
-    Learnt
 
     Raises
     ------
@@ -125,11 +119,10 @@ def learn(
     meaning = _class(klass, judged.run).meaning
     name = _name(name, judged, klass, {entry.name for entry in before})
     text = _toml(judged, klass, name, what or meaning, remedy, source, conditions(judged, klass))
-    learnt = _prove(text, judged)
+    matched = _prove(text, judged)
     _append(file, text)
-    entry = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": judged.run.name}
-    noted = note_solved(judged.run, entry, file.parent)
-    return Learnt(name, file, text, learnt.matched(judged.known) or {}, noted)
+    solved = {"class": klass, "remedy": remedy.strip(), "signature": name, "run": judged.run.name}
+    return Learnt(name, file, text, matched, noted=note_solved(judged.run, solved, file.parent))
 
 
 def _class(name: str, run: Run) -> StallClass:
@@ -266,19 +259,19 @@ def _expressions(value: str | list[str]) -> Any:
     return tomlkit.string(value, literal="\\" in value and "'" not in value and value.isprintable())
 
 
-def _prove(text: str, judged: JudgedRun) -> Signature:
-    """Read the signature back and hold it against the run."""
+def _prove(text: str, judged: JudgedRun) -> dict[str, str]:
+    """Read the signature back and hold it against the run: what of the run it fits."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / SIGNATURES
         path.write_text(text, encoding="utf-8")
-        learnt = read(path)[0]
-    if learnt.matched(judged.known) is None:
+        matched = read(path)[0].matched(judged.known)
+    if matched is None:
         raise KitError(
             f"the signature of {judged.run.name} does not fit its own run",
             "a fact does not read back as it was written",
             "write it by hand, and report this with the run",
         )
-    return learnt
+    return matched
 
 
 def _append(path: Path, text: str) -> None:

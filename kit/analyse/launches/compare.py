@@ -164,10 +164,6 @@ def compare(
     knowledge : path or paths, optional
         As for `kit.open_run`.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     EvidenceError
@@ -187,8 +183,13 @@ def compare(
     """
     given = (a, b, *more)
     read = [_read(*one, knowledge) for one in zip(LABELS, given, _times(given, captured_at), strict=False)]
+    _align([one.launch for one in read], align)
+    return _comparison(read, align)
+
+
+def _comparison(read: list[_Read], align: str) -> Comparison:
+    """All tables of launches that stand on one axis, and the sentences about them."""
     launches = [one.launch for one in read]
-    _align(launches, align)
     samples = [one.samples for one in read]
     placed = compare_samples.place(launches, samples)
     comparison = Comparison(
