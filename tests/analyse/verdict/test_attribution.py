@@ -7,7 +7,7 @@ import pytest
 from kit.analyse.verdict.attribution import finding, foreign
 from kit.analyse.verdict.rules import all_signs
 from kit.analyse.verdict.verdict import weigh
-from tests.analyse.verdict.scenes import BEGIN, NS, Part, counter, error, gpu, kernel, line, ps, row, scene, workers
+from tests.analyse.verdict.scenes import BEGIN, NS, Part, counter, error, gpu, kernel, line, listen, ps, row, scene, workers
 
 FOREIGN = {"pid": 13681, "process": "python3"}
 BEFORE, DURING = BEGIN - 480 * NS, BEGIN + 480 * NS
@@ -187,3 +187,11 @@ def test_the_start_of_a_recorded_launch_is_exact() -> None:
     recorded = scene(kill, SERVER, manifest=started)
     assert [item.why for item in foreign(recorded)] == ["5.0 s before the launch began"]
     assert not foreign(scene(kill, ps(10, "python3 -m sglang.launch_server", start_ticks=100_000)))
+
+
+@pytest.mark.parametrize("name", ["docker-proxy", "nginx: worker"])
+def test_a_proxy_on_the_port_is_no_stranger_unless_the_server_could_not_bind(name: str) -> None:
+    held = [SERVER, line("args", port=30000, at=0), listen(30000, 77, name)]
+    assert {"proxy_listens"} == {"proxy_listens", "foreign_listener"} & all_signs(scene(held)).keys()
+    failed = all_signs(scene(held, error("bind_error", "address already in use")))
+    assert {"foreign_listener"} == {"proxy_listens", "foreign_listener"} & failed.keys()

@@ -106,7 +106,8 @@ def holder(scene: Scene) -> Signs:
         claim = f"the lock's holder (pid {pid}) itself waits in {stack.place} for the ranks that wait for the lock"
         yield Sign("lock_cycle", claim, [stack.ref, *scene.facts.refs("lock_holder")])
     elif pid not in scene.processes.by_pid and scene.evidence.processes:
-        claim = f"the lock is held by pid {pid}, which is not among the processes"
+        name = next((f" ({row['process']})" for row in scene.evidence.locks if row.get("pid") == pid and row.get("process")), "")
+        claim = f"the lock is held by pid {pid}{name}, which is not among the processes of this launch"
         yield Sign("lock_stale", claim, scene.facts.refs("lock_holder"))
 
 

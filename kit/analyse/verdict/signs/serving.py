@@ -14,7 +14,11 @@ from kit.parse.grammar import metric_names
 from kit.schema import Row
 from kit.words import count_of
 
-PROXIES = ("docker-proxy", "rootlessport", "kube-proxy")
+PROXIES = (
+    *("docker-proxy", "rootlessport", "rootlesskit", "kube-proxy", "kubectl", "slirp4netns"),
+    *("nginx", "envoy", "haproxy", "traefik", "caddy", "socat"),
+)
+"""Programs that hold a port for a server in another namespace or behind them."""
 
 
 def _unseen(scene: Scene) -> set[str]:
@@ -139,7 +143,7 @@ def listener(scene: Scene) -> Signs:
     if row is None:
         return
     name, where = row.get("process") or "", [ref(row, row.get("process") or "")]
-    if any(proxy in name for proxy in PROXIES):
+    if any(proxy in name for proxy in PROXIES) and not scene.log.of("bind_error"):
         yield Sign("proxy_listens", f"port {port} is held by {name}: open does not mean ready", where)
         return
     own = set(scene.processes.by_pid) | {mark.fields.get("server_pid") for mark in scene.log.of("http_start")}
