@@ -100,11 +100,11 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
     ]
     if not brief:
         sections.insert(0, Section("what it means", [Item(verdict.hypothesis.meaning, "")]))
-    if verdict.rival:
-        sections.insert(0, Section("not decided", [_rival(verdict, verdict.rival)]))
         sections.insert(4, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
         sections.append(Section("what is missing", items(verdict.missing, "·"), folded=True))
+    if verdict.rival:
+        sections.insert(0, Section("not decided", [_rival(verdict, verdict.rival)]))
     return Document(
         title=headline(verdict),
         subtitle=f"{verdict.name}, as of {verdict.captured_at} ({verdict.captured_by})",
