@@ -10,6 +10,10 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.grammar import codes
 from kit.words import count_of
 
+NEVER_BEGAN = {
+    "usage_error": "the launch never began, its arguments were refused",
+    "program_missing": "the launch never began, the program or a file of its command line is not there",
+}
 CRASH_SIGNALS = (4, 7, 8, 11)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
 
@@ -24,8 +28,7 @@ def cause(scene: Scene) -> Signs:
     """The first error that names a cause."""
     if mark := _unexplained(scene):
         ranks = [mark.rank] if mark.rank is not None else []
-        refused = mark.code == "usage_error"
-        words = "the launch never began, its arguments were refused" if refused else "the first error that names a cause"
+        words = NEVER_BEGAN.get(mark.code, "the first error that names a cause")
         yield Sign("unexplained_error", f"{words}: {mark.text[:160]}", [mark.ref], ranks)
 
 
