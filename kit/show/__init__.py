@@ -15,6 +15,7 @@ _WHERE = {
     "ledger": "verdicts",
     "next_steps": "verdicts",
     "choose_run": "choose",
+    "paste": "pasting",
 }
 """Public name to the module of this package that defines it."""
 

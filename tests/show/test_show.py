@@ -125,3 +125,25 @@ def test_chooser_without_runs_says_how_to_record_one(tmp_path):
     chooser = show.choose_run(tmp_path)
     assert chooser.value is None
     assert "kit collect local" in chooser._repr_html_()
+
+
+def test_a_paste_is_judged_and_kept_without_its_secrets():
+    text = "It hangs.\n\n```\n$ tail -1 server.log\n"
+    text += "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n```\nHF_TOKEN=hunter2\n"
+    first = show.paste(text, name="ticket")
+    assert first.verdict().phase == "weights"
+    assert "hunter2" not in (first.run.path / "paste.txt").read_text()
+    again = show.paste(name="ticket")
+    assert again.text == text
+    bundle = again._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert "weights" in bundle["text/html"]
+
+
+def test_a_press_of_the_button_judges_what_stands_in_the_area():
+    pasted = show.paste(name="pressed")
+    area, button, output = pasted.widget.children
+    area.value = "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n"
+    button.click()
+    assert pasted.text == area.value
+    assert pasted.verdict().phase == "weights"
