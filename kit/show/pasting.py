@@ -44,11 +44,9 @@ class Paste:
 
         def judge(_) -> None:
             self.take(area.value)
-            output.clear_output(wait=True)
-            with output:  # prints and errors of a callback are lost anywhere else
-                from IPython.display import display
-
-                display(self.verdict())
+            output.clear_output()
+            with output:  # an error of a callback is lost anywhere else
+                output.append_display_data(self.verdict())
 
         button.on_click(judge)
         return VBox([area, button, output])

@@ -12,6 +12,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.signs.serving import OTHER_SOURCES
 from kit.clock import NS, show_duration
 from kit.parse.grammar import libraries
 from kit.schema import Row
@@ -154,7 +155,7 @@ _FIGURE = re.compile(r"\d+(?:\.\d+)?")
 def figures(scene: Scene) -> Signs:
     """A program that no grammar knows prints rates again and again, new ones each time: a benchmark or a loop that works."""
     known = scene.log.server is not None and scene.log.server not in libraries() or scene.log.of("train_step")
-    if known or scene.fact("exited") or scene.has("stacks"):
+    if known or scene.fact("exited") or scene.has(OTHER_SOURCES):
         return
     by_shape: dict[str, list[Row]] = {}
     for row in scene.log.tail:

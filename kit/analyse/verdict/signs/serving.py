@@ -45,6 +45,10 @@ def ready_line(scene: Scene) -> Signs:
         yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
 
 
+OTHER_SOURCES = "stacks|processes|threads|gpus|syscalls"
+"""What people collect of a job that may hang; where there is none of it, the end of the log is all there is."""
+
+
 @rule("training_steps", "training_goes_on", "log_ends_on_step", needs=("log",))
 def training(scene: Scene) -> Signs:
     """A training job that has stepped, and does so still."""
@@ -52,7 +56,7 @@ def training(scene: Scene) -> Signs:
     if not steps:
         return
     yield Sign("training_steps", f"training reached step {scene.fact('step')}", [steps[-1].ref])
-    looked_at = scene.has("stacks")  # somebody took stacks because nothing came any more
+    looked_at = scene.has(OTHER_SOURCES)  # somebody looked further than the log, and what that shows decides
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].capture) == steps[-1].order:
         behind = scene.log.records - steps[-1].order - 1
         if behind <= scene.limits["records_after_step"]:
