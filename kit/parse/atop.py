@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
@@ -15,7 +16,7 @@ SECTOR_BYTES = 512
 """Unit of atop's disk transfers, whatever the device's sector is (atop(1), PRD)."""
 KIB = 1024
 NOT_MEASURED = -3
-Sample = dict[str, object]
+Sample = dict[str, Any]
 
 COLUMNS = {
     "CPL": ("nrcpu", "lavg1", "lavg5", "lavg15", "csw", "devint"),
@@ -230,7 +231,12 @@ def _tasks(sample: Sample, sums: _Sums) -> Iterator[tuple[str, Row]]:
         ticks = sums.add(task, used, "utime", "stime")
         cpu_s = None if ticks is None else ticks / (used.get("hertz") or hertz or 100)
         state = str(entry.get("state") or "")[:1] or None
-        common = {"comm": _unwrapped(entry.get("name")), "state": STATES.get(state, state), "cpu_s": cpu_s, "tool": "atop"}
+        common: dict[str, Any] = {
+            "comm": _unwrapped(entry.get("name")),
+            "state": STATES.get(state, state),
+            "cpu_s": cpu_s,
+            "tool": "atop",
+        }
         if not is_process:
             yield "threads", {"pid": entry.get("tgid"), "tid": pid, "processor": used.get("curcpu"), **common}
             continue

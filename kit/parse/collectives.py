@@ -242,7 +242,7 @@ def _ras_json(lines: list[str], source: Source, report: Report) -> list[Row]:
     rows, query = [], -1
     for at, document in objects("\n".join(lines)):
         stamp = re.match(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)", str(document.get("timestamp") or ""))
-        time = stamp_ns(source, *map(int, stamp.groups()[:3]), *stamp.groups()[3:]) if stamp else None
+        time = stamp_ns(source, int(stamp[1]), int(stamp[2]), int(stamp[3]), stamp[4], stamp[5], stamp[6]) if stamp else None
         base = {"source": "ncclras", "line": at, "time": time, "moment": max(query, 0)}
         if isinstance(document.get("communicators"), list):
             query += 1

@@ -119,7 +119,7 @@ def _sadf_samples(host: dict, line: int, source: Source, report: Report) -> Rows
             report.odd("a sample without date and time", str(sample)[:200])
             continue
         zone = "Z" if stamp.get("utc") else _zone_s(host.get("timezone"), f"{found[0]}T{clock[0]}")
-        time = stamp_ns(source, int(found[1]), int(found[2]), int(found[3]), *clock.groups(), None, zone)
+        time = stamp_ns(source, int(found[1]), int(found[2]), int(found[3]), clock[1], clock[2], clock[3], zone=zone)
         for section, value in sample.items():
             for name, figure, labels in _figures(section, value, {}) if section != "timestamp" else ():
                 frame, row = _row(name, figure, labels)
@@ -172,7 +172,8 @@ def _blocks(lines: Iterable[str], source: Source, report: Report) -> Iterator[tu
             elif before is not None and seconds > before + 12 * 3600 and day:
                 day -= timedelta(days=1)  # the next block begins at the first sample again
             before = seconds
-            time = day and stamp_ns(source, day.year, day.month, day.day, f"{seconds // 3600}", timed["M"], timed["S"])
+            hour = f"{seconds // 3600}"
+            time = stamp_ns(source, day.year, day.month, day.day, hour, timed["M"], timed["S"]) if day else None
             last = len(columns) - 1
             values = words[:last] + [" ".join(words[last:])] if columns[last] == "Command" else words
             if len(values) == len(columns):

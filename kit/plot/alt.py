@@ -32,5 +32,5 @@ def figure_alt(figure: Figure, text: str | None = None) -> str:
     'Memory of 8 processes.'
     """
     if text is not None:
-        figure.kit_alt = text
+        vars(figure)["kit_alt"] = text
     return getattr(figure, "kit_alt", "")

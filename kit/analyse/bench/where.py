@@ -73,7 +73,7 @@ def contrast(base: Sequence[float], cand: Sequence[float], confidence: float) ->
     base, cand = ([value for value in side if value is not None and value > 0] for side in (base, cand))
     if not base or not cand:
         return dict.fromkeys(EFFECT_COLUMNS[:-2], math.nan) | {"n_base": len(base), "n_cand": len(cand)}
-    logs = [[math.log(value) for value in side] for side in (base, cand)]
+    logs = [math.log(value) for value in base], [math.log(value) for value in cand]
     both = min(map(len, logs)) > 1
     found = stats.welch(*logs) if both else stats.with_noise(*logs, None, 0)
     limits = found.interval(confidence) if both and found.error else None
@@ -112,8 +112,8 @@ def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, 
     if values[BASE] and values[CAND]:
         for quantile in QUANTILES:
             if min(quantile, 1 - quantile) * least >= MIN_BEYOND - 1e-9:
-                points = [[float(np.quantile(one, quantile)) for one in values[side]] for side in (BASE, CAND)]
-                rows.append({"quantile": quantile, **contrast(*points, confidence)})
+                base, cand = ([float(np.quantile(one, quantile)) for one in values[side]] for side in (BASE, CAND))
+                rows.append({"quantile": quantile, **contrast(base, cand, confidence)})
     return pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS])
 
 

@@ -109,7 +109,7 @@ def learn(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = shutil.copytree(kit.sample_path("stopped-rank"), f"{folder}/run")
     ...     kit.learn(run, "rank_straggler", "kill -CONT the rank", knowledge=f"{folder}/knowledge").matched["signs"]
-    'rank_stopped'
+    'rank_stopped; odd_rank_elsewhere'
     """
     if not remedy.strip():
         raise UsageError("there is nothing to learn", "the remedy is empty", "say what helped: --remedy 'launch with …'")

@@ -170,8 +170,17 @@ def _fewer_ranks(found: Comparison, groups: list[Group]) -> list[Finding]:
         sets = {label: set(map(int, text.split(", "))) if isinstance(text, str) else set() for label, text in ranks.items()}
         for one, other in ((one, other) for one in sets for other in sets):
             if row["kind"] == "progress" and sets[other] and sets[other] < sets[one]:
-                gone, counts = sorted(sets[one] - sets[other]), {"many": len(sets[one]), "few": len(sets[other])}
-                return [finding("ranks_lack_milestone", milestone=row["milestone"], has=one, lacks=other, ranks=gone, **counts)]
+                has, lacks = sets[one], sets[other]
+                about = finding(
+                    "ranks_lack_milestone",
+                    milestone=row["milestone"],
+                    has=one,
+                    lacks=other,
+                    ranks=sorted(has - lacks),
+                    many=len(has),
+                    few=len(lacks),
+                )
+                return [about]
     return []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from getpass import getpass
 from pathlib import Path
+from typing import Any
 
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.this_machine import LocalHost
@@ -41,7 +42,13 @@ def open_host(target: str | Host, *, connection: Connection) -> Host:
     address = parse_address(target.removeprefix("ssh://").removesuffix("/"))
     ask, say = connection.ask or getpass, connection.say or (lambda line: print(line, file=sys.stderr))
     config, known_hosts = (Path(path) if path else None for path in (connection.config, connection.known_hosts))
-    how = {"ask": ask, "say": say, "known_hosts": known_hosts, "accept_new": connection.accept_new, "sudo": connection.sudo}
+    how: dict[str, Any] = {
+        "ask": ask,
+        "say": say,
+        "known_hosts": known_hosts,
+        "accept_new": connection.accept_new,
+        "sudo": connection.sudo,
+    }
     if connection.transport == "openssh":
         from kit.capture.hosts.openssh import OpenSshHost
 
