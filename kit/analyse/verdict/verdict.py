@@ -170,10 +170,6 @@ def verdict(
     pid, port : int, optional
         Which launch is judged where the evidence holds several; else the one that the newest log is of.
 
-    Returns
-    -------
-    Verdict
-
     Raises
     ------
     EvidenceError
