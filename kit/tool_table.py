@@ -101,6 +101,8 @@ class Tool:
         --------
         >>> tool("pyspy").as_typed(pids="7 8")
         'for p in 7 8; do py-spy dump --nonblocking --pid $p; done > pyspy.txt'
+        >>> tool("pyspy").as_typed(pids="7")
+        'py-spy dump --nonblocking --pid 7 > pyspy.txt'
         >>> tool("rocm_smi").as_typed(20)
         'rocm-smi > rocm-smi.t0.txt; sleep 20; rocm-smi > rocm-smi.t1.txt'
         """
@@ -109,8 +111,9 @@ class Tool:
             if not pause_s:
                 return line
         elif self.each:
-            loop = shlex.join(self.words(pid="PID")).replace("PID", "$p")
-            line = f"for p in {values.get('pids', 'PIDS')}; do {loop}; done"
+            command, pids = shlex.join(self.words(pid="PID")), str(values.get("pids", "PIDS"))
+            one = pids.isdigit()
+            line = command.replace("PID", pids) if one else f"for p in {pids}; do {command.replace('PID', '$p')}; done"
         else:
             line = shlex.join(self.words(**values))
         files = [self.capture_file(0), self.capture_file(1)] if pause_s else [self.capture_file()]

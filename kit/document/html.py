@@ -31,7 +31,7 @@ def render(document: Document) -> str:
         parts.append(f"<p style='margin:.2em 0;opacity:.75'>{escape(document.subtitle)}</p>")
     parts += map(_section, document.shown)
     if document.last is not None:
-        parts.append(f"<p style='margin:.3em 0'>{_line(document.last)}</p>")
+        parts.append(f"<p class='kit-last' style='margin:.3em 0'>{_line(document.last)}</p>")
     return "".join([*parts, "</div>"])
 
 

@@ -90,24 +90,25 @@ def headline(verdict: Verdict) -> str:
 
 def document(verdict: Verdict, brief: bool = False) -> Document:
     """What a verdict says; `brief` for a chat: the answer, what carries it, what to do, the next step."""
-    steps = verdict.next[:1] if brief else verdict.next
+    urgent = not brief and verdict.state not in ("ready", "ended")
     remedies = [block for known in verdict.remedies[: 1 if brief else MOST_REMEDIES] for block in _remedy(known)]
     sections = [
         Section("evidence", _evidence(verdict)[: BRIEF_EVIDENCE if brief else MOST_EVIDENCE]),
         Section("remedy", remedies),
         Section("also found", [block for entry in verdict.findings for block in _finding(entry)]),
-        Section("next", [_step(step) for step in steps]),
+        Section("next", [_step(step) for step in (verdict.next[:1] if brief else verdict.next[urgent:])]),
     ]
-    if not brief:
+    if not brief:  # the first screen: what is wrong, and what to run; then why
+        sections.insert(3, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
         sections.insert(0, Section("what it means", [Item(verdict.hypothesis.meaning, "")]))
-        sections.insert(4, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
+        sections.insert(1, Section("run first", [_step(step) for step in verdict.next[:urgent]]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
-        sections.append(Section("what is missing", items(verdict.missing, "·"), folded=True))
+        sections.append(Section("what is missing", items(_absent(verdict), "·"), folded=True))
     if verdict.rival:
         sections.insert(0, Section("not decided", [_rival(verdict, verdict.rival)]))
     return Document(
         title=headline(verdict),
-        subtitle=f"{verdict.name}, as of {verdict.captured_at} ({verdict.captured_by})",
+        subtitle=f"{verdict.name}, as of {verdict.captured_at} ({verdict.captured_by}){_quiet(verdict)}",
         sections=sections,
         last=Command(f"kit report {verdict.path}"),
         tone=verdict.state,
@@ -120,6 +121,23 @@ def _rival(verdict: Verdict, other: Hypothesis) -> Item:
     test = next((f"what parts them: {step['what']} ({step['why']})" for step in verdict.next if step["separates"] == both), "")
     said = f"{other.klass.plain} ({other.name}) is likely too, {percent(other.share)}"
     return Item(f"{said}; {test or 'no further capture is known that parts them'}", "?")
+
+
+def _quiet(verdict: Verdict) -> str:
+    """A silence that is too short for the answer."""
+    silence = verdict.facts.value("silence_s")
+    short = silence is not None and 1 <= silence < SILENT_S and verdict.state in ("stalled", "unknown", "progressing")
+    return f", last progress {show_duration(silence)} earlier" if short else ""
+
+
+def _absent(verdict: Verdict) -> list[str]:
+    """What is missing; a command that is among the next steps is not printed twice."""
+    above = {step["command"] for step in verdict.next}
+    parts = [sentence.rpartition("; get it with: ") for sentence in verdict.missing]
+    return [
+        f"{what.partition(':')[0]} (its command is above)" if what and command in above else what + joint + command
+        for what, joint, command in parts
+    ]
 
 
 def _step(step: dict) -> Command:
@@ -171,7 +189,7 @@ def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
         ]
     if hypothesis.settled_by and not refuted and verdict.confidence < SURE:
         first = hypothesis.settled_by[0]
-        blocks.append(Item(f"most informative next test: {first['capture']} ({first['reason']})", "?", level=1))
+        blocks.append(Item(f"would settle it: {first['capture']} ({first['reason']})", "?", level=1))
     return blocks
 
 
@@ -187,7 +205,11 @@ def _value(name: str, value: object) -> str:
     if name.endswith("_s") and isinstance(value, (int, float)) and name != "s_per_shard":
         return show_duration(value)
     if name.endswith("_kb") and isinstance(value, int):
-        return f"{value:,} kB ({value / 2**20:,.1f} GiB)"
+        return f"{value / 2**20:,.1f} GiB"
+    if name == "gpu_util":
+        return f"{value} %"
+    if name == "gpu_mem_mib_max":
+        return f"{value:,} MiB"
     if name == "eta_range_s" and isinstance(value, list):
         return " to ".join(map(show_duration, value))
     if isinstance(value, list):
