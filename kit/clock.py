@@ -50,7 +50,7 @@ def parse_time(text: str, offset_s: int = 0) -> tuple[int, int | None]:
         own = _offset(zone) if zone else None
         moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=UTC)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no time", str(error), "write it as: --captured-at '2026-02-18 02:11:52'") from error
+        raise UsageError(f"{text!r} is not a time", str(error), "write it as: --captured-at '2026-02-18 02:11:52'") from error
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     ns = (since // timedelta(seconds=1)) * NS + int((fraction or "0").ljust(9, "0"))
     return ns - (own if own is not None else offset_s) * NS, own

@@ -90,7 +90,7 @@ class Frame:
                 continue
             fits = isinstance(value, PYTHON_TYPE[column.type]) and (column.type == "bool" or not isinstance(value, bool))
             if not fits:
-                raise ValueError(f"frame {self.name}, column {name}: {value!r} is no {column.type}")
+                raise ValueError(f"frame {self.name}, column {name}: {value!r} is not of type {column.type}")
         for column in self.columns:
             if not column.nullable and row.get(column.name) is None:
                 raise ValueError(f"frame {self.name}: column {column.name} may not be missing")

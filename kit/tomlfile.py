@@ -50,7 +50,7 @@ class Table:
         value = self.values.get(key, ())
         texts = (value,) if isinstance(value, str) else value
         if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) and text for text in texts):
-            raise self.error(key, "it is no text and no list of texts")
+            raise self.error(key, "it is neither a text nor a list of texts")
         return tuple(texts)
 
     def number(self, key: str, default: float | None = None, needed: bool = False) -> Any:
@@ -71,7 +71,7 @@ class Table:
         """A table of texts by name."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            raise self.error(key, "it is no table of names")
+            raise self.error(key, "it is not a table of names")
         return dict(value)
 
     def table(self, key: str) -> Table:
@@ -88,7 +88,7 @@ class Table:
         try:
             return re.compile(value)
         except (re.error, TypeError) as error:
-            raise self.error(key, f"it is no valid regular expression: {error}") from error
+            raise self.error(key, f"it is not a valid regular expression: {error}") from error
 
 
 def _nearest(word: str, words: Collection[str]) -> str:
@@ -124,7 +124,7 @@ class TomlFile:
             found = re.search(r"line (\d+)", str(error))
             line = min(int(found.group(1)) if found else len(self.lines), len(self.lines))
             key = self.lines[line - 1].split("=")[0].strip() if self.lines else ""
-            raise self.error(line, key, f"it is no valid TOML: {error}") from error
+            raise self.error(line, key, f"it is not valid TOML: {error}") from error
 
     def error(self, line: int, key: str, why: str) -> UsageError:
         """An error that names file, line and key."""

@@ -56,7 +56,7 @@ def test_exit_code_on_trouble(folder: Path) -> None:
 
 def test_bad_time_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["verdict", str(folder), "--captured-at", "noon"]) == 2
-    assert "'noon' is no time" in capsys.readouterr().err
+    assert "'noon' is not a time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

@@ -199,7 +199,7 @@ def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callabl
                 continue
             why = _refusal(info.name)
             if not info.isreg():
-                why = "is a link, and was not followed" if info.issym() or info.islnk() else "is no regular file"
+                why = "is a link, and was not followed" if info.issym() or info.islnk() else "is not a regular file"
             yield info.name, info.size, int(info.mtime * 1e9), why or partial(archive.extractfile, info)
 
 

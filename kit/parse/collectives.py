@@ -257,7 +257,7 @@ def _ras_json(lines: list[str], source: Source, report: Report) -> list[Row]:
         elif "hash" in document:
             rows += [base | row for row in _communicator(document)]
         else:
-            report.odd("object that is no answer of ncclras", str(document))
+            report.odd("object that is not an answer of ncclras", str(document))
     return rows
 
 

@@ -285,7 +285,7 @@ def _one(
         row = {name: value for name, value in row.items() if name in THREAD_COLUMNS}
     own = row.get("tid" if of_threads else "pid")
     if own is None:
-        report.odd("no line of ps: its process id is no number", line.text)
+        report.odd("no line of ps: its process id is not a number", line.text)
         return
     row.pop("processor" if not of_threads else "ppid", None)
     samples.add("threads" if of_threads else "processes", row, (row.get("pid"), own))

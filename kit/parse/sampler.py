@@ -321,7 +321,7 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
         if not line.strip():
             continue
         if bad is not None:
-            report.odd("line that is no sampler record", bad)
+            report.odd("line that is not a sampler record", bad)
             bad = None
         try:
             entry = json.loads(line)

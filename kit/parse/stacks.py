@@ -273,7 +273,7 @@ def parse_pyspy_json(lines: Iterable[str], source: Source, report: Report) -> Ro
     dump, pid = _Dump("pyspy", source, report), object()
     for at, thread in objects(text):
         if not isinstance(thread.get("frames"), list):
-            report.odd("object that is no thread of py-spy", str(thread))
+            report.odd("object that is not a thread of py-spy", str(thread))
             continue
         if thread.get("pid") != pid:
             pid = thread.get("pid")

@@ -196,7 +196,7 @@ def describe_comparison(comparison: Comparison) -> str:
         words = [f"{band.phase} {show_duration(band.end_s - band.begin_s)}" for band in own.itertuples()]
         last = own.iloc[-1]["phase"] if len(own) else None
         said.append(
-            f"Phases of {run} ({name}): {', '.join(words)}; it stands in {last}." if words else f"{run} ({name}) shows no phases."
+            f"Phases of {run} ({name}): {', '.join(words)}; it is in {last}." if words else f"{run} ({name}) shows no phases."
         )
     for run in comparison.labels:
         own = memory[memory["run"] == run]

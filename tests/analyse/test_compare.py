@@ -429,7 +429,7 @@ def test_figure_has_words_and_both_runs(data):
     figure = plot_comparison(kit.compare(data / "healthy-tp2", data / "pipe-ticker"))
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a: healthy-tp2", "b: pipe-ticker"]
     assert {line.get_color() for line in figure.axes[1].get_lines()} == {"#0072B2", "#D55E00"}
-    assert "b (pipe-ticker): launch" in figure_alt(figure) and "it stands in weights" in figure_alt(figure)
+    assert "b (pipe-ticker): launch" in figure_alt(figure) and "it is in weights" in figure_alt(figure)
 
 
 def test_figure_of_three_runs(three):

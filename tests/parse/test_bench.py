@@ -432,4 +432,4 @@ def test_google_benchmark_errors_are_no_times():
     ]
     result = parse({"context": {}, "benchmarks": rows})
     assert {row["name"] for row in result.values} == {"BM_A"}
-    assert result.warnings == ["a.json: BM_B failed (no GPU): its time of 0 is no value"]
+    assert result.warnings == ["a.json: BM_B failed (no GPU): its time of 0 is not a measurement"]

@@ -115,7 +115,7 @@ def test_odd_lines_are_counted_and_the_rest_is_read():
         *sample(1, [], False),
     ]
     rows, report = read(lines)
-    assert report.reasons == {"line that is no sampler record": 4} and len(of(rows, "threads")) == 2
+    assert report.reasons == {"line that is not a sampler record": 4} and len(of(rows, "threads")) == 2
 
 
 def test_vanished_process_refused_files_and_unknown_values():

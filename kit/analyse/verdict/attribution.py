@@ -167,7 +167,7 @@ def _kernel(row: Row, ties: Ties) -> str | None:
     if kind == "hung_task" and not ties.stuck and not ties.titles.may_serve(name):
         return f"{name}, and nothing of the launch is in state D"
     if kind == "segfault" and pid and ties.pids and not ties.titles.may_serve(name):
-        return f"{name}, a program that is no server's"
+        return f"{name}, a program that is not a server's"
     return None
 
 

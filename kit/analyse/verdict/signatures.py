@@ -92,14 +92,14 @@ def _conditions(table: Table, key: str, words: Mapping[str, Sequence[str]]) -> C
     """Conditions of a signature; an expression that fits none of the words known for its key is a slip of the pen."""
     values = table.values.get(key, {})
     if not isinstance(values, dict) or key == "when" and not values:
-        raise table.error(key, "it is no table of conditions: { class = '^device_hang$', … }")
+        raise table.error(key, "it is not a table of conditions: { class = '^device_hang$', … }")
     found: Conditions = {}
     for name, value in values.items():
         if name not in FACTS and not _ARGUMENT.fullmatch(name):
             raise table.error(name, f"a signature can't ask for it; it can for {', '.join(sorted(FACTS))}, arg.NAME")
         given = value if isinstance(value, list) else [value]
         if not given or not all(isinstance(one, str) for one in given):
-            raise table.error(name, "it is no text and no list of texts")
+            raise table.error(name, "it is neither a text nor a list of texts")
         found[name] = tuple(_range(table, name, one) if name == "version" else table.expression(name, one) for one in given)
         allowed = words.get(name, ())
         if allowed and not any(all(one.search(word) for one in found[name]) for word in allowed):
@@ -115,7 +115,7 @@ def _range(table: Table, key: str, text: str) -> str:
         try:
             SpecifierSet(text)
         except InvalidSpecifier as error:
-            raise table.error(key, f"it is no range of versions such as '>=0.5.0,<0.5.10': {error}") from error
+            raise table.error(key, f"it is not a range of versions such as '>=0.5.0,<0.5.10': {error}") from error
     return text
 
 

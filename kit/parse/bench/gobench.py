@@ -107,7 +107,7 @@ def _benchmark(result: Result, run: str, name: str, measures: dict[str, list[str
             try:
                 samples.append(float(text) * factor)
             except ValueError:
-                result.warn(f"{run}: {name}: {text!r} is no number")
+                result.warn(f"{run}: {name}: {text!r} is not a number")
         result.summary(run, metric, samples, name=name, unit=own)
         if metric == "time_per_op":
             result.repetitions(run, name, samples)

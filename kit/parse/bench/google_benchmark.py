@@ -80,7 +80,7 @@ def _benchmark(result: Result, run: str, name: str, rows: list[dict]) -> None:
     bad = [row for row in rows if row.get("error_occurred") or row.get("skipped")]
     for row in bad:
         why = row.get("error_message") or row.get("skip_message") or "no reason given"
-        result.warn(f"{run}: {name} failed ({why}): its time of 0 is no value")
+        result.warn(f"{run}: {name} failed ({why}): its time of 0 is not a measurement")
     good = [row for row in single if row not in bad]
     measured = [_measures(row) for row in good]
     for metric in dict.fromkeys(key for measures in measured for key in measures):

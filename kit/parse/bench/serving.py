@@ -182,7 +182,7 @@ def _void(result: Result, run: str, doc: dict, metric: str, told: dict, complete
             if tokens is not None and completed is not None and tokens <= completed
             else "the answers did not stream, and TTFT is then the whole latency"
         )
-        result.warn(f"{run}: {metric} is 0 in the file, which is no measurement ({why}); kept as missing")
+        result.warn(f"{run}: {metric} is 0 in the file, which is not a measurement ({why}); kept as missing")
     return bool(told)
 
 

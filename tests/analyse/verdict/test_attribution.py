@@ -127,7 +127,7 @@ def test_seconds_since_boot_are_compared_with_the_start_of_the_process() -> None
 def test_a_process_of_the_host_is_none_of_the_launch() -> None:
     host = [ps(900, "/usr/sbin/backupd", ppid=1), ps(901, "tar", ppid=900), ps(11, "cc1plus", ppid=10)]
     kill = kernel("segfault", time=DURING, pid=901, process="tar")
-    assert why(kill, SERVER, host) == "tar, a program that is no server's"
+    assert why(kill, SERVER, host) == "tar, a program that is not a server's"
     assert why(kernel("segfault", time=DURING, pid=11, process="cc1plus"), SERVER, host) is None
 
 
