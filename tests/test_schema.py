@@ -29,7 +29,8 @@ def test_large_integers_stay_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"), [({"pid": "7"}, "no int"), ({"pid": True}, "no int"), ({}, "may not be missing"), ({"x": 1}, "no column")]
+    ("row", "said"),
+    [({"pid": "7"}, "not of type int"), ({"pid": True}, "not of type int"), ({}, "may not be missing"), ({"x": 1}, "no column")],
 )
 def test_check_refuses(row: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):
