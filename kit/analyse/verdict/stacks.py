@@ -127,7 +127,7 @@ def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:
                     return "idle"  # the queue is the one that brings requests
                 if name == "idle" and any(known["rendezvous"].search(_frame(near)) for near in around[:3]):
                     return "rendezvous"  # it polls for a peer, not for work
-                return name
+                return "idle" if name == "idle_helper" else name
     return None
 
 
