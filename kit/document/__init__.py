@@ -212,4 +212,6 @@ def percent(share: float) -> str:
     >>> percent(0.964), percent(0.0)
     ('96 %', '0 %')
     """
+    if 0.995 <= share < 1:
+        return "> 99 %"  # nothing that is believed is certain
     return f"{share:.0%}".replace("%", " %")
