@@ -102,6 +102,14 @@ class Capture:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
+    def newlines_of_file(self) -> int | None:
+        """Newlines of the whole file that this is a part of; None where it is not cut out of one."""
+        if self.content is None or isinstance(self.content, Chain) or len(self.content.parts) < 2:
+            return None
+        with self.content.text.data.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+    @property
     def frames(self) -> tuple[str, ...]:
         """Frames that it may give rows of."""
         return parse.formats()[self.kind].frames if self.kind is not None else ()

@@ -279,7 +279,7 @@ class _Cutter:
             explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script")]
         inner = [mark for mark in marks if mark.how == "section"]
         self.fenced = any(mark.how == "fence" for mark in explicit)
-        if not explicit and not inner:
+        if not explicit and not inner or kind in TOGETHER:
             return [at_once]
         pieces = list(self._pieces(explicit))
         found = [part for piece in pieces for part in [*self._launches(piece), *self._inside(piece, inner)]]
@@ -455,6 +455,10 @@ def _closes(mark: _Mark, fence: str) -> bool:
     if fence.startswith("<"):
         return text.startswith("</pre")
     return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
+
+
+TOGETHER = frozenset(("lock_check",))
+"""Kinds whose commands say something together only: a lock file and what holds it."""
 
 
 def cut(text: Text, recognise: Recognise) -> list[Segment]:

@@ -60,7 +60,8 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
         return when or inner[0], inner[1]
     level = str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
     if level in LEVELS and SHORT.match(str(record.get("time"))):  # NIM's: the stamp that vLLM writes
-        message = f"{level} {record['time']} [{record.get('file_name')}:{record.get('line_number')}] {message}"
+        file = str(record.get("file_name") or record.get("file_path") or "").rpartition("/")[2]
+        message = f"{level} {record['time']} [{file}:{record.get('line_number')}] {message}"
     elif level in LEVELS and not ISO.match(message) and level not in message[:60]:
         message = f"{level} {message}"
     traces = [record[key].strip("\n") for key in TRACES if isinstance(record.get(key), str) and "\n" in record[key]]

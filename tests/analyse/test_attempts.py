@@ -241,7 +241,7 @@ def test_recorded_launches_leave_two_candidates_and_name_the_launch_that_decides
     """Two settings changed together; the command named next is the one that was launched, and leaves the planted setting."""
     folder = test_data / "attempts"
     found = kit.attempts(folder / name for name in SIX_RECORDED)
-    assert found.launches["state"].tolist() == ["ready"] * 3 + ["failed"] * 3
+    assert found.launches["state"].tolist() == ["ended"] * 3 + ["failed"] * 3  # ready, then shut down in order
     assert found.candidates[found.candidates["separates"]]["setting"].tolist() == ["load_format", "max_model_len"]
     assert found.confounded == [["load_format", "max_model_len"]]
     assert found.candidates["chance"].dropna().tolist() == [0.1, 0.1]

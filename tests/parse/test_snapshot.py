@@ -12,7 +12,7 @@ from kit.parse.base import Report, Source
 from kit.parse.snapshot import Samples, titled
 
 SNAPSHOTS = Path(__file__).resolve().parent.parent / "data" / "snapshots"
-MODULES = ("procfs", "procmaps", "hostfiles", "ps", "net", "gpu", "kernel", "disk", "cluster", "metrics")
+MODULES = ("procfs", "procmaps", "hostfiles", "ps", "net", "gpu", "amd", "kernel", "disk", "cluster", "metrics")
 FORMATS = [entry for name in MODULES for entry in importlib.import_module(f"kit.parse.{name}").FORMATS]
 KINDS = {
     "dmesg": "kernel",

@@ -51,14 +51,18 @@ class ComparedLaunch:
     @property
     def good(self) -> bool | None:
         """Whether the launch worked; None where that is open. One that crashed once it was ready did work."""
-        if self.verdict.state == GOOD or self.ended:
+        if self.verdict.state == GOOD or self.ended or self.verdict.state == "ended" and self._worked:
             return True
         return False if self.verdict.state in BAD else None
 
     @property
     def ended(self) -> bool:
         """Whether it crashed after it was ready: servers that are stopped by hand leave such logs."""
-        return self.verdict.hypothesis.klass.crash and any(step.phase in ("ready", "serving") for step in self.steps)
+        return self.verdict.hypothesis.klass.crash and self._worked
+
+    @property
+    def _worked(self) -> bool:
+        return any(step.phase in ("ready", "serving", "train_step") for step in self.steps)
 
     @property
     def behind(self) -> int | None:

@@ -33,6 +33,7 @@ OUTCOME = {
     "progressing": "is progressing",
     "stalled": "is stalled",
     "failed": "has failed",
+    "ended": "ended in order",
     "unknown": "is in a state that its evidence does not decide",
 }
 Group = list[str]

@@ -40,7 +40,7 @@ def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         facts = {"last_line": tail[-1]["raw"].strip()} if tail else {}
     where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
     return {
-        "log_lines": (facts.get("newlines"), where),
+        "log_lines": (capture.newlines_of_file or facts.get("newlines"), where),
         "last_line": (facts.get("last_line"), where),
         "heartbeats": (evidence.log.kinds.get("heartbeat", 0), _marks(evidence, "heartbeat")),
     }

@@ -43,9 +43,17 @@ ENDINGS = [
     shown("exited", line("shutdown", role="ending"), unlike=[line("shutdown", role="ending"), *workers(1), listen(30000, 10)]),
     shown(  # an error after the order is its echo, one before it the cause
         "ended_in_order",
+        line("ready", phase="ready"),
         line("shutdown", role="ending"),
         error("worker_died", role="cascade"),
-        unlike=[error("exception", "ValueError", role="initiating"), line("shutdown", role="ending")],
+        unlike=[
+            line("ready", phase="ready"),
+            error("exception", "ValueError", role="initiating"),
+            line("shutdown", role="ending"),
+        ],
+    ),
+    shown(
+        "told_before_ready", line("sigterm", role="ending"), unlike=[line("ready", phase="ready"), line("sigterm", role="ending")]
     ),
     shown(
         "ended_in_order",

@@ -111,12 +111,14 @@ def ended(scene: Scene) -> Signs:
         yield Sign("exited", "the launch has ended", scene.facts.refs("exited"))
 
 
-@rule("ended_in_order", "tree_gone", needs=("log",))
+@rule("ended_in_order", "told_before_ready", "tree_gone", needs=("log",))
 def orderly_end(scene: Scene) -> Signs:
     """It finished, or was told to end before any error of its own; or only the tree is gone."""
     found = ending(scene.log) if scene.fact("exited") else None
     if found is not None:
-        yield Sign("tree_gone" if found.how == "gone" else "ended_in_order", found.claim, [found.mark.ref])
+        early = found.how == "told" and not scene.fact("ready")  # who ended it before it worked is not told by the log
+        code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
+        yield Sign(code, found.claim, [found.mark.ref])
 
 
 @rule("crash_signal", needs=("log",))
