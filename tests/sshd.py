@@ -193,7 +193,8 @@ class Proxy:
 
     def close(self) -> None:
         self._open = False
-        self._wake.send(b".")
+        with contextlib.suppress(OSError):  # its thread has seen the end already, and closed it
+            self._wake.send(b".")
         self._thread.join()
 
     def __enter__(self) -> Proxy:
