@@ -59,11 +59,11 @@ def project_files() -> list[Path]:
 
 def test_environment_equals_pyproject():
     lines = (ROOT / "environment.yml").read_text().splitlines()
-    packages = [line.strip()[2:] for line in lines if re.match(r"  - \S", line) and not line.strip().endswith(":")]
+    packages = [line.strip()[2:] for line in lines if re.match(r"  (    )?- \S", line) and not line.strip().endswith(":")]
     assert "conda-forge" in packages
     assert "python=3.12" in packages
     assert "      - -e ." in lines
-    entries = [Requirement(line) for line in packages if line not in ("conda-forge", "python=3.12", "pip")]
+    entries = [Requirement(line) for line in packages if line not in ("conda-forge", "python=3.12", "pip", "-e .")]
     assert {canonicalize_name(entry.name): entry.specifier for entry in entries} == {
         name: entry.specifier for name, entry in declared().items()
     }
