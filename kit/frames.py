@@ -93,6 +93,7 @@ _ALL = (
         C("wchan", "text", "kernel function it sleeps in"),
         C("tracer_pid", "int", "pid that traces it, 0 for none"),
         C("cgroup", "text", "control group path"),
+        C("exit_status", "int", "of a zombie, as wait(2) gives it: the signal in the low seven bits, else the code above them"),
         C("container_pid", "int", "its pid inside its container, where it has one of its own (innermost NSpid)"),
         C("tool", "text", "status, stat, ps, top, pgrep, pidstat, atop, sampler"),
     ),

@@ -28,6 +28,8 @@ class Place:
     utc_offset_s: int
     ahead_ns: int
     """What its clock is ahead of that of the first host."""
+    boot_ns: int | None = None
+    """When it was booted, by its own clock."""
 
     def put(self, frame: str, row: Row) -> None:
         """Enter the host into a row, in place; its times and numbers become those of the run.
@@ -78,11 +80,12 @@ def places(manifest: dict[str, Any]) -> dict[str, Place]:
     --------
     >>> hosts = [{"name": "a", "clock": {"offset_ns": 5}}, {"name": "b", "clock": {"offset_ns": 7}, "utc_offset_s": 3600}]
     >>> places({"hosts": hosts})["b"]
-    Place(host='b', number=1, utc_offset_s=3600, ahead_ns=2)
+    Place(host='b', number=1, utc_offset_s=3600, ahead_ns=2, boot_ns=None)
     """
     hosts = manifest.get("hosts") or []
-    ahead = [(entry.get("clock") or {}).get("offset_ns") or 0 for entry in hosts]
+    clocks = [entry.get("clock") or {} for entry in hosts]
+    ahead = [clock.get("offset_ns") or 0 for clock in clocks]
     return {
-        entry["name"]: Place(entry["name"], number, entry.get("utc_offset_s") or 0, ahead[number] - ahead[0])
-        for number, entry in enumerate(hosts)
+        entry["name"]: Place(entry["name"], n, entry.get("utc_offset_s") or 0, ahead[n] - ahead[0], clocks[n].get("boot_ns"))
+        for n, entry in enumerate(hosts)
     }

@@ -141,8 +141,9 @@ class Run(Shown):
         """What the parser of a capture is told."""
         captured = capture.captured_ns if self.recorded else self.captured_ns
         place = self._places.get(capture.host or "")
-        offset_s, node = (place.utc_offset_s, place.number) if place else (self.offset_s, capture.node)
-        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank)
+        own = (self.offset_s, capture.node, (self.manifest.get("clock") or {}).get("boot_ns"))
+        offset_s, node, boot_ns = (place.utc_offset_s, place.number, place.boot_ns) if place else own
+        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank, boot_ns)
 
     def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from kit.capture.hosts.host import Host
 from kit.capture.logs.sources import parse_source
 from kit.capture.manifest import utc_text
-from kit.capture.processes import ancestors, launch_root, named, writer_of
+from kit.capture.processes import ancestors, launch_root, named, tree_of, writer_of
 from kit.errors import EvidenceError, UsageError
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
+_OURS = re.compile(r"(?:^|[/ ])kit (?:collect|guard|triage|watch)(?: |$)")
 MOST_PARENTS = 10
 PARENT_CHARACTERS = 400
 """Of a parent's command line so much is kept: it says who started the launch, and the manifest must fit in its reserve."""
@@ -95,23 +96,42 @@ def _find_process(host: Host, launch: Launch, name: str | None) -> None:
         if owner is not None:
             launch.pid = launch_root(host, owner)
             launch.remarks.append(f"process {launch.pid}: it or a child of it listens on port {launch.port}")
+            others = [str(pid) for pid in _asking(host, launch.port) if pid not in tree_of(host, launch.pid)]
+            if others:
+                launch.remarks.append(f"also asks for port {launch.port}, and does not have it: --pid {', --pid '.join(others)}")
             return
         launch.remarks.append(f"no visible process listens on port {launch.port}")
+        asking = _asking(host, launch.port)
+        if len(asking) == 1:  # a launch opens its port last
+            launch.pid = asking[0]
+            launch.remarks.append(f"process {launch.pid}: port {launch.port} is in its command line")
+            return
+        _refuse_several(host, asking, f"ask for port {launch.port}")
     if name is not None:
         _find_by_name(host, launch, name)
 
 
 def _find_by_name(host: Host, launch: Launch, name: str) -> None:
-    roots = named(host, name)
-    if len(roots) > 1:
-        commands = host.processes.commands(roots)
-        listed = "; ".join(f"{pid}: {_short(commands.get(pid, []))}" for pid in roots[:MOST_PARENTS])
-        raise UsageError(f"{len(roots)} launches match {name!r}", listed, "name one by --pid")
+    roots = named(host, lambda process, command: name in process.name or name in command)
+    _refuse_several(host, roots, f"match {name!r}")
     if roots:
         launch.pid = roots[0]
         launch.remarks.append(f"process {roots[0]}: {name!r} is in its command line")
     else:
         launch.remarks.append(f"no visible process has {name!r} in its command line")
+
+
+def _asking(host: Host, port: int) -> list[int]:
+    """Roots of the launches whose command line asks for a port; another look by the kit is none."""
+    return named(host, lambda process, command: f"{port}" in _PORT.findall(command) and not _OURS.search(command))
+
+
+def _refuse_several(host: Host, roots: list[int], what: str) -> None:
+    """One launch is recorded at a time: UsageError that lists them where there are more."""
+    if len(roots) > 1:
+        commands = host.processes.commands(roots)
+        listed = "; ".join(f"{pid}: {_short(commands.get(pid, []))}" for pid in roots[:MOST_PARENTS])
+        raise UsageError(f"{len(roots)} launches {what}", listed, "name one by --pid")
 
 
 def launch_entry(host: Host, launch: Launch) -> dict:

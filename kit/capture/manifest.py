@@ -43,10 +43,10 @@ def utc_text(ns: int | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % NS // 1000:06d}Z"
 
 
-def clocks(abilities: Abilities) -> dict[str, int]:
-    """The host's wall clock now, and how far it is ahead of the clock of whoever records."""
-    wall = time.time_ns() + abilities.offset_ns
-    return {"wall_ns": wall, "offset_ns": abilities.offset_ns, "offset_error_ns": abilities.offset_error_ns}
+def clocks(abilities: Abilities) -> dict[str, int | None]:
+    """The host's wall clock now, how far it is ahead of the clock of whoever records, and when the host was booted."""
+    wall, error = time.time_ns() + abilities.offset_ns, abilities.offset_error_ns
+    return {"wall_ns": wall, "offset_ns": abilities.offset_ns, "offset_error_ns": error, "boot_ns": abilities.boot_ns}
 
 
 def make_folder(out: Path) -> None:

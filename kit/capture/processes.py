@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.process_source import Process
 
@@ -62,11 +64,11 @@ def ports_of(host: Host, pid: int) -> list[int]:
     return sorted(port for port, owner in host.processes.listeners(pid).items() if owner == pid)
 
 
-def named(host: Host, name: str) -> list[int]:
-    """Roots of the launches whose program or command line holds a name, ours left out."""
+def named(host: Host, fits: Callable[[Process, str], bool]) -> list[int]:
+    """Roots of the launches of which the process or its command line fits, ours left out."""
     table = host.processes.table()
     own = host.processes.own()
     spared = {*own, *(parent for pid in own for parent in ancestors(table, pid))}
     commands = host.processes.commands([pid for pid in table if pid not in spared])
-    matching = {pid for pid, words in commands.items() if name in table[pid].name or name in " ".join(words)}
+    matching = {pid for pid, words in commands.items() if fits(table[pid], " ".join(words))}
     return sorted(pid for pid in matching if not matching.intersection(ancestors(table, pid)))

@@ -36,6 +36,8 @@ class Source:
         Node the capture came from (`server.node1.log`).
     rank : int or None
         Rank whose log it is, where its path knows it (`rank2.log`); what a line says of itself goes first.
+    boot_ns : int or None
+        When the host was booted, UTC nanoseconds: the kernel's log counts from there.
     threads_from_ns : int or None
         Rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only.
     """
@@ -47,6 +49,7 @@ class Source:
     pid: int | None = None
     node: int | None = None
     rank: int | None = None
+    boot_ns: int | None = None
     threads_from_ns: int | None = None
 
 

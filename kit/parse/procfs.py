@@ -193,6 +193,7 @@ def _stat_row(found: re.Match[str], line: Line, of_thread: bool, source: Source,
             "start_ticks": field(22),
             "vsize_bytes": field(23),
             "rss_bytes": None if rss is None else rss * PAGE_BYTES,
+            "exit_status": field(52) if found["state"] == "Z" else None,
         },
         own,
     )

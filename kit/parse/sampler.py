@@ -149,6 +149,7 @@ class _Reader:
                 "wchan": entry.get("wchan"),
                 "tracer_pid": status.get("TracerPid"),
                 "cgroup": entry.get("cgroup"),
+                "exit_status": entry.get("exit"),
                 "container_pid": _container_pid(status.get("NSpid")),
                 "tool": "sampler",
             },

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kit.clock import NS
 from kit.parse import formats
 from kit.parse.base import Report, Source
 from kit.parse.hostfiles import MEMINFO
@@ -161,16 +160,14 @@ def program(entry: Line, base: Row, source: Source, report: Report, boot_ns: int
         text = f"{tool} did not answer within {entry.get('took_s', 0):.0f} s and was ended"
         yield "tool_errors", {"tool": tool, "error": "timeout", "text": text, "time": base["time"], "line": base["line"]}
     own = Report()
-    at = Source(source.name, base["time"], source.offset_s, base["moment"])
+    at = Source(source.name, base["time"], source.offset_s, base["moment"], boot_ns=boot_ns)
     known = formats().get(table().kind_of(tool) or "")
     if known is None:
         report.odd("output of a tool that no parser reads", entry["text"].partition("\n")[0])
         return
     for frame, row in known.parse(entry["text"].split("\n"), at, own):
         row["line"] = base["line"]
-        if row.get("uptime_s") is not None and boot_ns is not None:
-            row["time"] = boot_ns + int(row["uptime_s"] * NS)
-        elif row.get("time") is None and row.get("uptime_s") is None:
+        if row.get("time") is None and row.get("uptime_s") is None:
             row["time"] = base["time"]
         if frame in MOMENTLESS:
             row.pop("moment", None)

@@ -65,6 +65,29 @@ def test_a_launch_is_found_by_pid_port_log_or_name(launch, proc) -> None:
         assert abs(host.processes.started_ns(table[process.pid]) - time.time_ns()) < 600e9
 
 
+def test_a_launch_that_does_not_listen_yet_is_found_by_the_port_that_it_asks_for(launch) -> None:
+    """As is one that lost its port to another: the listener is looked at, the other is named."""
+    process, _, taken, _ = launch
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    wait = [sys.executable, "-c", "import time; time.sleep(60)"]
+    asks = [[*wait, "--port", str(free)], [*wait, "--port", str(taken)], [*wait, "kit", "watch", f"--port={free}"]]
+    asking = [subprocess.Popen(command) for command in asks]
+    try:
+        with LocalHost() as host:
+            assert find_launch(host, None, port=free).pid == asking[0].pid
+            found = find_launch(host, None, port=taken)
+            assert (found.pid, found.remarks[1:]) == (
+                process.pid,
+                [f"also asks for port {taken}, and does not have it: --pid {asking[1].pid}"],
+            )
+    finally:
+        for one in asking:
+            one.kill()
+            one.wait()
+
+
 def test_two_launches_of_one_name_are_told_apart_by_the_user(launch) -> None:
     *_, word = launch
     twin = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", word])

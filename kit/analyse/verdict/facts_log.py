@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
@@ -139,9 +140,7 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])
     given["exited"] = exited(evidence, processes)
-    given["signal"] = _signal(evidence)
-    if given["signal"][0] is None:
-        given["signal"] = _kernel_signal(evidence, processes)
+    given["signal"] = _signal(evidence, processes)
     starts = [mark for mark in log.marks if "start" in mark.fields]
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
@@ -190,11 +189,28 @@ def _front_listens(evidence: Evidence, processes: Processes) -> bool:
     return any(row.get("state") == "LISTEN" and row.get("pid") in processes.by_pid for row in evidence.sockets)
 
 
-def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
-    """The signal that ended the launch or a rank, from exit codes (-9, 137) and from words."""
+def _signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[dict]]:
+    """The signal that ended the launch or a rank; a SIGTERM, by which a launcher ends what is left, only where none else did."""
     recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
-    if recorded:
-        return int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]
+    root = (int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]) if recorded else None
+    found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes)) if told]
+    return min(found, key=lambda told: told[0] == signal.SIGTERM, default=(None, []))
+
+
+def _of_zombies(processes: Processes) -> tuple[int, list[dict]] | None:
+    """The signal of the process that a signal ended first, by the exit status that its parent had not taken yet."""
+    own = processes.of_role("frontend", "engine", "worker")
+    dead = [row for process in own for row in process.rows if (row.get("exit_status") or 0) & 127]
+    if not dead:
+        return None
+    first = min(dead, key=lambda row: (row["exit_status"] & 127 == signal.SIGTERM, row.get("time") or 0))
+    number, rank = first["exit_status"] & 127, processes.rank_of(first["pid"])
+    who = f"pid {first['pid']}" + (f" (rank {rank})" if rank is not None else "")
+    return number, [ref(first, f"{who} ended by signal {number}")]
+
+
+def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
+    """The signal that the log tells of, by exit codes (-9, 137) and by words."""
     marks = evidence.log.marks  # the signals by which a launcher ends what is left come last
     for mark in sorted(marks, key=lambda mark: mark.code == "closing_workers"):
         if str(mark.fields.get("signal", "")).isdigit():
@@ -210,16 +226,16 @@ def _signal(evidence: Evidence) -> tuple[int | None, list[dict]]:
             return 15, [mark.ref]
         if mark.code == "segfault":
             return 11, [mark.ref]
-    return None, []
+    return None
 
 
-def _kernel_signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[dict]]:
+def _of_kernel(evidence: Evidence, processes: Processes) -> tuple[int, list[dict]] | None:
     """The signal that the kernel's log shows for a process of the launch: SIGKILL of the OOM killer, SIGSEGV."""
     own = set(processes.by_pid) | {pid for pids in evidence.log.writers.values() for pid in pids}
     for row in evidence.kernel_log:
         if row.get("kind") in ("oom_kill", "segfault") and row.get("pid") in own:
             return (9 if row["kind"] == "oom_kill" else 11), [ref(row, row["text"])]
-    return None, []
+    return None
 
 
 def training(evidence: Evidence, processes: Processes, found: Progression) -> dict:

@@ -71,8 +71,8 @@ class Abilities:
         A python3 of 3.6 or later.
     programs : dict of str to str
         Path by name, of those of the table of tools.
-    boottime_ns : int
-        Time since boot at the moment of asking.
+    boot_ns : int or None
+        When it was booted, by its own wall clock.
     offset_ns, offset_error_ns : int
         The host's wall clock minus ours, and how far that may be off (half the way there and back).
     """
@@ -84,7 +84,7 @@ class Abilities:
     uid: int = 0
     kernel: str = ""
     machine: str = ""
-    boottime_ns: int = 0
+    boot_ns: int | None = None
     offset_ns: int = 0
     offset_error_ns: int = 0
     utc_offset_s: int = 0

@@ -335,13 +335,14 @@ class RemoteHost(Host):
             elif word == "uid" and rest.isdigit():
                 found.uid = int(rest)
             elif word == "uptime":
-                found.boottime_ns = int(float(rest) * 1e9)
+                found.boot_ns = time.time_ns() - int(float(rest) * 1e9)
             elif word == "zone" and (match := re.fullmatch(r"([+-])(\d\d)(\d\d)", rest)):
                 sign, hours, minutes = match.groups()
                 found.utc_offset_s = int(f"{sign}1") * (int(hours) * 3600 + int(minutes) * 60)
             elif word in ("python", "kernel", "machine"):
                 setattr(found, word, rest)
         found.offset_ns, found.offset_error_ns = self._find_offset(found.python)
+        found.boot_ns = None if found.boot_ns is None else found.boot_ns + found.offset_ns
         return found
 
     def _find_offset(self, python: str | None) -> tuple[int, int]:

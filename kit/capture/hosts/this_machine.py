@@ -212,7 +212,7 @@ class LocalHost(Host):
         beside = os.path.dirname(sys.executable)  # py-spy of the extra `stallkit[stacks]` lies there
         found = {name: shutil.which(name) or name == "py-spy" and shutil.which(name, path=beside) for name in table().programs}
         programs = {name: path for name, path in found.items() if path}
-        boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0
+        up_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
         self.abilities = Abilities(
             python=sys.executable,
             programs=programs,
@@ -221,7 +221,7 @@ class LocalHost(Host):
             uid=os.getuid(),
             kernel=uname.release,
             machine=uname.machine,
-            boottime_ns=boot,
+            boot_ns=None if up_ns is None else time.time_ns() - up_ns,
             utc_offset_s=utc_offset_s(),
         )
 

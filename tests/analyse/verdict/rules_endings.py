@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tests.analyse.verdict.scenes import counter, error, event, gpu, kernel, line, listen, ps, row, shown, stack, worker, workers
+from tests.analyse.verdict.scenes import (
+    counter,
+    error,
+    event,
+    gpu,
+    kernel,
+    line,
+    listen,
+    ps,
+    row,
+    shown,
+    stack,
+    twice,
+    worker,
+    workers,
+)
 
 SERVER = ps(10, "python3 -m sglang.launch_server --port 30000")
 DEMAND = "{'GPU': 4.0} * 1 (PACK): 1+ pending placement groups"
@@ -35,6 +50,16 @@ ENDINGS = [
     shown("cgroup_oom_kill", event("OOMKilled"), unlike=[event("Killing")]),
     shown("signal_9", line("exit_code", exit_code="-9"), unlike=[line("exit_code", exit_code="1")]),
     shown("signal_9", line("exit_code", exit_code="137"), unlike=[line("exit_code", exit_code="143")]),
+    shown(
+        "killed_from_outside",
+        *[line("exit_code", exit_code="-9"), kernel("other")],
+        unlike=[line("exit_code", exit_code="-9"), kernel("oom_kill", pid=99, process="python3")],
+    ),
+    shown(  # whoever may not read the kernel's log may read its count of such kills
+        "killed_from_outside",
+        *[line("exit_code", exit_code="-9", at=5), *twice("counters", "value", 1.0, 1.0, source="vmstat", name="oom_kill")],
+        unlike=[line("exit_code", exit_code="-9", at=5), *twice("counters", "value", 1.0, 2.0, source="vmstat", name="oom_kill")],
+    ),
     shown("host_oom_line", error("host_oom", "oom-kill"), unlike=[error("gpu_oom")]),
     shown("gpu_oom_error", error("gpu_oom", "CUDA out of memory"), unlike=[error("host_oom")]),
     shown("ranks_dead", *workers(2), worker(2, "Z"), unlike=workers(3)),

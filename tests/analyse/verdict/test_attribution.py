@@ -195,3 +195,9 @@ def test_a_proxy_on_the_port_is_no_stranger_unless_the_server_could_not_bind(nam
     assert {"proxy_listens"} == {"proxy_listens", "foreign_listener"} & all_signs(scene(held)).keys()
     failed = all_signs(scene(held, error("bind_error", "address already in use")))
     assert {"foreign_listener"} == {"proxy_listens", "foreign_listener"} & failed.keys()
+
+
+def test_an_error_of_its_own_explains_an_end_better_than_a_kill_that_nothing_ties() -> None:
+    kill = kernel("oom_kill", **FOREIGN)
+    assert "kernel_oom_kill" in all_signs(scene(kill, SERVER, error("worker_died", role="cascade")))
+    assert "kernel_oom_kill" not in all_signs(scene(kill, SERVER, error("bind_error"), error("worker_died", role="cascade")))

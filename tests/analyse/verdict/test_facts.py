@@ -65,3 +65,18 @@ def test_the_port_and_whether_it_listens(parts: list, port: int | None, listenin
 )
 def test_the_signal_of_an_exit(fields: dict, signal: int | None) -> None:
     assert scene(line("worker_died", kind="error", role="cascade", fields=fields)).facts.value("signal") == signal
+
+
+def test_the_signal_of_a_killed_rank_is_that_of_its_zombie() -> None:
+    """The parent has not taken its exit status; what the launcher then ends by SIGTERM is not the cause, nor is a helper."""
+    engine = row("processes", pid=7, state="S", cmdline="VLLM::EngineCore", ppid=1)
+    rank = row("processes", pid=9, state="Z", cmdline="VLLM::Worker_TP1", ppid=7, exit_status=9, time=2)
+    ended = row("processes", pid=8, state="Z", cmdline="VLLM::Worker_TP0", ppid=7, exit_status=15, time=1)
+    helper = row("processes", pid=5, state="Z", cmdline="bash", ppid=1, exit_status=11, time=0)
+    facts = scene(engine, ended, rank, helper).facts
+    assert (facts.value("signal"), facts.value("ranks_dead")) == (9, [0, 1])
+    assert facts.refs("signal")[0]["text"] == "pid 9 (rank 1) ended by signal 9"
+    assert scene(engine, ended).facts.value("signal") == 15
+    assert (
+        scene(engine, row("processes", pid=9, state="Z", cmdline="VLLM::Worker_TP1", exit_status=0)).facts.value("signal") is None
+    )

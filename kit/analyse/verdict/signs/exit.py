@@ -6,7 +6,8 @@ import signal
 
 from kit.analyse.verdict.attribution import death_told, deaths_known, kernel_rows, launch_pids
 from kit.analyse.verdict.endings import ending
-from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -22,7 +23,8 @@ def kernel_kill(scene: Scene) -> Signs:
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     tied = [row for row in killed if row.get("pid") in own or not own and not scene.log.of("usage_error")]
     alike = [row for row in killed if titles.may_serve(row.get("process"))]
-    explained = deaths_known(scene) or scene.log.of("usage_error")  # it ended by itself before it began
+    began = cause(scene.log)  # a launch that failed by an error of its own was not killed
+    explained = deaths_known(scene) or began is not None and began.role == "initiating" and began.code != "host_oom"
     rows = tied or (alike if death_told(scene) and not explained else [])
     if rows or alike:
         pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
@@ -76,6 +78,31 @@ def sigkill(scene: Scene) -> Signs:
     """The launch or a rank was ended by SIGKILL."""
     if scene.fact("signal") == 9:
         yield Sign("signal_9", "a rank or the launch was ended by signal 9", scene.facts.refs("signal"))
+
+
+@rule("killed_from_outside", needs=("kernel_log|counters",))
+def killed_from_outside(scene: Scene) -> Signs:
+    """SIGKILL ended the launch or a rank, and the kernel, asked afterwards, tells of no kill for memory."""
+    evidence, dead = scene.evidence, scene.fact("ranks_dead") or []
+    mentioned = [mark.time for mark in evidence.log.marks if mark.ref in scene.facts.refs("signal")]
+    seen = [row["time"] for row in evidence.processes if (row.get("exit_status") or 0) & 127 == signal.SIGKILL]
+    died = min((time for time in [*mentioned, *seen] if time), default=0)
+    told = _killed(scene) or kernel_rows(scene, "oom_kill") or [*cgroup_kills(scene), *orchestrator_kills(scene)]
+    if scene.fact("signal") == signal.SIGKILL and not told and not scene.log.of("host_oom") and (by := _denies(evidence, died)):
+        claim = f"SIGKILL ended {named('rank', dead) if dead else 'the launch'}, and {by} no kill for memory"
+        yield Sign("killed_from_outside", claim, scene.facts.refs("signal"), dead)
+
+
+def _denies(evidence: Evidence, died_ns: int) -> str | None:
+    """Which of the kernel's own accounts, taken after a death, would tell of a kill for memory: its log, or its count of them."""
+    counted = [row for row in evidence.counters if row["source"] == "vmstat" and row["name"] == "oom_kill" and row.get("time")]
+    counted = [
+        row["value"] for row in sorted(counted, key=lambda row: row["time"]) if row["time"] >= died_ns or counted[0] is row
+    ]
+    read = [capture.captured_ns for capture in evidence.run.captures if capture.kind == "kernel" and capture.captured_ns]
+    if evidence.kernel_log and max(read, default=died_ns) >= died_ns:
+        return "the kernel's log tells of"
+    return "the kernel counts" if len(counted) > 1 and counted[0] == counted[-1] else None
 
 
 @rule("host_oom_line", "gpu_oom_error", needs=("log",))
