@@ -61,6 +61,20 @@ TABLES = {
             "NODELIST",
             "CPUS",
             "MIN_MEMORY",
+            *(
+                "JobID",
+                "JobName",
+                "Partition",
+                "Account",
+                "AllocCPUS",
+                "State",
+                "ExitCode",
+                "MaxRSS",
+                "Elapsed",
+                "NodeList",
+                "End",
+            ),
+            *("JobIDRaw", "ReqMem", "Timelimit", "Start", "User", "DerivedExitCode", "Reason", "NNodes", "ReqTRES", "Submit"),
         },
         4,
     ),
@@ -72,6 +86,13 @@ _DESCRIBED = re.compile(
     r"^\s*(?P<key>Name|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
     r"Ready):\s+(?P<value>\S.*)$"
 )
+_POD_STATUS = re.compile(r"""^\s+(?:- )?"?(?P<key>exitCode|restartCount|reason|phase)"?:\s*"?(?P<value>[\w-]+)"?,?$""")
+"""Lines of `kubectl get pod -o yaml` and `-o json` that say how its containers are."""
+_POD_WORDS = {
+    "exitCode": ("ExitCode", "Exit Code"),
+    "restartCount": ("RestartCount", "Restart Count"),
+    "phase": ("Status", "Status"),
+}
 _INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
@@ -96,9 +117,9 @@ def _table_header(text: str) -> tuple[str, list[tuple[str, int]]] | None:
     spots = [(found.group(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", text)]
     for tool, (known, least) in TABLES.items():
         hits = sum(name in known for name, _ in spots)
-        if hits >= least and hits >= 0.7 * len(spots):
+        if tool != "slurm" and hits >= least and hits >= 0.7 * len(spots):
             return tool, spots
-    words = [(found.group(), found.start()) for found in re.finditer(r"\S+", text)]
+    words = [(found.group(), found.start()) for found in re.finditer(r"[^\s|]+", text)]
     for tool in ("slurm", "ray"):
         if sum(name in TABLES[tool][0] for name, _ in words) >= max(TABLES[tool][1], 0.7 * len(words)):
             return tool, words
@@ -108,6 +129,8 @@ def _table_header(text: str) -> tuple[str, list[tuple[str, int]]] | None:
 def _cells(text: str, spots: list[tuple[str, int]], words_only: bool) -> dict[str, str]:
     """Cells of a table line: at two blanks where that gives all columns, else at the places of the header."""
     names = [name for name, _ in spots]
+    if text.count("|") >= len(names) - 1 > 0:
+        return dict(zip(names, (cell.strip() for cell in text.split("|")), strict=False))
     parts = re.split(r"\s+" if words_only else r"\s{2,}", text.strip(), maxsplit=len(names) - 1)
     if len(parts) == len(names):
         return dict(zip(names, parts, strict=True))
@@ -127,18 +150,22 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
     >>> [(row["reason"], row["age_s"], row["text"]) for _, row in parse_events(sample, Source("events.txt"), Report())]
     [('Unhealthy', 220.0, 'Startup probe failed')]
     """
-    tool, spots, about = None, [], None
+    tool, spots, about, ruled = None, [], None, False
     for line in titled(lines, source, report):
         text = line.text
+        if tool == "slurm" and re.match(r"^-+(?: -+)+\s*$", text):  # sacct rules off its columns, whose cells stand right
+            names = [name for name, _ in spots]
+            spots = list(zip(names, (dashes.start() for dashes in re.finditer("-+", text)), strict=False))
+            ruled = True
         if not text.strip() or re.match(r"^[\s-]+$", text):
             continue
         header = _table_header(text)
         if header:
-            tool, spots = header
+            (tool, spots), ruled = header, False
             continue
         row, about = _loose(text, about, source)
         if row is None and tool is not None:
-            row = _event(tool, _cells(text, spots, tool in ("slurm", "ray")), text, source)
+            row = _event(tool, _cells(text, spots, tool in ("slurm", "ray") and not ruled), text, source)
         failed = failure(line, "kubectl", source) if row is None or not tool else None
         if failed and row is None:
             yield "tool_errors", failed
@@ -150,7 +177,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 
 def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, str | None]:
-    """Row of a line that needs no header: describe pod, docker inspect and docker events."""
+    """Row of a line that needs no header: describe pod, its state as YAML or JSON, docker inspect and docker events."""
     described, inspected, event = _DESCRIBED.match(text), _INSPECT.match(text), _DOCKER_EVENT.match(text)
     if described:
         key, value = described["key"], described["value"]
@@ -158,6 +185,9 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
             return {}, about or value
         reason = value if key == "Reason" else key.replace(" ", "")
         return {"source": "kubernetes", "reason": reason, "object": about, "text": text.strip()}, about
+    if status := _POD_STATUS.match(text):
+        reason, words = _POD_WORDS.get(status["key"], (status["value"], "Reason"))
+        return {"source": "kubernetes", "reason": reason, "object": about, "text": f"{words}: {status['value']}"}, about
     if inspected:
         return {
             "source": "docker",
@@ -206,9 +236,11 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
         why = re.match(r"^\((.*)\)$", place)
         return {
             "source": tool,
-            "reason": why.group(1) if why else got.get("ST") or got.get("STATE"),
-            "object": got.get("JOBID"),
-            "text": " ".join(text.split()),
+            "reason": why.group(1)
+            if why
+            else got.get("ST") or got.get("STATE") or (got.get("State") or "").split(" ")[0].rstrip("+") or None,
+            "object": got.get("JOBID") or got.get("JobID"),
+            "text": " ".join(text.split()) + (f" (ExitCode {got['ExitCode']})" if got.get("ExitCode") else ""),
         }
     return {"source": "ray", "reason": got.get("STATE"), "object": got.get("NODE_ID"), "text": " ".join(text.split())}
 
@@ -218,6 +250,8 @@ def _is_events(head: str) -> float:
     if any(_table_header(line) for line in lines[:5]):
         return 0.96
     if re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE) and any(_table_header(line) for line in lines):
+        return 0.95
+    if re.search(r'^\s+"?containerStatuses"?:', head, re.MULTILINE):
         return 0.95
     if lines and lines[0].startswith("No resources found"):
         return 0.7

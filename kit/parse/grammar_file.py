@@ -22,7 +22,8 @@
 ``[launch]``
     ``command`` (what starts it in a command line; options follow), ``image`` (container images whose entry point it is),
     ``positional`` (name of the first word that belongs to no option), ``flags`` (options without a value), ``human`` (options
-    whose numbers may end in k, m, g), ``[launch.alias]`` (other spelling = name; dashes are underscores).
+    whose numbers may end in k, m, g), ``words`` (further options, for the nearest right word), ``[launch.alias]`` (other
+    spelling = name; dashes are underscores).
 ``[[prefix]]``
     ``pattern`` of what stands before a message, with `{date}`, `{clock}`, `{zone}`, `{level}`, `{month}`, `{ahead}` for the
     usual parts, and the groups of `kit.parse.records.GROUPS`: ``label`` (rank words such as TP3), ``rank``, ``local_rank``,
@@ -185,6 +186,7 @@ class Launch:
     flags: frozenset[str]
     human: frozenset[str]
     alias: dict[str, str]
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,7 @@ def _launch(table: Table) -> Launch:
         flags=frozenset(table.strings("flags")),
         human=frozenset(table.strings("human")),
         alias=table.names("alias"),
+        words=table.strings("words"),
     )
 
 

@@ -119,7 +119,7 @@ def is_launch(head: str) -> float:
         if _starts(" " + line[:200])
         and re.match(r"^[\w./$({\"-]", line)
         and not re.match(r"^\d|^\S+ +\d+ ", line)
-        and not re.search(r"\b(?:INFO|WARNING|ERROR)\b", line[:80])
+        and not re.search(r"\b(?:INFO|WARNING|ERROR)\b|^(?i:usage): |: error: ", line[:80])
     ]
     plain = [line for line in lines if line in started or _ASSIGNS.match(line) or _SHELL_WORDS.match(line)]
     if not started:

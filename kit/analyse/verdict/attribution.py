@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kit.analyse.verdict import devices, pods
 from kit.analyse.verdict.evidence import Evidence, Foreign, ref
+from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.processes import Processes, Titles, titles_of
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS, show_duration
@@ -234,6 +235,13 @@ def death_told(scene: Scene) -> bool:
     """Whether anything of the launch itself tells of a death or an end."""
     marks = scene.log.of("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
     return bool(marks or scene.fact("ranks_dead") or scene.fact("exited") or scene.fact("signal"))
+
+
+def killed_silently(scene: Scene) -> bool:
+    """Whether something of the launch died in a way that a kill for want of memory explains: by SIGKILL, or without an error."""
+    if scene.fact("signal") not in (None, 9):
+        return False
+    return scene.fact("signal") == 9 or bool(scene.fact("ranks_dead")) and cause(scene.log) is None
 
 
 def foreign(scene: Scene) -> list[Foreign]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import kit.analyse.verdict.signs  # noqa: F401  registers the rules
@@ -17,7 +17,7 @@ LASTING = ("failed", "ended", "unknown")
 UNDETERMINED = "undetermined"
 _KEYS = (
     *("name", "plain", "plain_many", "meaning", "state", "prior", "signs"),
-    *("names_ranks", "first_guess", "remedy_needs", "crash"),
+    *("names_ranks", "first_guess", "remedy_needs", "crash", "plain_when"),
 )
 
 
@@ -40,6 +40,8 @@ class StallClass:
         What a remedy depends on besides the class: keys of a signature's `when` that a learnt one asks for where it is known.
     crash : bool
         A process failed by itself: once ready, such a launch did work.
+    plain_when : dict
+        What it is in a few words where a sign says it better, by the sign's code.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StallClass:
     first_guess: str = ""
     remedy_needs: tuple[str, ...] = ()
     crash: bool = False
+    plain_when: Mapping[str, str] = field(default_factory=dict)
 
     def weight(self, code: str) -> float:
         """Weight of a sign, 0 where it says nothing of the class."""
@@ -95,6 +98,7 @@ def _class(table: Table) -> StallClass:
         first_guess=table.text("first_guess", default="") or "",
         remedy_needs=table.strings("remedy_needs"),
         crash=table.flag("crash"),
+        plain_when=table.names("plain_when"),
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import signal
 
+from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import first_error
+from kit.analyse.verdict.failures import cause, first_error
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, argument_fields
@@ -19,6 +20,8 @@ from kit.reading import Capture
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 SERVING = ("serving", "ready")
+SIGNALS = {"terminated": 15, "sigterm": 15, "segfault": 11, "killed": 9}
+"""Signals that records tell in words."""
 
 
 def primary(evidence: Evidence) -> Capture | None:
@@ -157,9 +160,14 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     bind = evidence.log.last("bind_error")
     if bind and evidence.log.records - bind.order <= CLOSING_RECORDS:
         return True, [bind.ref]  # the processes that live may be those of the server that holds the port
+    began = cause(evidence.log)
+    if began is not None and began.code == "usage_error":
+        return True, [began.ref]
     alive = processes.alive
     if alive is False:
         return True, []
+    if alive is None and (told := orchestrator_ends.ended(evidence)):
+        return True, [told]
     endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending", "finished")]
     closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
     if closing and not (alive and _front_listens(evidence, processes)):
@@ -193,7 +201,8 @@ def _signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[
     """The signal that ended the launch or a rank; a SIGTERM, by which a launcher ends what is left, only where none else did."""
     recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
     root = (int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]) if recorded else None
-    found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes)) if told]
+    last = orchestrator_ends.exit_signal(evidence)
+    found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes), last) if told]
     return min(found, key=lambda told: told[0] == signal.SIGTERM, default=(None, []))
 
 
@@ -222,10 +231,8 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
                 return -number, [mark.ref]
             if 128 < number < 160:
                 return number - 128, [mark.ref]
-        if mark.code in ("terminated", "sigterm"):
-            return 15, [mark.ref]
-        if mark.code == "segfault":
-            return 11, [mark.ref]
+        if mark.code in SIGNALS:
+            return SIGNALS[mark.code], [mark.ref]
     return None
 
 

@@ -14,6 +14,7 @@ from kit.analyse.verdict.advice import advice_of_log
 from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.gpu_generation import generation
 from kit.analyse.verdict.processes import argument_fields
+from kit.analyse.verdict.refused_arguments import refused
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import VERSIONS, Settings, settings_of
 from kit.analyse.verdict.surroundings import Surroundings
@@ -224,6 +225,10 @@ def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings
     """
     known = context(scene, klass, signs, where)
     found = advice_of_log(scene) if where.traits & {"stalled", "failed", "unknown"} else []
+    if wrong := refused(scene):
+        what = "the program does not know its command line"
+        source = f"{wrong.mark.capture}, line {wrong.mark.line}"
+        found = [{"name": "wrong-argument", "what": what, "do": wrong.do, "source": source, "matched": {"log": wrong.wrong}}]
     for entry in signatures(scene.evidence.run.knowledge):
         matched = entry.matched(known)
         if matched is not None:

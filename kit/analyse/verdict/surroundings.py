@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
 from kit.clock import NS, show_time
@@ -78,6 +79,7 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
         "one_rank": scene.processes.world_size == 1 or server in known.native,
         "several_nodes": _several_nodes(scene, settings),
         "dated": over and evidence.log.last_time is not None,
+        "program": program(evidence.log) is not None,
     }
     traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
     traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
@@ -160,6 +162,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
     folder = options.get("download_dir") or settings.of(ENVIRONMENT).get("HF_HOME")
     ended, offset = evidence.log.last_time, evidence.run.offset_s
     return {
+        "program": program(evidence.log),
         "pid": pids[0] if pids else None,
         "pids": " ".join(pids[:64]),
         "stopped": " ".join(stopped),

@@ -97,7 +97,8 @@ class Verdict(Shown):
     def plain(self) -> str:
         """The class in plain words."""
         known = self.hypothesis.klass
-        return known.plain if len(self.ranks) < 2 else known.plain_many
+        special = (words for sign, words in known.plain_when.items() if sign in self.signs)
+        return next(special, known.plain if len(self.ranks) < 2 else known.plain_many)
 
     @property
     def remedy(self) -> dict | None:
@@ -210,7 +211,7 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     signs = all_signs(scene)
     hypotheses = judge(scene, signs)
     best = _named(hypotheses, scene)
-    state = best.klass.state_when(bool(scene.fact("exited")))
+    state = _state(best, scene, signs)
     where = surroundings(scene, best.name, state)
     for hypothesis in hypotheses:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
@@ -245,6 +246,18 @@ def _named(hypotheses: list[Hypothesis], scene: Scene) -> Hypothesis:
     if best.share >= scene.limits["least_good_share" if harmless else "least_share"]:
         return best
     return next(hypothesis for hypothesis in hypotheses if hypothesis.name == UNDETERMINED)
+
+
+DEATHS = frozenset(("ranks_dead", "worker_died_line", "crash_signal", "signal_9", "unexplained_error", "ended_badly"))
+"""Signs of an end that was no order: the launch has failed, though why is not known."""
+
+
+def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
+    """The state that follows from the class; what has died has failed, whatever it died of."""
+    exited = bool(scene.fact("exited"))
+    if best.name == UNDETERMINED and exited and DEATHS & signs.keys():
+        return "failed"
+    return best.klass.state_when(exited)
 
 
 def _ranks(best: Hypothesis, scene: Scene) -> list[int]:

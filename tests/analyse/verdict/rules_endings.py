@@ -46,7 +46,18 @@ ENDINGS = [
     shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), kernel("oom_kill", pid=1, process="x")]),
-    shown("cgroup_oom_kill", counter("oom_kill", 1, "cgroup"), unlike=[counter("oom_kill", 0, "cgroup")]),
+    shown(
+        "cgroup_oom_kill",
+        *(counter("oom_kill", 1, "cgroup"), line("exit_code", exit_code="-9")),
+        unlike=[counter("oom_kill", 0, "cgroup"), line("exit_code", exit_code="-9")],
+    ),
+    shown("cgroup_oom_untied", counter("oom_kill", 1, "cgroup"), unlike=[counter("oom_kill", 0, "cgroup")]),
+    shown("ended_badly", event("FAILED", "7 serve FAILED 1:0", "slurm"), unlike=[event("COMPLETED", "7 serve 0:0", "slurm")]),
+    shown(
+        "ended_badly",
+        *(event("Error"), event("ExitCode", "Exit Code: 1")),
+        unlike=[event("Completed"), event("ExitCode", "Exit Code: 0")],
+    ),
     shown("cgroup_oom_kill", event("OOMKilled"), unlike=[event("Killing")]),
     shown("signal_9", line("exit_code", exit_code="-9"), unlike=[line("exit_code", exit_code="1")]),
     shown("signal_9", line("exit_code", exit_code="137"), unlike=[line("exit_code", exit_code="143")]),
@@ -99,6 +110,11 @@ ENDINGS = [
 ]
 
 ERRORS = [
+    shown(
+        "arguments_refused",
+        error("usage_error", "vllm: error: unrecognized arguments: --tpp 2"),
+        unlike=[error("usage_error", "vllm: error: unrecognized arguments: --tpp 2"), line("ready", phase="ready")],
+    ),
     shown("unexplained_error", error("exception", "ValueError: no such model"), unlike=[error("bind_error", explained=True)]),
     shown("unexplained_error", error(None, "cannot read config"), unlike=[error("worker_died", role="cascade")]),
     shown(  # a cause after one that has a class of its own is a consequence

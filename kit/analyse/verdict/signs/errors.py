@@ -5,15 +5,13 @@ from __future__ import annotations
 from kit.analyse.verdict import failures
 from kit.analyse.verdict.failures import first_error
 from kit.analyse.verdict.log_digest import Mark
+from kit.analyse.verdict.refused_arguments import refused
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.grammar import codes
 from kit.words import count_of
 
-NEVER_BEGAN = {
-    "usage_error": "the launch never began, its arguments were refused",
-    "program_missing": "the launch never began, the program or a file of its command line is not there",
-}
+PROGRAM_MISSING = "the launch never began, the program or a file of its command line is not there"
 CRASH_SIGNALS = (4, 7, 8, 11)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
 
@@ -23,12 +21,19 @@ def _explained(scene: Scene) -> frozenset[str]:
     return codes("explained", scene.log.server, scene.evidence.run.knowledge)
 
 
+@rule("arguments_refused", needs=("log",))
+def wrong_arguments(scene: Scene) -> Signs:
+    """The program refused its command line."""
+    if found := refused(scene):
+        yield Sign("arguments_refused", found.claim, [found.mark.ref])
+
+
 @rule("unexplained_error", needs=("log",))
 def cause(scene: Scene) -> Signs:
     """The first error that names a cause."""
-    if mark := _unexplained(scene):
+    if (mark := _unexplained(scene)) and mark.code != "usage_error":
         ranks = [mark.rank] if mark.rank is not None else []
-        words = NEVER_BEGAN.get(mark.code, "the first error that names a cause")
+        words = PROGRAM_MISSING if mark.code == "program_missing" else "the first error that names a cause"
         yield Sign("unexplained_error", f"{words}: {mark.text[:160]}", [mark.ref], ranks)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from kit.analyse.verdict.attribution import death_told, deaths_known, kernel_rows, launch_pids
+from kit.analyse.verdict import orchestrator_ends
+from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import cause
@@ -56,20 +57,26 @@ def memory(scene: Scene) -> Signs:
         yield Sign("memory_available", claim, [ref(rows[0])])
 
 
-@rule("cgroup_oom_kill", needs=("counters",))
+@rule("cgroup_oom_kill", "cgroup_oom_untied", needs=("counters",))
 def cgroup_kills(scene: Scene) -> Signs:
-    """The container's own count of OOM kills."""
+    """The container's own count of OOM kills; whose it is tells the file's path, the recording, or a death in the launch."""
     for row in scene.evidence.counters:
         if row["name"] == "oom_kill" and row["source"] == "cgroup" and row["value"] > 0:
-            claim = f"the cgroup counts {count_of(int(row['value']), 'OOM kill')}"
-            yield Sign("cgroup_oom_kill", claim, [ref(row, f"oom_kill {row['value']:g}")])
+            claim, where = (
+                f"the cgroup counts {count_of(int(row['value']), 'OOM kill')}",
+                [ref(row, f"oom_kill {row['value']:g}")],
+            )
+            if GROUP_FILE.search(row.get("labels") or "") or scene.evidence.run.manifest or killed_silently(scene):
+                yield Sign("cgroup_oom_kill", claim, where)
+            else:
+                yield Sign("cgroup_oom_untied", f"{claim}, of which nothing shows that it is the launch's", where)
 
 
 @rule("cgroup_oom_kill", needs=("events",))
 def orchestrator_kills(scene: Scene) -> Signs:
     """The orchestrator reports that a container was killed for memory."""
     for row in scene.evidence.events:
-        if row.get("reason") in ("OOMKilled", "OOMKilling"):
+        if row.get("reason") in ("OOMKilled", "OOMKilling", "OUT_OF_MEMORY", "OUT_OF_ME"):
             yield Sign("cgroup_oom_kill", f"the orchestrator reports {row['reason']}", [ref(row, row["text"])])
 
 
@@ -77,7 +84,8 @@ def orchestrator_kills(scene: Scene) -> Signs:
 def sigkill(scene: Scene) -> Signs:
     """The launch or a rank was ended by SIGKILL."""
     if scene.fact("signal") == 9:
-        yield Sign("signal_9", "a rank or the launch was ended by signal 9", scene.facts.refs("signal"))
+        claim = "a rank or the launch was ended by SIGKILL (9): the OOM killer sends it, so do orchestrators and people"
+        yield Sign("signal_9", claim, scene.facts.refs("signal"))
 
 
 @rule("killed_from_outside", needs=("kernel_log|counters",))
@@ -136,6 +144,13 @@ def ended(scene: Scene) -> Signs:
     """The launch has ended."""
     if scene.fact("exited"):
         yield Sign("exited", "the launch has ended", scene.facts.refs("exited"))
+
+
+@rule("ended_badly", needs=("events",))
+def exit_code(scene: Scene) -> Signs:
+    """The orchestrator says that it failed, or gives the exit code of a failure."""
+    if scene.fact("exited") and (where := orchestrator_ends.failure(scene.evidence)):
+        yield Sign("ended_badly", f"the orchestrator says that it failed: {where['text'][:120]}", [where])
 
 
 @rule("ended_in_order", "told_before_ready", "tree_gone", needs=("log",))
