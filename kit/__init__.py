@@ -1,8 +1,8 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
 The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
-`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `learn`; and `open_run`, `sample`, `facts`, `benchmarks` for notebooks.
-Nothing heavy is imported until it is called for.
+`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `learn`; and `explore`, `open_run`, `sample`, `facts`, `benchmarks` for
+notebooks. Nothing heavy is imported until it is called for.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _WHERE = {
     "triage": "kit.live.triage",
     "watch": "kit.live.watch",
     "report": "kit.render.report",
+    "explore": "kit.show.explorer",
     "learn": "kit.analyse.knowledge.learn",
     "similar": "kit.analyse.knowledge.similar",
     "KitError": "kit.errors",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from kit.render.report import report
     from kit.run import Run
     from kit.samples import sample, sample_path
+    from kit.show.explorer.widget import explore
 
 __all__ = [
     "Attempts",
@@ -77,6 +79,7 @@ __all__ = [
     "compare",
     "compare_benchmarks",
     "compare_launches",
+    "explore",
     "export",
     "facts",
     "guard",

@@ -1,0 +1,141 @@
+"""What is said of a run beside its tracks: the verdict with its places, the board, events to step through, earlier verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kit.analyse.verdict.evidence import gather
+from kit.analyse.verdict.live_status import LogActivity, status_of
+from kit.analyse.verdict.scene import scene_of, scene_of_run
+from kit.analyse.verdict.verdict import Verdict, weigh
+from kit.analyse.verdict.verdict_text import answer
+from kit.clock import NS, show_duration
+from kit.errors import KitError, UsageError
+from kit.run import Run
+from kit.show.status import process_table
+
+MOMENTS = 8
+"""Most earlier verdicts that a static page holds."""
+CHEAP_BYTES = 30 * 2**20
+"""Earlier verdicts are made ahead for evidence of up to this size: each reads what is not kept in memory once more."""
+SILENT_S = 10.0
+"""A stretch without a record is an event from here on: an ordinary launch prints more often."""
+EVENTS = 400
+
+
+def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = str) -> dict[str, Any]:
+    """The verdict and the board of a run, as of a second of its axis, as plain data.
+
+    Raises
+    ------
+    KitError
+        Where nothing was known at that moment.
+    """
+    if at_s is not None:
+        run = run.as_of(earlier_text(run, at_s))
+    activity = LogActivity(run.captured_ns)
+    scene = scene_of_run(run) if run.as_of_ns is None else scene_of(gather(run, also={"log": activity.add}))
+    if run.as_of_ns is None:
+        for row in run.rows("log") if sum(capture.size_bytes for capture in run.captures) < CHEAP_BYTES else ():
+            activity.add(row)
+    found = weigh(scene)
+    return {**told(found, clean), "board": _board(found, activity, clean)}
+
+
+def earlier_text(run: Run, at_s: float) -> str:
+    """A second of the axis as a moment that `Run.as_of` takes.
+
+    Raises
+    ------
+    UsageError
+        Where the evidence carries no time.
+    """
+    if run.launch_zero_ns is None:
+        raise UsageError("nothing is known of an earlier moment", "the evidence carries no time", "judge all of it")
+    return pd.Timestamp(run.launch_zero_ns + int(at_s * NS), unit="ns", tz="UTC").isoformat().replace("+00:00", "Z")
+
+
+def told(verdict: Verdict, clean: Callable[[str], str] = str) -> dict[str, Any]:
+    """A verdict as plain data: its answer, evidence, next steps and hypotheses."""
+    return {
+        "state": verdict.state,
+        "class": verdict.klass,
+        "answer": clean(answer(verdict)),
+        "at": verdict.captured_at,
+        "ranks": verdict.ranks,
+        "evidence": _evidence(verdict, clean),
+        "next": [{"what": clean(step["what"]), "command": clean(step["command"])} for step in verdict.next],
+        "hypotheses": [
+            {
+                "class": one.name,
+                "share": round(one.share, 3),
+                "plain": one.klass.plain,
+                "for": [clean(sign.claim) for sign, _, _ in one.supporting],
+                "against": [clean(sign.claim) for sign, _, _ in one.opposing],
+            }
+            for one in verdict.shown()
+        ],
+    }
+
+
+def _evidence(verdict: Verdict, clean: Callable[[str], str]) -> list[dict]:
+    """Claims, each once, with the first place of each that a line is known of."""
+    found: dict[str, dict] = {}
+    for entry in verdict.evidence:
+        claim = clean(entry["claim"])
+        if claim not in found or not found[claim]["line"] and entry["line"]:
+            found[claim] = {"claim": claim, "file": entry["capture"] and clean(entry["capture"]), "line": entry["line"]}
+    return list(found.values())
+
+
+def _board(verdict: Verdict, activity: LogActivity, clean: Callable[[str], str]) -> dict:
+    table = process_table(status_of(verdict, activity))
+    return {
+        "columns": list(table.columns),
+        "rows": [[clean(str(cell)) for cell in row] for row in table.rows],
+        "odd": sorted(table.odd),
+        "numeric": sorted(table.numeric),
+    }
+
+
+def earlier(run: Run, events: list[dict], clean: Callable[[str], str] = str) -> list[dict]:
+    """Verdicts of earlier moments: a little after each phase began, and in each long silence."""
+    if sum(capture.size_bytes for capture in run.captures) > CHEAP_BYTES:
+        return []
+    at = [round(event["t"] + 0.5, 1) for event in events if event["kind"] in ("phase", "silence", "last progress")]
+    chosen = [at[n] for n in np.unique(np.linspace(0, len(at) - 1, min(MOMENTS, len(at))).astype(int))] if at else []
+    found = []
+    for moment in dict.fromkeys(chosen):
+        try:
+            found.append({"t": moment, **judged(run, moment, clean)})
+        except KitError:  # nothing was known yet, or the evidence ends before
+            continue
+    return found
+
+
+def events_of(log: pd.DataFrame, gaps: pd.DataFrame, bands: list, knee_s: float | None, end_s: float) -> list[dict]:
+    """What there is to step through: phases, silences, gaps in the samples, the last progress."""
+    first: dict[str, float] = {}
+    for _, phase, begin, _, _ in bands:
+        first[phase] = min(begin, first.get(phase, begin))
+    found = [{"t": begin, "kind": "phase", "label": f"{phase} begins"} for phase, begin in first.items()]
+    seconds = np.sort(log["t_s"].dropna().to_numpy(float))
+    seconds = np.append(seconds, end_s) if len(seconds) else seconds
+    quiet = np.diff(seconds)
+    for at in np.flatnonzero(quiet >= SILENT_S):
+        found.append(
+            {"t": round(float(seconds[at]), 3), "kind": "silence", "label": f"no record for {show_duration(float(quiet[at]))}"}
+        )
+    for gap in gaps.dropna(subset=["t_s"]).itertuples():
+        found.append(
+            {"t": round(gap.t_s, 3), "kind": "gap", "label": f"no samples for {show_duration(gap.duration_s)}: {gap.why}"}
+        )
+    if knee_s is not None:
+        found.append({"t": round(knee_s, 3), "kind": "last progress", "label": "last progress"})
+    if len(found) > EVENTS:
+        found = sorted(found, key=lambda event: event["kind"] == "silence")[:EVENTS]
+    return sorted(found, key=lambda event: event["t"])
