@@ -146,7 +146,7 @@ HEALTHY = "import time; print('here', flush=True); time.sleep(600)"
 
 @pytest.mark.parametrize(
     ("program", "state"),
-    [(FLAG, {"failed"}), (KILLED_RANK, {"failed", "unknown"}), (HEALTHY, {"unknown"})],
+    [(FLAG, {"failed"}), (KILLED_RANK, {"failed"}), (HEALTHY, {"unknown"})],
     ids=["flag", "killed-rank", "healthy"],
 )
 @pytest.mark.parametrize("minutes", [8, 0.1])
@@ -163,6 +163,7 @@ def test_the_oom_kill_of_a_neighbour_is_not_this_launchs(
     assert found.state in state and found.hypotheses[0].name != "host_oom_kill"
     aside = [item.row["pid"] for item in found.scene.evidence.foreign]
     assert program is FLAG or aside == [3999999], "what was set aside is said"
+    assert program is not KILLED_RANK or (found.klass, found.ranks, found.facts.value("signal")) == ("worker_crashed", [1], 9)
 
 
 def test_some_flat_seconds_are_no_stall(tmp_path: Path) -> None:

@@ -47,4 +47,6 @@ def ending(log: LogDigest) -> Ending | None:
     finished = next((mark for mark in final if mark.role == "finished"), None)
     if finished is not None:
         return Ending("finished", finished)
-    return Ending("told", final[0]) if final else Ending("gone", last)
+    if final:
+        return Ending("told", final[0])
+    return None if log.of("worker_died") else Ending("gone", last)

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.facts_log import asked_port
-from kit.analyse.verdict.phases import Progression
+from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, titles_of
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.schema import Row
@@ -169,6 +169,8 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         number = mark.fields.get("rank")  # the rank that the record is about; `mark.rank` is the one that wrote it
         if str(number).isdigit():
             ranks.setdefault(int(number), mark.ref)
+    for rank, where in _unanswered(evidence, processes).items():
+        ranks.setdefault(rank, where)
     for rank in _absent(processes):
         listed = processes.workers[0].rows[-1]
         ranks.setdefault(rank, ref(listed, f"rank {rank} is not among the processes, {len(processes.workers)} other ranks are"))
@@ -183,6 +185,17 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             if rank is not None:
                 ranks.setdefault(rank, ref(row, row["text"]))
     return {"ranks_dead": (sorted(ranks) or None, list(ranks.values())), "killed_pids": (sorted(killed) or None, refs)}
+
+
+def _unanswered(evidence: Evidence, processes: Processes) -> dict[int, dict]:
+    """Ranks that wrote, and did not answer when the launcher ended what was left after a death: they had died before."""
+    answers = {rank_of(mark, processes): mark for mark in evidence.log.of("worker_exit")}
+    answers.pop(None, None)
+    silent = sorted(evidence.log.rank_pids.keys() - answers.keys())
+    if not evidence.log.of("worker_died") or not answers or len(silent) > len(answers):
+        return {}
+    first = next(iter(answers.values()))
+    return {rank: first.ref | {"text": f"rank {rank} did not answer the end of the launch as others did"} for rank in silent}
 
 
 def _absent(processes: Processes) -> list[int]:

@@ -197,7 +197,7 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surround
 def _step(capture: dict, where: Surroundings, leading: list[Hypothesis]) -> dict:
     return {
         "what": capture["name"],
-        "why": capture["why"],
+        "why": where.filled(capture["why"]),
         "command": step_command(capture, where.row(capture["tools"]), **where.names),
         "cost_s": capture["cost_s"],
         "consent": bool(capture.get("consent")),

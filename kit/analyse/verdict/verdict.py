@@ -95,10 +95,14 @@ class Verdict(Shown):
 
     @property
     def plain(self) -> str:
-        """The class in plain words."""
+        """The class in plain words: by the sign that says it most closely, of one rank or of several."""
         known = self.hypothesis.klass
-        special = (words for sign, words in known.plain_when.items() if sign in self.signs)
-        return next(special, known.plain if len(self.ranks) < 2 else known.plain_many)
+        return self.said_closely or (known.plain if len(self.ranks) < 2 else known.plain_many)
+
+    @property
+    def said_closely(self) -> str | None:
+        """What a sign says of the class that its general words don't: that the rank that is behind is stopped, say."""
+        return next((words for sign, words in self.hypothesis.klass.plain_when.items() if sign in self.signs), None)
 
     @property
     def remedy(self) -> dict | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyse.verdict.scenes import line, row, scene
+from tests.analyse.verdict.scenes import error, line, row, scene
 
 FRONT = row("processes", pid=7, state="S", cmdline="vllm serve org/m --port 8000")
 LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python3")
@@ -80,3 +80,12 @@ def test_the_signal_of_a_killed_rank_is_that_of_its_zombie() -> None:
     assert (
         scene(engine, row("processes", pid=9, state="Z", cmdline="VLLM::Worker_TP1", exit_status=0)).facts.value("signal") is None
     )
+
+
+def test_the_rank_that_died_in_silence_is_the_one_that_does_not_answer_the_end() -> None:
+    wrote = [line("weights_begin", rank=rank, pid=20 + rank, server="vllm") for rank in range(2)]
+    died = error("worker_died", "EngineCore failed to start.", role="cascade")
+    answers = line("worker_exit", "Parent process exited, terminating worker queues", "other", rank=0, pid=20, role="teardown")
+    assert scene(*wrote, answers, died).facts.value("ranks_dead") == [1]
+    assert scene(*wrote, answers).facts.value("ranks_dead") is None
+    assert scene(*wrote, died).facts.value("ranks_dead") is None

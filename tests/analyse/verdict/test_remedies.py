@@ -124,6 +124,9 @@ CASES = [
         state="failed",
     ),
     Case(
+        "killed-from-outside", "worker_crashed", signs=("killed_from_outside",), unlike_signs=("died_unkilled",), state="failed"
+    ),
+    Case(
         "peer-is-missing",
         "rendezvous_wait",
         (line("args", phase="launch", nnodes=2, at=0),),

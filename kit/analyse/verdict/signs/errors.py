@@ -50,9 +50,14 @@ def dead_worker(scene: Scene) -> Signs:
     if worker is None:
         return
     yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
-    explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
-    if not explained and scene.fact("signal") not in CRASH_SIGNALS:
+    if died_in_silence(scene):
         yield Sign("silent_death", "a worker died without an error message", [worker.ref])
+
+
+def died_in_silence(scene: Scene) -> bool:
+    """Whether the log reports a dead worker, and no error that tells why."""
+    explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
+    return bool(scene.log.of("worker_died")) and not explained and scene.fact("signal") not in CRASH_SIGNALS
 
 
 @rule("error_after_ready", needs=("log",))

@@ -12,7 +12,7 @@ from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.signs.errors import CRASH_SIGNALS
+from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence
 from kit.words import count_of, named
 
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
@@ -88,29 +88,32 @@ def sigkill(scene: Scene) -> Signs:
         yield Sign("signal_9", claim, scene.facts.refs("signal"))
 
 
-@rule("killed_from_outside", needs=("kernel_log|counters",))
+@rule("killed_from_outside", "died_unkilled", needs=("kernel_log|counters",))
 def killed_from_outside(scene: Scene) -> Signs:
-    """SIGKILL ended the launch or a rank, and the kernel, asked afterwards, tells of no kill for memory."""
-    evidence, dead = scene.evidence, scene.fact("ranks_dead") or []
-    mentioned = [mark.time for mark in evidence.log.marks if mark.ref in scene.facts.refs("signal")]
-    seen = [row["time"] for row in evidence.processes if (row.get("exit_status") or 0) & 127 == signal.SIGKILL]
-    died = min((time for time in [*mentioned, *seen] if time), default=0)
+    """A rank was ended by SIGKILL, or died without a word, and the kernel, asked afterwards, tells of no kill for memory."""
+    evidence, dead, number = scene.evidence, scene.fact("ranks_dead") or [], scene.fact("signal")
+    where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
     told = _killed(scene) or kernel_rows(scene, "oom_kill") or [*cgroup_kills(scene), *orchestrator_kills(scene)]
-    if scene.fact("signal") == signal.SIGKILL and not told and not scene.log.of("host_oom") and (by := _denies(evidence, died)):
-        claim = f"SIGKILL ended {named('rank', dead) if dead else 'the launch'}, and {by} no kill for memory"
-        yield Sign("killed_from_outside", claim, scene.facts.refs("signal"), dead)
+    if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
+        return
+    told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
+    seen = [row["time"] for row in evidence.processes if (row.get("exit_status") or 0) & 127 == signal.SIGKILL]
+    by = _denies(evidence, min((time for time in [*told_at, *seen] if time), default=0))
+    who = named("rank", dead) if dead else "a worker" if not number else "the launch"
+    if by and number:
+        yield Sign("killed_from_outside", f"SIGKILL ended {who}, and {by} no kill for memory", where, dead)
+    elif by:
+        yield Sign("died_unkilled", f"{who} died without a word, and {by} no kill for memory", where, dead)
 
 
 def _denies(evidence: Evidence, died_ns: int) -> str | None:
     """Which of the kernel's own accounts, taken after a death, would tell of a kill for memory: its log, or its count of them."""
-    counted = [row for row in evidence.counters if row["source"] == "vmstat" and row["name"] == "oom_kill" and row.get("time")]
-    counted = [
-        row["value"] for row in sorted(counted, key=lambda row: row["time"]) if row["time"] >= died_ns or counted[0] is row
-    ]
-    read = [capture.captured_ns for capture in evidence.run.captures if capture.kind == "kernel" and capture.captured_ns]
-    if evidence.kernel_log and max(read, default=died_ns) >= died_ns:
+    read = [capture.captured_ns or died_ns for capture in evidence.run.captures if capture.kind == "kernel"]
+    if max(read, default=-1) >= died_ns or not read and evidence.kernel_log:
         return "the kernel's log tells of"
-    return "the kernel counts" if len(counted) > 1 and counted[0] == counted[-1] else None
+    counts = {row["time"]: row["value"] for row in evidence.counters if (row["source"], row["name"]) == ("vmstat", "oom_kill")}
+    before, after = ([n for at, n in counts.items() if at and (at < died_ns) is early] for early in (True, False))
+    return "the kernel counts" if after and max(after) == min(before, default=0) else None
 
 
 @rule("host_oom_line", "gpu_oom_error", needs=("log",))
