@@ -93,7 +93,8 @@ def killed_from_outside(scene: Scene) -> Signs:
     """A rank was ended by SIGKILL, or died without a word, and the kernel, asked afterwards, tells of no kill for memory."""
     evidence, dead, number = scene.evidence, scene.fact("ranks_dead") or [], scene.fact("signal")
     where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
-    told = _killed(scene) or kernel_rows(scene, "oom_kill") or [*cgroup_kills(scene), *orchestrator_kills(scene)]
+    counted = {sign.code for sign in (*cgroup_kills(scene), *orchestrator_kills(scene))}
+    told = _killed(scene) or kernel_rows(scene, "oom_kill") or "cgroup_oom_kill" in counted
     if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
         return
     told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
