@@ -32,7 +32,7 @@ Recognise = Callable[[str, str], str | None]
 
 _COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 _PREFIXES = (
-    rb"20\d\d-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?",
+    rb"20\d\d-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?(?!\S+ kernel: )",
     rb"\[pod/[^\]]+\] (?:20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) )?",
     rb"[\w.-]+ +\| (?:20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) )?",
     rb"(?:20\d\d-\d\d-\d\dT[\d:.]+[+-]\d\d:?\d\d|[A-Z][a-z]{2} +\d+ [\d:]{8}) \S+ [^\[\]:\s]+\[\d+\]: ",
@@ -142,7 +142,7 @@ def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
     parts = {"explicit": _EXPLICIT, "lead": _LEAD, "section": rb"(?P<section>" + firsts + rb")"}
     plain = b"|".join(parts[kind] for kind in ("explicit", "lead") if kind in kinds)
     if "section" in kinds:
-        plain += (b"|" if plain else b"") + (rb"(?:" + prefix + rb")" if prefix else b"") + parts["section"]
+        plain += (b"|" if plain else b"") + (rb"(?:" + prefix + rb")?" if prefix else b"") + parts["section"]
     return re.compile(_COLOUR + rb"(?:" + plain + rb")")
 
 

@@ -77,8 +77,11 @@ def decode(text: Text) -> Text:
     head = text.head(HEAD_BYTES)
     first = head.lstrip()[:1]
     as_lines = (first == b"{" or b'\n{"' in head) and shippers.is_json_lines(head)
-    if first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES and (not as_lines or head.strip().count(b"\n") == 0):
+    whole = not as_lines or head.strip().count(b"\n") == 0 or shippers.falls(head)
+    if first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES and whole:
         text = _document(text, markup.json_lines)
+    if shippers.is_csv(head) and text.size <= markup.MOST_BYTES:
+        text = _document(text, markup.csv_lines)
     if as_lines and text.form is None:
         text = _rewritten(text, shippers.lines_of, "json lines")
     if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from typing import Any
 
@@ -101,7 +102,7 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     try:
         value = json.loads(raw, strict=False)
     except (ValueError, RecursionError):
-        return None
+        return _laid_out("json lines", shippers.records_of_lines(raw))
     if isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value:
         return "notebook", _numbered(raw, _notebook(value))
     texts = list(_texts(value))
@@ -110,10 +111,24 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     if isinstance(value, str) and "\n" in value:
         return "text", _numbered(raw, iter(value.replace("\r\n", "\n").split("\n")))
     records = shippers.records_in(value)
-    if records:
-        said = (line for when, text in records for line in shippers.laid_out(when, text).decode().split("\n"))
-        return "records", _numbered(raw, said)
-    return None
+    begins = _numbered(raw, (text.split("\n")[0] for _, text in records or ()))
+    return _laid_out("records", ((number, record) for (number, _), record in zip(begins, records or (), strict=True)))
+
+
+def csv_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
+    """Form and lines of a table of records, as log services export it; None where its rows are none."""
+    try:
+        return _laid_out("csv", shippers.records_of_csv(data.decode("utf-8", "replace")))
+    except csv.Error:
+        return None
+
+
+def _laid_out(form: str, records: Iterable[tuple[int, tuple[str, str]]]) -> tuple[str, list[tuple[int, str]]] | None:
+    """Form and lines of numbered records in order of time; None where there is none, or one has no time."""
+    found = [(when, (number, shippers.laid_out(when, text).decode().split("\n"))) for number, (when, text) in records]
+    if not found or not all(when for when, _ in found):
+        return None
+    return form, [(number, line) for _, (number, lines) in shippers.in_order(found) for line in lines]
 
 
 def _numbered(raw: str, lines: Iterator[str]) -> list[tuple[int, str]]:
@@ -253,4 +268,4 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
 
 
-__all__ = ["html_lines", "is_html", "json_lines", "mark_of", "opened", "to_bytes", "unmarked"]
+__all__ = ["csv_lines", "html_lines", "is_html", "json_lines", "mark_of", "opened", "to_bytes", "unmarked"]

@@ -7,6 +7,8 @@ here. It becomes `TIME LEVEL message`, which the log's grammars read. JSON lines
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -16,18 +18,23 @@ from typing import Any
 from kit.intake.content import Numbers
 
 MESSAGES = (
-    "MESSAGE", "log", "message", "msg", "@message", "textPayload", "line", "Body", "body", "text", "event", "_raw",
+    "message", "log", "msg", "@message", "textpayload", "line", "body", "text", "event", "_raw", "logentry", "logmessage",
+    "content",
 )  # fmt: skip
 TIMES = (
-    "__REALTIME_TIMESTAMP", "time", "timestamp", "@timestamp", "ts", "asctime", "Timestamp", "date", "datetime",
-    "_SOURCE_REALTIME_TIMESTAMP", "receiveTimestamp", "timeUnixNano", "observedTimestamp", "@ingestionTime", "_time",
+    "__realtime_timestamp", "time", "timestamp", "@timestamp", "ts", "asctime", "date", "datetime",
+    "_source_realtime_timestamp", "receivetimestamp", "timeunixnano", "observedtimestamp", "@ingestiontime", "_time",
 )  # fmt: skip
-NESTED = ("jsonPayload", "_source", "fields", "record", "result")
-"""Objects within a record that hold the message of some shippers."""
+"""Names of keys in small letters. Others that hold a time are taken by form: a name that speaks of time, a value that is one."""
+NESTED = ("jsonpayload", "_source", "fields", "record", "result")
+"""Objects within a record that hold the message of some shippers, and no time; any other object that has both is a record too."""
+_TIME_NAME = re.compile(r"time|date|stamp|^@t$")
 TRACES = ("exc_info", "exc_text", "exception", "stack_trace", "stacktrace", "traceback", "stack_info")
 LEVELS = {"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"}
 _SERVERS_OWN = ({"fields", "target"}, {"function", "tid"}, {"span", "target"})
 """Keys of JSON lines that TGI and llama.cpp write themselves."""
+_HEADER = re.compile(r"(?:[\w @.]{1,40}|\"[\w @.]{1,40}\")(?:,(?:[\w @.]{1,40}|\"[\w @.]{1,40}\"))+")
+_CAPITAL = re.compile("[A-Z]").search
 _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
@@ -47,15 +54,26 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
     """
     if not isinstance(record, dict) or depth > MOST_DEPTH or record.keys() & _NOT_A_LOG:
         return None
+    record = {key.lower(): value for key, value in record.items()} if any(map(_CAPITAL, record)) else record
     message: Any = next((record[key] for key in MESSAGES if record.get(key) is not None), None)
     if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
         message = bytes(message).decode("utf-8", "replace")
-    when = next((stamp for key in TIMES if (stamp := _stamp(record.get(key)))), "")
+    when = next((stamp for key in TIMES if (stamp := _stamp(record.get(key)))), "") or next(
+        (
+            _stamp(value)
+            for key, value in record.items()
+            if isinstance(value, str) and _TIME_NAME.search(key) and ISO.match(value)
+        ),
+        "",
+    )
     if isinstance(message, dict):
         message = message.get("stringValue") or message.get("message")
     if not isinstance(message, str):
-        inner = next((got for key in NESTED if (got := message_of(record.get(key), depth + 1))), None)
+        inside = ((key, message_of(record[key], depth + 1)) for key in (*NESTED, *record) if isinstance(record.get(key), dict))
+        inner = next((got for key, got in inside if got and (key in NESTED or when or got[0])), None)
         return inner and (when or inner[0], inner[1])
+    if record.get("_transport") == "kernel" or record.get("syslog_identifier") == "kernel":
+        message = f"{record.get('_hostname') or 'host'} kernel: {message}"  # as the journal prints it
     if message.lstrip().startswith("{") and (inner := _inner(message, depth)):
         return when or inner[0], inner[1]
     level = str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
@@ -113,6 +131,18 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
+def falls(head: bytes) -> bool:
+    """Whether JSON lines come newest first; they are read at once then, and not as they come."""
+    return _newest_first([got[0] for line in head.split(b"\n") if (got := message_of(_loaded(line)))])
+
+
+def records_of_lines(data: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Records of JSON lines, each with its line."""
+    for number, line in enumerate(data.split("\n"), 1):
+        if got := message_of(_loaded(line.encode())) if line.strip() else None:
+            yield number, got
+
+
 def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
     """Lines of the log that JSON lines hold, in blocks; what is no record stays as it is.
 
@@ -154,10 +184,16 @@ def laid_out(when: str, message: str) -> bytes:
 
 
 def records_in(value: Any, depth: int = 0) -> list[tuple[str, str]] | None:
-    """Records of a JSON document (CloudWatch, Loki, Stackdriver, Elasticsearch), in order of time; None where it holds none."""
+    """Records of a JSON document (CloudWatch, Loki, Stackdriver, Elasticsearch), as they stand; None where it holds none."""
     if depth > MOST_DEPTH + 1:
         return None
     if isinstance(value, dict):
+        if value.keys() & {"apiVersion", "involvedObject"}:
+            return None
+        if isinstance(value.get("columns"), list) and isinstance(value.get("rows"), list):
+            names = [str(one.get("name") or one.get("text") if isinstance(one, dict) else one) for one in value["columns"]]
+            value = [dict(zip(names, row, strict=False)) for row in value["rows"] if isinstance(row, list)]
+            return records_in(value, depth + 1)
         if isinstance(value.get("values"), list) and isinstance(value.get("stream"), dict):
             pairs = [pair for pair in value["values"] if isinstance(pair, list) and len(pair) >= 2]
             return [(_stamp(pair[0]), pair[1]) for pair in pairs if isinstance(pair[1], str)] or None
@@ -165,19 +201,53 @@ def records_in(value: Any, depth: int = 0) -> list[tuple[str, str]] | None:
         return max(found, key=len, default=None)
     if not isinstance(value, list) or not value:
         return None
-    streams = [got for item in value if isinstance(item, dict) and "values" in item and (got := records_in(item, depth + 1))]
-    if streams:
-        return _in_order([record for stream in streams for record in stream])
+    if all(isinstance(item, list) and item and all(map(_is_field, item)) for item in value):
+        value = [{one.get("field") or one.get("key") or one.get("name"): one.get("value") for one in item} for item in value]
     got = [message_of(item) for item in value]
     timed = [record for record in got if record and record[0]]
-    return _in_order(timed) if len(timed) >= 0.8 * len(value) else None
+    if len(timed) >= 0.8 * len(value):
+        return timed
+    inner = [found for item in value if isinstance(item, dict) and (found := records_in(item, depth + 1))]
+    return [record for records in inner for record in records] or None
 
 
-def _in_order(records: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def is_csv(head: bytes) -> bool:
+    """Whether a text is a table of records: its first line names a column of messages and one of times."""
+    line = head.partition(b"\n")[0].strip().decode("utf-8-sig", "replace")
+    if not _HEADER.fullmatch(line):
+        return False
+    names = {name.strip(' "').lower() for name in line.split(",")}
+    return bool(names & set(MESSAGES)) and any(name in TIMES or _TIME_NAME.search(name) for name in names)
+
+
+def records_of_csv(data: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Records of a table, each with the line that it begins at."""
+    reader = csv.DictReader(io.StringIO(data.removeprefix("\ufeff")), restkey="rest")
+    line = 2
+    for row in reader:
+        got = message_of({str(key).strip(): value for key, value in row.items() if key != "rest"})
+        if got:
+            yield line, got
+        line = reader.line_num + 1
+
+
+def _is_field(one: Any) -> bool:
+    """Whether an object is a field of a record that is written as a list: CloudWatch Insights."""
+    return isinstance(one, dict) and "value" in one and bool(one.keys() & {"field", "key", "name"})
+
+
+def _newest_first(whens: list[str]) -> bool:
+    """Whether times fall more often than they rise."""
+    pairs = list(zip(whens, whens[1:], strict=False))
+    return sum(two < one for one, two in pairs) > sum(two > one for one, two in pairs)
+
+
+def in_order(records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Records by time where they came newest first, or from several streams; of equal time as they stood."""
-    falls = sum(1 for (one, _), (two, _) in zip(records, records[1:], strict=False) if two < one)
-    rises = sum(1 for (one, _), (two, _) in zip(records, records[1:], strict=False) if two > one)
-    return sorted(reversed(records) if falls > rises else records, key=lambda record: record[0]) if falls else records
+    backwards = _newest_first([when for when, _ in records])
+    return sorted(reversed(records) if backwards else records, key=lambda record: record[0])
 
 
-__all__ = ["is_json_lines", "laid_out", "lines_of", "records_in"]
+__all__ = [
+    "falls", "in_order", "is_csv", "is_json_lines", "laid_out", "lines_of", "records_in", "records_of_csv", "records_of_lines",
+]  # fmt: skip

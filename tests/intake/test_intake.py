@@ -203,6 +203,55 @@ def test_loki_gives_the_newest_first(tmp_path: Path) -> None:
     assert [line[-1] for line in text_of(taken(put(tmp_path, "q.json", json.dumps(document)))[0]).splitlines()] == ["a", "b"]
 
 
+STAMPS = [f"2026-03-01T12:00:0{second}Z" for second in range(3)]
+NESTED = [{"id": stamp, "attributes": {"timestamp": stamp, "message": f"INFO {stamp[-2]}"}} for stamp in STAMPS]
+ROWS = [[stamp, f"INFO {stamp[-2]}"] for stamp in STAMPS]
+PAIRS = [[{"field": "@timestamp", "value": one}, {"field": "@message", "value": two}] for one, two in ROWS]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("search.json", lambda turn: json.dumps({"data": NESTED[::turn], "meta": {"page": {"after": "x"}}}, indent=1)),
+        ("lines.ndjson", lambda turn: "\n".join(map(json.dumps, NESTED[::turn]))),
+        ("table.json", lambda turn: json.dumps({"tables": [{"columns": ["TimeGenerated", "LogMessage"], "rows": ROWS[::turn]}]})),
+        ("insights.json", lambda turn: json.dumps({"results": PAIRS[::turn]})),
+        ("rows.csv", lambda turn: "\n".join(['Date,Host,"Message"', *(f'{one},h,"{two}"' for one, two in ROWS[::turn])])),
+    ],
+)
+def test_exports_of_log_services_are_read_by_form_oldest_first(tmp_path: Path, name: str, write, turn: int) -> None:
+    (log,) = taken(put(tmp_path, name, write(turn)))
+    assert text_of(log).splitlines() == [f"{one} {two}" for one, two in ROWS]
+    if name in ("lines.ndjson", "rows.csv"):
+        header = name == "rows.csv"
+        assert [log.content.original(line) - header for line in (1, 2, 3)] == [1, 2, 3][::turn]
+
+
+def test_a_cluster_object_with_conditions_is_no_log(tmp_path: Path) -> None:
+    state = {"lastTransitionTime": STAMPS[0], "message": "ready", "type": "Ready"}
+    path = put(tmp_path, "pod.json", json.dumps({"kind": "Pod", "apiVersion": "v1", "status": {"conditions": [state]}}))
+    assert not taken(path)
+
+
+@pytest.mark.parametrize("write", [lambda unit, text: f"Mar  1 12:00:00 n1 {unit}: {text}", lambda unit, text: json.dumps(
+    {"__REALTIME_TIMESTAMP": "1772366400000000", "_HOSTNAME": "n1", "SYSLOG_IDENTIFIER": unit.split("[")[0], "MESSAGE": text}
+)])  # fmt: skip
+def test_lines_of_the_kernel_in_a_journal_of_several_units_stand_apart(tmp_path: Path, write) -> None:
+    told = {**KINDS, "Mar": "log"}
+
+    def tell(name: str, head: str) -> str | None:
+        return "kernel" if " kernel: " in head.split("\n")[0] else next((told[one] for one in told if head.startswith(one)), None)
+
+    lines = [write("serve[7]", f"INFO step {number}") for number in range(9)]
+    lines[4:4] = [write("kernel", "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.")]
+    lines[7:7] = [write("kernel", "NVRM: GPU at PCI:0000:41:00")]
+    log, kernel = segments(put(tmp_path, "journal.txt", "\n".join(lines) + "\n"), tell)
+    assert (log.kind, text_of(log).count("\n"), kernel.kind) == ("log", 9, "kernel")
+    assert [kernel.content.original(line) for line in (1, 2)] == [5, 8]
+    assert " n1 kernel: NVRM: Xid" in text_of(kernel).splitlines()[0]
+
+
 # --- pasted ----------------------------------------------------------------------------------------------------------------
 
 
