@@ -207,8 +207,8 @@ def records_in(value: Any, depth: int = 0) -> list[tuple[str, str]] | None:
     timed = [record for record in got if record and record[0]]
     if len(timed) >= 0.8 * len(value):
         return timed
-    inner = [found for item in value if isinstance(item, dict) and (found := records_in(item, depth + 1))]
-    return [record for records in inner for record in records] or None
+    inner = (records_in(item, depth + 1) for item in value if isinstance(item, dict))
+    return [record for records in inner for record in records or ()] or None
 
 
 def is_csv(head: bytes) -> bool:
