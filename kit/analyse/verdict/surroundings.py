@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.refused_arguments import program
@@ -170,6 +171,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
         "lock": _one([scene.fact("lock_path")]),
         "model": _one(given),
         "folders": _one([folder]),
+        "hub": _one([settings.of(ENVIRONMENT).get("HF_ENDPOINT"), *_hubs(evidence)]),
         "container": _one(_objects(evidence, "docker")) or _search(r"docker run\b.*?--name[= ](\S+)", evidence),
         "pod": _one(f"pod/{name.removeprefix('pod/')}" for name in _objects(evidence, "kubernetes")),
         "job": _one([settings.of(ENVIRONMENT).get("SLURM_JOB_ID"), *_objects(evidence, "slurm")]),
@@ -187,6 +189,12 @@ def _objects(evidence: Evidence, source: str) -> Collection[str]:
     """What the events of an orchestrator are about; of Kubernetes' objects the pods."""
     names = [str(row["object"]) for row in evidence.events if row.get("source") == source and row.get("object")]
     return [name for name in names if source != "kubernetes" or "/" not in name or name.startswith("pod/")]
+
+
+def _hubs(evidence: Evidence) -> Iterable[str]:
+    """Addresses of the model hub that the log names."""
+    told = (urlsplit(str(mark.fields.get("url", ""))) for mark in evidence.log.of("hub_retry", "hub_unreached"))
+    return (f"{url.scheme}://{url.netloc}" for url in told if url.netloc)
 
 
 def _search(pattern: str, evidence: Evidence) -> str | None:

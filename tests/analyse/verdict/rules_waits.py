@@ -20,6 +20,20 @@ from tests.analyse.verdict.scenes import (
     workers,
 )
 
+MIRROR = row("host", source="environ", key="HF_ENDPOINT", value="http://127.0.0.1:8080", pid=10)
+
+
+def to_hub(address: str = "203.0.113.7", port: int = 443) -> tuple:
+    """A connection to where model files come from."""
+    return row("sockets", state="ESTAB", pid=10, fd=13, peer_address=address, peer_port=port)
+
+
+def receives(*descriptors: str) -> list[tuple]:
+    """The main thread in a call that receives, one descriptor a sample."""
+    call_of = {"pid": 10, "tid": 10, "syscall": "recvfrom", "state": "S"}
+    return [row("threads", moment=n, syscall_args=f"{fd} 0x55 0x100", **call_of) for n, fd in enumerate(descriptors)]
+
+
 GPU = [
     shown("gpu_busy_low_power", gpu(0, 100, 150), gpu(1, 98, 140), unlike=[gpu(0, 100, 600), gpu(1, 98, 140)]),
     shown("gpu_busy_low_power", gpu(0, 100, 150), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
@@ -104,6 +118,24 @@ TP2 = line("args", phase="launch", tp_size=2, at=0)
 
 PEERS = [
     shown("syn_sent", SYN, unlike=[row("sockets", state="ESTAB", peer_address="10.0.0.9", peer_port=29500)]),
+    shown("hub_silent", receives("0xd"), to_hub(), unlike=[*receives("0x5"), to_hub()]),
+    shown("hub_silent", receives("0xd"), to_hub(), unlike=[*receives("0xd", "0x9"), to_hub()]),
+    shown("hub_silent", receives("0xd"), to_hub(), unlike=[line("weights_begin", phase="weights"), *receives("0xd"), to_hub()]),
+    shown(
+        "hub_silent",
+        MIRROR,
+        receives("0xd"),
+        to_hub("127.0.0.1", 8080),
+        unlike=[MIRROR, *receives("0xd"), to_hub("127.0.0.1", 9)],
+    ),
+    shown(
+        "hub_retried",
+        line("hub_retry", kind="heartbeat"),
+        unlike=[line("hub_retry", kind="heartbeat"), line("ready", phase="ready")],
+    ),
+    shown(
+        "hub_unreached", line("hub_retry", kind="heartbeat"), error("hub_unreached"), unlike=[line("hub_retry", kind="heartbeat")]
+    ),
     shown("connect_fails", call("connect", CONNECT, errno="ETIMEDOUT"), unlike=call("connect", CONNECT)),
     shown(
         "connect_fails",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
+from kit.schema import Row
 from kit.words import count_of
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
+RECEIVE = ("recvfrom", "recvmsg", "read")
+CONNECTING = frozenset(("connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"))
+HUBS = ("HF_ENDPOINT", "MODELSCOPE_DOMAIN")
+"""Variables that name another hub than the usual one."""
 PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
 
 
@@ -31,6 +38,48 @@ def connect_fails(scene: Scene) -> Signs:
     ]
     if rows and not any(syn_sent(scene)):
         yield Sign("connect_fails", f"connect() fails: {rows[0]['args'][:100]} {rows[0]['errno']}", [ref(rows[0])])
+
+
+@rule("hub_silent", needs=("sockets",))
+def silent_hub(scene: Scene) -> Signs:
+    """In all samples the main thread of a launch that has not begun its work is in a call on its connection to the model hub."""
+    calls: dict[int | None, set] = {}
+    for row in scene.evidence.threads if scene.phase in ("launch", "download") else ():
+        if row.get("pid") == row.get("tid"):
+            calls.setdefault(row["pid"], set()).add((row.get("syscall"), (row.get("syscall_args") or "").split(" ")[0]))
+    for socket in scene.evidence.sockets:
+        seen, hub = calls.get(socket.get("pid")), _hub_of(scene, socket)
+        if not seen or not hub:
+            continue
+        own = {(name, f"{socket.get('fd') or 0:#x}") for name in RECEIVE}
+        joining = socket.get("state") in ("SYN-SENT", "SYN_SENT") and {name for name, _ in seen} <= CONNECTING
+        if joining or socket.get("state") == "ESTAB" and seen <= own:
+            what = f"{'a connection to' if joining else 'bytes from'} {hub} ({socket['peer_address']}:{socket['peer_port']})"
+            yield Sign(
+                "hub_silent", f"the main thread of pid {socket['pid']} waits for {what}, and does nothing else", [ref(socket)]
+            )
+            return
+
+
+@rule("hub_retried", "hub_unreached", needs=("log",))
+def unreached_hub(scene: Scene) -> Signs:
+    """The log says that the model hub is asked again, or that it was given up, and the launch came no further."""
+    told = scene.log.of("hub_retry", "hub_unreached")
+    if told and scene.phase in ("launch", "download"):
+        code = "hub_unreached" if scene.log.of("hub_unreached") else "hub_retried"
+        yield Sign(code, f"the model hub cannot be reached: {told[-1].text[:160]}", [told[-1].ref])
+
+
+def _hub_of(scene: Scene, socket: Row) -> str | None:
+    """Name of the model hub that a socket leads to: as the environment names it, else by the port of the web."""
+    address, port = str(socket.get("peer_address") or "").strip("[]"), socket.get("peer_port")
+    for row in scene.evidence.host:
+        if row.get("source") == "environ" and row.get("key") in HUBS:
+            given = urlsplit(str(row["value"]))
+            by_number = (given.hostname or "").replace(".", "").isdigit()
+            if port == (given.port or {"http": 80}.get(given.scheme, 443)) and (not by_number or given.hostname == address):
+                return f"{row['key']} {row['value']}"
+    return "a web server" if port == 443 and address not in ("127.0.0.1", "::1") else None
 
 
 @rule("connect_lines", needs=("log",))
