@@ -7,9 +7,31 @@ import tomllib
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kit.errors import UsageError, nearest
+
+PACKAGED = Path(__file__).parent / "knowledge"
+
+
+class Waiting:
+    r"""An expression that is compiled when it is first used: a verdict uses few of the hundreds that are packaged.
+
+    Examples
+    --------
+    >>> Waiting(r"(?P<n>\d+)").search("rank 3")["n"], "n" in Waiting(r"(?P<n>\d+)").groupindex
+    ('3', True)
+    """
+
+    def __init__(self, pattern: str):
+        self.pattern = pattern
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        compiled = re.compile(self.pattern)
+        self.search, self.match, self.sub = compiled.search, compiled.match, compiled.sub
+        return getattr(compiled, name)
 
 
 class Table:
@@ -84,7 +106,9 @@ class Table:
         return Table(self.file, value, first)
 
     def expression(self, key: str, value: Any) -> re.Pattern[str]:
-        """Compile a value of a key as a regular expression."""
+        """Compile a value of a key as a regular expression; those of the packaged files when they are first used."""
+        if isinstance(value, str) and self.file.path.is_relative_to(PACKAGED):
+            return cast("re.Pattern[str]", Waiting(value))
         try:
             return re.compile(value)
         except (re.error, TypeError) as error:

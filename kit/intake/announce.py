@@ -12,12 +12,14 @@ TOOLS = (
     "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
 )
 PROMPT = (
-    r"[ \t]*(?:(?:\([\w.-]+\) )?(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]"
-    r"|PS [A-Z]:\\[^>\n]*>|[➜❯] (?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]) ?|\$ "
-    rf"|[#%>+❯] (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
+    r"[ \t]*(?:(?:\[[\d:]{5,8}\] )?(?:\([\w.-]+\) )?"
+    r"(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]"
+    r"|PS [A-Z]:\\[^>\n]*>|(?:➜|❯) {1,2}(?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]|/[\w./-]* #) ?|\$ "
+    rf"|(?:[#>+]|[\w-]*%|❯) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~-].*)$"
 )
 """A shell's prompt and the command after it."""
-EMPTY_PROMPT = r"[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?$"
+EMPTY_PROMPT = r"(?:[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?|(?:~|/)[\w./-]* (?:on|via) \W.*)$"
+"""One without a command, and the first line of one of two lines (starship)."""
 SPEAKER = (
     r"[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,2}"
     r"(?: {1,3}\[?\d{1,2}:\d\d(?: ?[AP]M)?\]?|  ?— (?:Today|Yesterday|\d\d/\d\d).{0,20})$"

@@ -17,8 +17,9 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
-from kit.intake import announce
+from kit.intake import announce, wrapping
 from kit.intake.content import Content, Part, Text, whole
+from kit.intake.wrapping import COLOUR
 
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
@@ -30,15 +31,6 @@ LEAD_LINES = 3
 LONGEST_LEAD = 160
 Recognise = Callable[[str, str], str | None]
 
-_COLOUR = rb"(?:\x1b\[[\d;]*m)*"
-_PREFIXES = (
-    rb"20\d\d-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?(?!\S+ kernel: )",
-    rb"\[pod/[^\]]+\] (?:20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) )?",
-    rb"[\w.-]+ +\| (?:20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) )?",
-    rb"(?:20\d\d-\d\d-\d\dT[\d:.]+[+-]\d\d:?\d\d|[A-Z][a-z]{2} +\d+ [\d:]{8}) \S+ [^\[\]:\s]+\[\d+\]: ",
-    rb"\d{1,5}: ",
-)
-"""What docker, kubectl, compose, journald and srun put before each line."""
 RECORD = re.compile(
     rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
     rb"|\(\w[\w.-]*[^)]* ?pid=\d+|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
@@ -143,17 +135,7 @@ def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
     plain = b"|".join(parts[kind] for kind in ("explicit", "lead") if kind in kinds)
     if "section" in kinds:
         plain += (b"|" if plain else b"") + (rb"(?:" + prefix + rb")?" if prefix else b"") + parts["section"]
-    return re.compile(_COLOUR + rb"(?:" + plain + rb")")
-
-
-def _prefix(head: bytes) -> bytes:
-    """What stands before nearly every line of a text that was pulled through docker, the journal and the like."""
-    lines = [line for line in head[:HEAD_BYTES].split(b"\n")[:200] if line]
-    for prefix in _PREFIXES:
-        matching = re.compile(_COLOUR + prefix).match
-        if lines and sum(1 for line in lines if matching(line)) >= 0.8 * len(lines):
-            return prefix
-    return b""
+    return re.compile(COLOUR + rb"(?:" + plain + rb")")
 
 
 def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
@@ -209,7 +191,7 @@ def _with_lines(text: Text, marks: list[_Mark]) -> list[_Mark]:
 
 
 def _stripper(prefix: bytes) -> re.Pattern[bytes]:
-    return re.compile(_COLOUR + rb"(?:" + prefix + rb")")
+    return re.compile(rb"\A" + COLOUR + rb"(?:" + prefix + rb")")
 
 
 def _begin(mark: _Mark) -> int:
@@ -218,13 +200,15 @@ def _begin(mark: _Mark) -> int:
 
 def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -> tuple[int, int]:
     """Where a section that begins at an offset ends, and how many lines it has."""
-    section, last, lines, blank = None, begin, 0, 0
+    section, last, lines, blank, prefixed = None, begin, 0, 0, False
     with text.data.open("rb") as file:
         file.seek(begin)
         at = begin
         while at < limit and (raw := file.readline(min(1 << 20, limit - at))):
-            line = strip.sub(b"", raw.rstrip(b"\r\n"), count=1)
+            line = raw.rstrip(b"\r\n")
+            line = strip.sub(b"", line, count=1) if prefixed or section is None else line
             if section is None:
+                prefixed = len(line) < len(raw.rstrip(b"\r\n"))
                 section = next((one for one in _sections() if one.first.match(line)), _Section(re.compile(b"."), None))
             elif not line.strip():
                 at += len(raw)
@@ -248,16 +232,17 @@ class _Cutter:
     def __init__(self, text: Text, recognise: Recognise):
         self.text = text
         self.recognise = recognise
-        self.prefix = _prefix(text.head(HEAD_BYTES))
+        around = wrapping.of(text.head(HEAD_BYTES))
+        self.prefix = around.pattern if around is not None and around.stays else b""
         self.log = self.log_first = self.fenced = False
-        self._kinds: dict[tuple[str, bytes], str | None] = {}
+        self._kinds: dict[tuple[str, int], str | None] = {}
 
     def kind(self, segment: Segment) -> str | None:
         """Kind of a piece; pieces that differ in digits only are looked up once."""
         head = segment.head(lead=True)
         if not segment.head().strip():
             return None
-        key = segment.name, re.sub(r"[\da-f]+", "", head[:4096]).encode()
+        key = segment.name, hash(head.encode().translate(None, _DROPPED))
         if key not in self._kinds:
             if len(self._kinds) >= MOST_SEGMENTS:
                 return None
@@ -279,7 +264,7 @@ class _Cutter:
             explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script")]
         inner = [mark for mark in marks if mark.how == "section"]
         self.fenced = any(mark.how == "fence" for mark in explicit)
-        if not explicit and not inner or kind in TOGETHER:
+        if not explicit and not inner:
             return [at_once]
         pieces = list(self._pieces(explicit))
         found = [part for piece in pieces for part in [*self._launches(piece), *self._inside(piece, inner)]]
@@ -383,7 +368,7 @@ class _Cutter:
 
     def _bare(self, content: Content) -> Content:
         """A section without what docker or the journal put before each line."""
-        return replace(content, strip=_COLOUR + rb"(?:" + self.prefix + rb")")
+        return replace(content, strip=COLOUR + rb"(?:" + self.prefix + rb")")
 
     # --- growing together ---
 
@@ -407,8 +392,8 @@ class _Cutter:
             elif segment.head().strip():
                 unknown.append(segment)
             elif last is not None and last.kind != "log" and last.how == segment.how == "prompt":
-                groups[self._key(last)].append(segment)  # a command that printed nothing may say something too: fuser, curl
-        joined = [self._joined(group) for group in groups.values()]
+                last = self._with_silent(groups, last, segment)
+        joined = [self._joined(group) for group in groups.values() if group]
         left = replace(at_once, content=Content(self.text, _touching(rest)), how="rest", name="") if rest else None
         if left is not None and (not joined or self.log_first or "log" not in {one.kind for one in joined}):
             left.kind = "log" if self.log else self.kind(left)
@@ -418,6 +403,17 @@ class _Cutter:
         if not joined:
             return [at_once]
         return sorted(joined, key=lambda segment: segment.content.parts[0].begin) + unknown
+
+    def _with_silent(self, groups: dict[tuple, list[Segment]], last: Segment, segment: Segment) -> Segment:
+        """The last piece with a command behind it that printed nothing, which says something too: fuser, curl."""
+        both = self._joined([last, segment])
+        both.kind = self.recognise(both.name, both.head(lead=True)) or last.kind
+        if both.kind == last.kind:
+            groups[self._key(last)].append(segment)
+            return last
+        groups[self._key(last)].remove(last)
+        groups.setdefault(self._key(both), []).append(both)
+        return both
 
     def _key(self, segment: Segment) -> tuple:
         return (segment.kind, segment.how, segment.name) if segment.kind == "log" else (segment.kind,)
@@ -455,10 +451,6 @@ def _closes(mark: _Mark, fence: str) -> bool:
     if fence.startswith("<"):
         return text.startswith("</pre")
     return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
-
-
-TOGETHER = frozenset(("lock_check",))
-"""Kinds whose commands say something together only: a lock file and what holds it."""
 
 
 def cut(text: Text, recognise: Recognise) -> list[Segment]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
-from kit.intake import announce, markup, shippers, terminal
+from kit.intake import announce, markup, shippers, terminal, wrapping
 from kit.intake.content import Numbers, Spool, Text
 
 HEAD_BYTES = 65_536
@@ -19,6 +21,8 @@ LARGE_BYTES = 64 << 20
 """A text of this size with colours and nothing else of a terminal is not rewritten: its parsers take colours off."""
 BINARY = 0.05
 """A head with a larger share of bytes that are in no text is none: pickles of the flight recorder have a tenth."""
+MOST_WRAPPINGS = 3
+"""A quote of a numbered copy of what `ts` printed has three."""
 OPENED_BYTES = 8 << 20
 """Largest text whose quoted and indented stretches are looked for: a mail, an issue, a chat."""
 
@@ -86,10 +90,18 @@ def decode(text: Text) -> Text:
         text = _rewritten(text, shippers.lines_of, "json lines")
     if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, lambda data: ("html", markup.html_lines(data)))
+    elif markup.is_diff(head):
+        text = _changed(text, [markup.undiffed], "diff")
+    elif shippers.is_cast(head):
+        text = _rewritten(text, shippers.cast_lines, "terminal")
     text = _plain(text)
-    if mark := markup.mark_of(text.head(HEAD_BYTES)):
-        text = _changed(text, [lambda block: markup.unmarked(block, mark)], "marked")
-    return unwrapped(_opened(text))
+    for _ in range(MOST_WRAPPINGS):
+        around = wrapping.of(text.head(HEAD_BYTES))
+        if around is None or around.stays:
+            break
+        text = _changed(text, [around.off], "marked")
+    text, width = _screens(_opened(text))
+    return unwrapped(text, width)
 
 
 def _opened(text: Text) -> Text:
@@ -168,6 +180,36 @@ def _through(numbers: Numbers, before: Numbers | None) -> Numbers:
     return numbers
 
 
+# --- copies of a screen ----------------------------------------------------------------------------------------------------
+
+BORDER = "│"
+LEAST_ROWS, LEAST_PADDED = 8, 0.9
+
+
+def _screens(text: Text) -> tuple[Text, int | None]:
+    """A copy of a screen with its panes (tmux) one after the other, without what fills its rows; and the width of the first."""
+    rows = text.head(HEAD_BYTES).decode("utf-8", "replace").split("\n")[:-1]
+    if text.size > OPENED_BYTES or len(rows) < LEAST_ROWS:
+        return text, None
+    places = Counter(at for row in rows for at, sign in enumerate(row) if sign == BORDER)
+    borders = sorted(at for at, count in places.items() if count >= 0.8 * len(rows))
+    width, same = Counter(map(len, rows)).most_common(1)[0]
+    padded = sum(1 for row in rows if row.endswith(" "))
+    if not borders and (width not in WIDTHS or same < LEAST_PADDED * len(rows) or padded < 0.3 * len(rows)):
+        return text, None
+    edges = [-1, *borders, 1 << 20]
+    panes = [(left + 1, right) for left, right in pairwise(edges) if right - left > 2]
+
+    def read(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
+        rows = b"".join(block for _, block in blocks).decode("utf-8", "replace").removesuffix("\n").split("\n")
+        for left, right in panes:
+            lines = [row[left:right].rstrip() for row in rows]
+            numbers.add(len(lines), 1)
+            yield ("\n".join(lines) + "\n").encode()
+
+    return _rewritten(text, read, text.form or "screen"), (panes[0][1] - panes[0][0] if borders else width)
+
+
 # --- hard wraps ------------------------------------------------------------------------------------------------------------
 
 WIDTHS = range(60, 400)
@@ -182,13 +224,13 @@ _STAMPED = re.compile(
 )
 
 
-def unwrapped(text: Text) -> Text:
+def unwrapped(text: Text, width: int | None = None) -> Text:
     """A text whose lines were broken at the width of a terminal, with its lines whole again; else the same text.
 
-    It is told by its stamped lines: many are exactly as long as the longest, none is longer, and what comes after those begins
-    as no line of the log begins.
+    Where the width is not known, it is told by its stamped lines: many are exactly as long as the longest, none is longer, and
+    what comes after those begins as no line of the log begins.
     """
-    width = _width(text.head(1 << 20))
+    width = width or _width(text.head(1 << 20))
     if width is None:
         return text
 

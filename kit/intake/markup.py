@@ -1,10 +1,9 @@
-"""Documents to text: HTML, notebooks, issues as JSON; quoted, indented and numbered lines."""
+"""Documents to text: HTML, notebooks, issues as JSON; quoted and indented stretches."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
@@ -189,51 +188,18 @@ def _texts(value: Any, within: bool = False) -> Iterator[str]:
             yield from _texts(inner, within=True)
 
 
-# --- marks before each line ------------------------------------------------------------------------------------------------
-
-_MARKS = (
-    re.compile(rb"(?:> ?)+"),
-    re.compile(rb" {0,6}\d+(?:\t|:|\xe2\x86\x92|  ?\xe2\x94\x82 ?)"),
-    re.compile(rb"\[?\d{1,2}:\d\d(?: ?[AP]M)?\]? (?!DEBUG|INFO|WARN|ERROR)<?[\w .@-]{1,30}[>:] "),
-    re.compile(rb"[\w./-]+\.(?:log|out|txt)[:-](?:\d+[:-])?"),
-    re.compile(rb"(?! {4}PID )(?: {4}|\t)"),
-)
-"""Quotes (`> `), line numbers (`cat -n`, `grep -n`, `less -N`, bat), speakers of a chat, files of `grep -H`, an
-indent of four."""
-_LEAST = 0.95
-
-
-def mark_of(head: bytes) -> re.Pattern[bytes] | None:
-    """The mark that stands before (nearly) every line of a text, None where there is none."""
-    lines = [line for line in head.split(b"\n")[:400] if line.strip()]
-    if len(lines) < 3:
-        return None
-    for place, mark in enumerate(_MARKS):
-        marked = [line for line in lines if mark.match(line)]
-        if len(marked) >= _LEAST * len(lines) and (place != 1 or _counts_up(marked)):
-            return _indent(marked) if place == len(_MARKS) - 1 else mark
-    return None
-
-
-def _indent(lines: list[bytes]) -> re.Pattern[bytes]:
-    """All of the indent that the lines share: what is left of it would be taken for a form of its own."""
-    common = os.path.commonprefix([line[: len(line) - len(line.lstrip(b" \t"))].decode() for line in lines])
-    return re.compile(re.escape(common.encode()))
-
-
-def _counts_up(lines: list[bytes]) -> bool:
-    values = [int(re.search(rb"\d+", line)[0]) for line in lines]
-    return all(two > one for one, two in zip(values, values[1:], strict=False)) and values[-1] - values[0] < 20 * len(values)
-
-
-def unmarked(block: bytes, mark: re.Pattern[bytes]) -> bytes:
-    """Whole lines without the mark before each."""
-    return re.sub(rb"(?m)^(?:" + mark.pattern + rb")", b"", block)
-
+# --- quoted and indented stretches ----------------------------------------------------------------------------------------
 
 _RUN = re.compile(rb"(?:(?:\A|\n)[ \t]*|:[ \t]*)\n(?= {0,3}> ?\S| {4}|\t)")
-_QUOTED = re.compile(rb" {0,3}>(?: |(?=\n|\Z))")
+_QUOTED = re.compile(rb" {0,3}(?:>(?: |(?=[>\n]|\Z)))+")
 _INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
+
+
+_IN_A_LIST = re.compile(rb"(?ms)^( {1,8}|\t)(`{3,}|~{3,})([^`\n]*\n)(.*?)^\1\2`*[ \t]*$")
+
+
+def _dedented(found: re.Match[bytes]) -> bytes:
+    return found[2] + found[3] + re.sub(rb"(?m)^" + found[1], b"", found[4]) + found[2]
 
 
 def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
@@ -241,6 +207,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
 
     Indents are code only behind a line that announces something: tools indent what they print.
     """
+    data = _IN_A_LIST.sub(_dedented, data)
     pieces, at = [], 0
     for found in _RUN.finditer(data):
         begin = found.end()
@@ -259,6 +226,20 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
     return b"".join([*pieces, data[at:]]) if pieces else data
 
 
+_DIFF = re.compile(rb"(?m)^(?:diff --git .*|new file mode \d+|index [\da-f]+\.\..*|--- (?:/dev/null|a/).*|@@ -.*)$")
+
+
+def is_diff(head: bytes) -> bool:
+    """Whether a text is a unified diff."""
+    return head.startswith((b"diff --git ", b"--- ")) and b"\n@@ -" in head and b"\n+++ " in head
+
+
+def undiffed(block: bytes) -> bytes:
+    """Files as a diff leaves them, each behind a line with its name; removed lines and the diff's own are empty."""
+    block = re.sub(rb"(?m)^\+\+\+ (?:b/)?(.*)$", rb"==> \1 <==", _DIFF.sub(b"", block))
+    return re.sub(rb"(?m)^(?:[+ ]|-.*$)", b"", block)
+
+
 def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
     """Numbered lines as blocks of a text."""
     for begin in range(0, len(lines), 10_000):
@@ -268,4 +249,4 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
 
 
-__all__ = ["csv_lines", "html_lines", "is_html", "json_lines", "mark_of", "opened", "to_bytes", "unmarked"]
+__all__ = ["csv_lines", "html_lines", "is_diff", "is_html", "json_lines", "opened", "to_bytes", "undiffed"]

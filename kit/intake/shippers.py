@@ -1,4 +1,4 @@
-"""JSON of log shippers: lines and documents of records that each hold a line of a log, with its time around it.
+"""Records of log shippers: lines and documents of records that each hold a line of a log, with its time around it.
 
 No shipper has a parser of its own: a record is a JSON object with a message and, mostly, a time, under names that are listed
 here. It becomes `TIME LEVEL message`, which the log's grammars read. JSON lines that servers write themselves keep their form
@@ -39,6 +39,7 @@ _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
 SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
+_KIBANA = re.compile(r"([A-Z][a-z]{2} \d{1,2}, 20\d\d @ \d\d:\d\d:\d\d)(\.\d+)?$")
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
@@ -106,6 +107,8 @@ def _stamp(value: Any) -> str:
         unit = next(unit for unit in (1, 1_000, 1_000_000, 1_000_000_000) if value < 1e11 * unit or unit == 1_000_000_000)
         whole, rest = divmod(int(value * (1_000_000 // unit)) if unit <= 1_000_000 else int(value) // 1000, 1_000_000)
         return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:06}Z"
+    if isinstance(value, str) and (found := _KIBANA.match(value)):
+        return datetime.strptime(found[1], "%b %d, %Y @ %H:%M:%S").isoformat() + (found[2] or "")
     return value.replace(" UTC", "Z") if isinstance(value, str) and ISO.match(value) else ""
 
 
@@ -180,6 +183,29 @@ def laid_out(when: str, message: str) -> bytes:
     return (f"{when} {text}" if when else text).encode("utf-8", "replace")
 
 
+def is_cast(head: bytes) -> bool:
+    """Whether a text is a recording of asciinema."""
+    return re.match(rb'\{"version": ?[23],[^\n]*\}\n\[', head) is not None
+
+
+def cast_lines(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
+    """What a recording of a terminal showed."""
+    number = open_line = 0
+    for _, block in blocks:
+        out = []
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            event = _loaded(line) if line[:1] == b"[" else None
+            if isinstance(event, list) and len(event) == 3 and event[1] == "o" and isinstance(event[2], str):
+                shown = event[2].encode("utf-8", "replace")
+                out.append(shown)
+                ends = shown.count(b"\n")
+                numbers.add(ends, open_line or number, 1 if ends == 1 else 0)
+                open_line = 0 if shown.endswith(b"\n") else number if ends or not open_line else open_line
+        yield b"".join(out)
+    numbers.add(bool(open_line), open_line)
+
+
 # --- documents ----------------------------------------------------------------------------------------------------------
 
 
@@ -249,5 +275,15 @@ def in_order(records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 __all__ = [
-    "falls", "in_order", "is_csv", "is_json_lines", "laid_out", "lines_of", "records_in", "records_of_csv", "records_of_lines",
-]  # fmt: skip
+    "cast_lines",
+    "falls",
+    "in_order",
+    "is_cast",
+    "is_csv",
+    "is_json_lines",
+    "laid_out",
+    "lines_of",
+    "records_in",
+    "records_of_csv",
+    "records_of_lines",
+]

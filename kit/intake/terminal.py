@@ -99,8 +99,27 @@ def _lost(block: bytes) -> bytes:
     return re.sub(rb"(?<!\x1b)\[(?:\d{1,3};)*\d{1,3}m", b"", re.sub(rb"(?<!\x1b)\[m(?=\W|\Z)", b"", block))
 
 
+def _ends(block: bytes) -> bytes:
+    """`cat -A`: tabs, and the ends of lines."""
+    return re.sub(rb"(?m)\$$", b"", block.replace(b"^I", b"\t"))
+
+
+_TYPED = {
+    "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2026": "...", "\u2013": "--", "\u00a0": " ",
+}  # fmt: skip
+
+
+def _typewritten(block: bytes) -> bytes:
+    """Signs that a word processor put in the place of those that were pasted."""
+    for sign, typed in _TYPED.items():
+        block = block.replace(sign.encode(), typed.encode())
+    return block
+
+
 _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
     (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|(?:\A|\n)\^M|" + _META.pattern), _caret),
+    (re.compile(rb"\A(?:[^\n]*\$\n)+[^\n]*\Z"), _ends),
+    (re.compile(rb"\A[^\"]*(?:\xe2\x80[\x9c\x9d]|=\xe2\x80\x98)[^\"]*\Z"), _typewritten),
     (re.compile(rb"#033\[|#015(?:[^\d]|\Z)"), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),

@@ -6,8 +6,10 @@ archive in an archive, more than was allowed, a damaged end.
 
 from __future__ import annotations
 
+import binascii
 import bz2
 import gzip
+import io
 import lzma
 import tarfile
 import zipfile
@@ -61,11 +63,34 @@ def _zstd(file: BinaryIO) -> BinaryIO:
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
 
 
+class _Base64(io.RawIOBase):
+    """What lines of base64 hold."""
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._rest = file, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while chunk := self._file.read(len(buffer)):
+            signs = self._rest + chunk.translate(None, b"\r\n")
+            whole = len(signs) // 4 * 4
+            self._rest = signs[whole:]
+            if data := binascii.a2b_base64(signs[:whole]):
+                buffer[: len(data)] = data
+                return len(data)
+        return 0
+
+
 _CODECS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
     b"\x1f\x8b": (".gz .tgz", lambda file: gzip.GzipFile(fileobj=file)),
     b"\xfd7zXZ\0": (".xz .txz", lzma.LZMAFile),
     b"BZh": (".bz2 .tbz2 .tbz", bz2.BZ2File),
     b"\x28\xb5\x2f\xfd": (".zst .tzst", _zstd),
+    **dict.fromkeys(
+        (b"H4sI", b"/Td6", b"Qlpo", b"KLUv/", b"UEsDB"), (".b64 .base64", _Base64)
+    ),  # the first signs of those, and of zip
 }
 _NO_TEXT = {
     b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture", b"%PDF": "a PDF: copy its text into a file",

@@ -98,16 +98,12 @@ def parse_launch(lines: Iterable[str], source: Source, report: Report) -> Rows:
         yield "commands", {"text": " ".join(pending), "program": program_of(" ".join(pending)), "line": at}
 
 
-def _starts(line: str) -> bool:
-    servers = (found.launch.command for found in grammar.load().all if found.launch)
-    return _LAUNCHERS.search(line) is not None or any(command.search(line) for command in servers)
-
-
 def is_launch(head: str) -> float:
     """Score of a head as a launch script or command line."""
     if re.match(r"^#! ?/\S*(?:sh|env)\b", head):
         return 0.95
     joined = re.sub(r"\\\s*\n", " ", head)
+    starters = [_LAUNCHERS, *(found.launch.command for found in grammar.load().all if found.launch)]
     lines = [
         text
         for text in (re.sub(r"^\$ ", "", line.strip()) for line in joined.splitlines()[:100])
@@ -116,10 +112,10 @@ def is_launch(head: str) -> float:
     started = [
         line
         for line in lines
-        if _starts(" " + line[:200])
-        and re.match(r"^[\w./$({\"-]", line)
+        if re.match(r"^[\w./$({\"-]", line)
         and not re.match(r"^\d|^\S+ +\d+ ", line)
         and not re.search(r"\b(?:INFO|WARNING|ERROR)\b|^(?i:usage): |: error: ", line[:80])
+        and any(command.search(" " + line[:200]) for command in starters)
     ]
     plain = [line for line in lines if line in started or _ASSIGNS.match(line) or _SHELL_WORDS.match(line)]
     if not started:

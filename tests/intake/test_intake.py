@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import gzip
 import io
@@ -13,12 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from kit.intake import Note, Segment, segments, shippers
+from kit.intake import Note, Segment, segments, shippers, wrapping
 
 LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
 STATUS = "Name:\tpython\nState:\tS (sleeping)\nPid:\t7\nThreads:\t3\n"
 GPUS = "index, name, utilization.gpu [%]\n0, NVIDIA H100, 3 %\n"
-KINDS = {"Name:\t": "status", "index, ": "gpus", "[2026-": "log", "ep_": "wchan", "2026-": "log", "INFO": "log", "Feb": "log"}
+KINDS = {
+    "Name:\t": "status",
+    "index, ": "gpus",
+    "[2026-": "log",
+    "ep_": "wchan",
+    "2026-": "log",
+    "INFO": "log",
+    "Feb": "log",
+    "Mar": "log",
+}
 
 
 def tell(name: str, head: str) -> str | None:
@@ -300,6 +310,123 @@ def test_fences_in_a_log_are_the_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", ["> ", "    ", "[14:05] <al> "])
 def test_marks_before_every_line_go(tmp_path: Path, mark: str) -> None:
     assert kinds(put(tmp_path, "mail.txt", "".join(f"{mark}{line}\n" for line in STATUS.splitlines()))) == [("status", 1)]
+
+
+MARKS = {
+    "rsyslog, RFC 5424": "<134>1 2026-03-01T12:00:0{n}.000000Z host vllm 7 - - ",
+    "rsyslog, RFC 3164": "<134>Mar  1 12:00:0{n} host vllm[7]: ",
+    "stern": "vllm-7f9c8-x7k2p server ",
+    "k9s": "vllm-0:server 2026-03-01T12:00:0{n}.0Z ",
+    "gh run view": "serve\tLaunch\t2026-03-01T12:00:0{n}.0Z ",
+    "less -N": "{n:7} ",
+    "bat": "{n:4} │ ",
+    "plus": "+ ",
+    "twice quoted": "> > ",
+}
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+def test_what_stands_before_every_line_goes_but_for_its_stamp(tmp_path: Path, mark: str) -> None:
+    lines = [mark.format(n=n) + line for n, line in enumerate((LOG * 2).splitlines(), 1)]
+    (only,) = taken(put(tmp_path, "a.txt", "\n".join(lines) + "\n"))
+    bare = [line[line.index("[2026-02") :] for line in text_of(only).splitlines()]
+    assert only.kind == "log" and "\n".join(bare) + "\n" == LOG * 2
+    left = {line[: line.index("[2026-02")].replace(str(n), "n") for n, line in enumerate(text_of(only).splitlines(), 1)}
+    assert not any(part in one for one in left for part in ("<134>", "server", "serve\t", "│", "+", ">"))
+
+
+def test_nothing_of_the_known_evidence_is_taken_for_wrapped() -> None:
+    root = Path(__file__).parent.parent.parent
+    files = [file for folder in ("data", "tests/data") for file in (root / folder).rglob("*") if file.suffix in (".txt", ".log")]
+    found = {file: wrapping.of(file.read_bytes()[:65_536]) for file in files}
+    assert len(files) > 500
+    assert not [str(file) for file, around in found.items() if around and not around.stays and not around.common]
+
+
+def test_a_diff_is_the_files_that_it_adds(tmp_path: Path) -> None:
+    added = {"server.log": LOG, "status.txt": STATUS}
+    text = "".join(
+        f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{data.count(chr(10))} @@\n"
+        + "".join(f"+{line}\n" for line in data.splitlines())
+        for name, data in added.items()
+    )
+    log, status = taken(put(tmp_path, "a.diff", text))
+    assert (log.name, text_of(log).strip() + "\n") == ("server.log", LOG)
+    assert STATUS in text_of(status) and log.line == 5
+
+
+@pytest.mark.parametrize(
+    "table",
+    ['"Date","Host","Message"\n"2026-03-01T12:00:01.000Z","h","INFO b"\n"2026-03-01T12:00:00.000Z","h","INFO a"\n',
+     '"@timestamp",pod,message\n"Mar 1, 2026 @ 12:00:01.000",p,INFO b\n"Mar 1, 2026 @ 12:00:00.000",p,INFO a\n'],
+    ids=["Datadog", "Kibana"],
+)  # fmt: skip
+def test_a_table_of_records_is_the_log_the_oldest_first(tmp_path: Path, table: str) -> None:
+    (only,) = taken(put(tmp_path, "extract.csv", table))
+    assert [line.removesuffix("Z").partition(" ")[2] for line in text_of(only).splitlines()] == ["INFO a", "INFO b"]
+    assert [only.content.original(line) for line in (1, 2)] == [3, 2]
+
+
+@pytest.mark.parametrize("right", [None, "top - 12:00:01 up 3 days"], ids=["padded", "two panes"])
+def test_a_screen_copied_with_its_padding_and_borders(tmp_path: Path, right: str | None) -> None:
+    lines = [
+        *LOG.splitlines(),
+        "u@h:~$ cat /proc/7/status",
+        *STATUS.splitlines(),
+        "u@h:~$ cat /proc/7/wchan",
+        "ep_poll",
+        "u@h:~$",
+    ]
+    lines[0] += " from " + "/a" * 40
+    rows = [line[at : at + 70].ljust(70) for line in lines for at in range(0, len(line), 70)]
+    if right is not None:
+        rows = [f"{row}│{right if at % 3 == 1 else ''}" for at, row in enumerate(rows)]
+    log, status, wchan = [one for one in taken(put(tmp_path, "hardcopy", "\n".join(rows) + "\n")) if one.kind != "top"]
+    assert text_of(log).splitlines()[0] == lines[0]
+    assert text_of(status).replace("  ", "\t").replace(" ", "") == f"$cat/proc/7/status\n{STATUS}".replace(" ", "")
+    assert (wchan.kind, wchan.line) == ("wchan", 10)
+
+
+def test_fences_within_a_list_lose_their_indent(tmp_path: Path) -> None:
+    steps = [f"{n}. `{said}`\n\n   ```\n" + "".join(f"   {line}\n" for line in text.splitlines()) + "   ```\n"
+             for n, (said, text) in enumerate((("cat /proc/7/status", STATUS), ("cat server.log", LOG)), 1)]  # fmt: skip
+    assert kinds(put(tmp_path, "a.md", "I did:\n\n" + "\n".join(steps))) == [("status", 6), ("log", 15)]
+
+
+def test_base64_of_what_is_packed_is_that(tmp_path: Path) -> None:
+    (only,) = taken(put(tmp_path, "server.log.b64", base64.encodebytes(gzip.compress(LOG.encode() * 50))))
+    assert text_of(only) == LOG * 50
+
+
+def test_a_recording_of_a_terminal_is_what_was_shown(tmp_path: Path) -> None:
+    shown = ["u@h:~$ ", "c", "at /proc/7/status\r\n", *(line + "\r\n" for line in STATUS.splitlines()), "u@h:~$ "]
+    events = [json.dumps([at / 10, "o", text]) for at, text in enumerate(shown)]
+    (only,) = taken(put(tmp_path, "a.cast", "\n".join([json.dumps({"version": 2, "width": 80}), *events])))
+    assert text_of(only) == "$ cat /proc/7/status\n" + STATUS
+    assert only.content.original(2) == 5
+
+
+def test_what_cat_shows_of_ends_and_tabs_goes(tmp_path: Path) -> None:
+    (only,) = taken(put(tmp_path, "status.txt", "".join(f"{line}$\n" for line in STATUS.replace("\t", "^I").splitlines())))
+    assert text_of(only) == STATUS
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["➜  run git:(main) ✗ ", "❯ ", "/workspace # ", "[12:01:07] u@h:~$ ", "host% ", "(vllm) [u@h run]$ ", "PS C:\\Users\\al> "],
+)
+def test_prompts_of_many_shells(tmp_path: Path, prompt: str) -> None:
+    path = put(
+        tmp_path,
+        "a.txt",
+        f"{prompt}cat server.log\n{LOG}{prompt}cat /proc/7/status\n{STATUS}{prompt}cat /proc/7/wchan\nep_poll\n",
+    )
+    assert kinds(path) == [("log", 2), ("status", 5), ("wchan", 10)]
+
+
+def test_outputs_with_nothing_between_them(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.txt", STATUS + LOG + GPUS)
+    assert {(one.kind, text_of(one)) for one in taken(path)} == {("status", STATUS), ("log", LOG), ("gpus", GPUS)}
 
 
 def test_who_speaks_next_ends_what_was_pasted(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""What stands before every line of a text (`kit/knowledge/wrappings.toml`): told by the first lines, and taken off."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+COLOUR = rb"(?:\x1b\[[\d;]*m)*"
+HEAD_LINES, LEAST_LINES = 400, 2
+LEAST_STAYING = 0.8
+"""Share of the first lines that have a wrapping which stays: nothing is lost by it."""
+FEW = 8
+"""One that hardly differs from line to line has, without digits, at most one form for so many lines."""
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """What stands before the lines; see the file for the keys."""
+
+    name: str
+    pattern: bytes
+    stays: bool = False
+    few: bool = False
+    counts: int = 0
+    least: float = 0.95
+    common: bool = False
+
+    def off(self, block: bytes) -> bytes:
+        """Whole lines without it."""
+        kept = rb"\g<keep>" if b"(?P<keep>" in self.pattern else b""
+        return re.sub(rb"(?m)^(?:" + self.pattern + rb")", kept, block)
+
+    def _holds(self, lines: list[bytes]) -> bool:
+        matching = re.compile((COLOUR if self.stays else b"") + rb"(?:" + self.pattern + rb")").match
+        marks = [found[0] for line in lines if (found := matching(line))]
+        if len(marks) < (LEAST_STAYING if self.stays else self.least) * len(lines):
+            return False
+        if self.few and len({re.sub(rb"\d+", b"", mark) for mark in marks}) > 1 + len(lines) // FEW:
+            return False
+        return not self.counts or _counts_up(marks, self.counts)
+
+
+@cache
+def _known() -> tuple[Wrapping, ...]:
+    path = Path(__file__).parent.parent / "knowledge" / "wrappings.toml"
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["before"]
+    return tuple(Wrapping(**{**one, "pattern": one["pattern"].encode()}) for one in tables)
+
+
+def of(head: bytes) -> Wrapping | None:
+    """The wrapping of a text, by its first lines.
+
+    Examples
+    --------
+    >>> of(b"> one\\n> two\\n> three\\n").name, of(b"one\\ntwo\\nthree\\n")
+    ('quote', None)
+    """
+    lines = [line for line in head.split(b"\n")[:HEAD_LINES] if line.strip()]
+    found = next((one for one in _known() if one._holds(lines)), None) if len(lines) >= LEAST_LINES else None
+    if found is None or not found.common:
+        return found
+    indents = [line[: len(line) - len(line.lstrip(b" \t"))].decode() for line in lines]
+    return replace(found, pattern=re.escape(os.path.commonprefix(indents).encode()))  # all that the lines share
+
+
+def _counts_up(marks: list[bytes], step: int) -> bool:
+    values = [int(re.search(rb"\d+", mark)[0]) for mark in marks]
+    rises = all(two > one for one, two in pairwise(values)) and values[-1] - values[0] <= step * (len(values) - 1)
+    return rises and (step > 1 or len(values) > 2)
+
+
+__all__ = ["COLOUR", "Wrapping", "of"]
