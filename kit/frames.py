@@ -174,6 +174,7 @@ _ALL = (
         C("gpu", "int", "index", nullable=False),
         C("name", "text", "product"),
         C("bus_id", "text", "PCI bus id"),
+        C("uuid", "text", "UUID, where a list or a query printed it"),
         C("util_percent", "float", "utilisation", "%"),
         C("mem_util_percent", "float", "memory controller utilisation", "%"),
         C("mem_used_mib", "float", "memory in use", "MiB"),

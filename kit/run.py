@@ -51,6 +51,8 @@ class Run(Shown):
         What each parser read and did not understand, once the file was read; by `Capture.id`.
     notes_taken : tuple of kit.intake.Note
         What was not read at all: no evidence, not recognised, packed too deep.
+    doubts : list of dict
+        Rows of the frame `notes` about facts that a verdict left out, as they cannot be; empty before there was one.
     reads : collections.Counter
         How often each capture was read to its end. Once or twice: small captures are kept in memory, the frames of large ones
         in the Parquet cache; a verdict reads a large one for itself, in bounded memory.
@@ -76,6 +78,7 @@ class Run(Shown):
         self.recorded = manifest is not None
         self.missing: list[dict] = list(self.manifest.get("missing") or [])
         self.as_of_ns: int | None = None
+        self.doubts: list[Row] = []
         self._derived: dict[Callable, Any] = {}
         self._derived_of: dict[str, str] = {}
         self._places = hosts.places(self.manifest)
@@ -200,6 +203,7 @@ class Run(Shown):
             for reason, count in report.reasons.items() if report else ():
                 sample = next(iter(report.samples[reason]), None)
                 yield {"reason": reason, "count": count, "text": sample, "capture": capture.file, "line": None}
+        yield from self.doubts
 
     def derived(self, make: Callable[[Run], T]) -> T:
         """What an analysis makes of the run: made once, and kept until a capture changes.

@@ -83,7 +83,7 @@ TABLES = {
 """Columns of the tables, and how many of them a header must show."""
 _AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
 _DESCRIBED = re.compile(
-    r"^\s*(?P<key>Name|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
+    r"^\s*(?P<key>Name|Namespace|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
     r"Ready):\s+(?P<value>\S.*)$"
 )
 _POD_STATUS = re.compile(r"""^\s+(?:- )?"?(?P<key>exitCode|restartCount|reason|phase)"?:\s*"?(?P<value>[\w-]+)"?,?$""")
@@ -251,7 +251,7 @@ def _is_events(head: str) -> float:
         return 0.96
     if re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE) and any(_table_header(line) for line in lines):
         return 0.95
-    if re.search(r'^\s+"?containerStatuses"?:', head, re.MULTILINE):
+    if re.search(r'^\s+"?containerStatuses"?:|^Namespace:\s+\S+\n(?:.*\n)*?\s+Restart Count:', head, re.MULTILINE):
         return 0.95
     if lines and lines[0].startswith("No resources found"):
         return 0.7

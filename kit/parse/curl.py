@@ -49,7 +49,7 @@ PURPOSES = (
         "generate",
         re.compile(
             r"health_generate|completions?$|/generate(?:_stream)?$|/responses$|/messages$|/embeddings?$|"
-            r"/encode$|/infer$|/invocations$"
+            r"/encode$|/infer$|/invocations$|/embed(?:_all|_sparse)?$|/(?:re)?rank$|/score$|/classify$|/api/(?:chat|embed)$"
         ),
     ),
     ("health", re.compile(r"/(?:health|healthz|ping|ready|readyz|live|livez|livenessz?|readinessz?)(?:/\w+)?$")),
@@ -297,8 +297,19 @@ def _address(url: str | None) -> Row:
     )
     path = (found["path"] or "/") if found else "/"
     port = int(found["port"]) if found and found["port"] else 443 if found and found["scheme"] == "https" else 80
+    return {"port": port, "path": path, "purpose": purpose(path)}
+
+
+def purpose(path: str) -> str:
+    """What a request to a path asks for: `generate`, `health`, `models`, `metrics`, `info`, `other`.
+
+    Examples
+    --------
+    >>> purpose("/v1/chat/completions"), purpose("/health/"), purpose("/docs")
+    ('generate', 'health', 'other')
+    """
     trimmed = path.rstrip("/") or "/"
-    return {"port": port, "path": path, "purpose": next((name for name, pattern in PURPOSES if pattern.search(trimmed)), "other")}
+    return next((name for name, pattern in PURPOSES if pattern.search(trimmed)), "other")
 
 
 def _error(code: int, message: str) -> str:

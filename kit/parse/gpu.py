@@ -217,7 +217,7 @@ class _Smi:
                 row[column] = None if _MISSING.match(cell) else cell
             else:
                 row[column] = number(cell)
-        about = row.pop("uuid", None) or row.get("bus_id")
+        about = row.get("uuid") or row.get("bus_id")
         gpu = row.get("gpu")
         if gpu is None:
             gpu = self.ordinal.get(about or "", len(self.ordinal) if about else 0)

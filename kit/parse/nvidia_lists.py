@@ -113,7 +113,7 @@ def parse_devices(lines: Iterable[str], source: Source, report: Report) -> Rows:
         device, mig, where = _DEVICE.match(line.text), _MIG.match(line.text), {"line": line.number, "time": line.time}
         if device:
             gpu = int(device["gpu"])
-            samples.add("gpus", {"gpu": gpu, "name": device["name"]} | where, gpu)
+            samples.add("gpus", {"gpu": gpu, "name": device["name"], "uuid": device["uuid"]} | where, gpu)
         elif mig:
             value = f"GPU {gpu}: {mig['profile']}, {mig['uuid']}"
             samples.add("host", {"source": "gpu", "key": f"MIG {mig['device']}", "value": value} | where, mig["uuid"])

@@ -11,8 +11,9 @@ from kit.words import named
 
 VISIBLE = re.compile(r"\b(?:CUDA|HIP|ROCR|NVIDIA|GPU|ASCEND_RT|HABANA)_(?:VISIBLE_DEVICES|DEVICE_ORDINAL)\b")
 """Environment variables that leave a process some GPUs only."""
-_GIVEN = re.compile(VISIBLE.pattern + r"""=["']?(?P<env>\d+(?:,\d+)*)|--gpus[ =]["']*device=(?P<docker>\d+(?:,\d+)*)""")
-_NUMBERS = re.compile(r"\s*\d+(?:\s*,\s*\d+)*\s*")
+_ONE = r"(?:\d+|GPU-[0-9a-fA-F-]+)"
+_LIST = rf"{_ONE}(?:\s*,\s*{_ONE})*"
+_GIVEN = re.compile(VISIBLE.pattern + rf"""=["']?(?P<env>{_LIST})|--gpus[ =]["']*device=(?P<docker>{_LIST})""")
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,26 @@ def devices(evidence: Evidence, processes: Processes, pids: set[int]) -> Devices
 
 def _candidates(evidence: Evidence, pids: set[int]) -> list[tuple[str, set[int]]]:
     environ = [row for row in evidence.host if row["source"] == "environ" and VISIBLE.fullmatch(row.get("key") or "")]
-    environ = [row for row in environ if row.get("pid") in pids or row.get("pid") is None]
-    by_environ = {int(number) for row in environ if _NUMBERS.fullmatch(row["value"]) for number in row["value"].split(",")}
+    values = [row["value"] for row in environ if row.get("pid") in pids or row.get("pid") is None]
     launch = " ".join((evidence.run.manifest.get("launch") or {}).get("command") or ())
-    given = {
+    given: set[str] = {
         found["env"] or found["docker"]
         for text in [launch, *(row["text"] for row in evidence.commands)]
         for found in _GIVEN.finditer(text)
     }
-    by_command = {int(number) for number in given.pop().split(",")} if len(given) == 1 else set()
+    by_environ = {gpu for value in values for gpu in _numbers(value, evidence)}
+    by_command = _numbers(next(iter(given)), evidence) if len(given) == 1 else set()
     by_process = {row["gpu"] for row in evidence.gpu_processes if row.get("pid") in pids and row.get("gpu") is not None}
     return [("by its environment", by_environ), ("by its command", by_command), ("by the processes on it", by_process)]
+
+
+def _numbers(listed: str, evidence: Evidence) -> set[int]:
+    """Numbers of the GPUs of a list of numbers or UUIDs, whose first letters do; empty where one is not known."""
+    known = {row["uuid"]: row["gpu"] for row in evidence.gpus if row.get("uuid")}
+    found: set[int] = set()
+    for word in (word.strip() for word in listed.split(",")):
+        fitting = {int(word)} if word.isdigit() else {gpu for uuid, gpu in known.items() if word and uuid.startswith(word)}
+        if len(fitting) != 1:
+            return set()
+        found |= fitting
+    return found

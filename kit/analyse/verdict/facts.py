@@ -10,6 +10,8 @@ from kit.analyse.verdict import facts_log, facts_process
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.phases import Progression
 from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.sense import doubt
+from kit.analyse.verdict.thresholds import thresholds
 
 
 @dataclass
@@ -31,7 +33,11 @@ class Fact:
 
 
 class Facts(dict):
-    """Facts by name; `facts.value("port")` is None for an absent one."""
+    """Facts by name; `facts.value("port")` is None for an absent one. `doubted` are those that cannot be, with the reason."""
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.doubted: list[tuple[Fact, str]] = []
 
     def value(self, name: str) -> Any:
         """Value of a fact, None where it is absent."""
@@ -94,9 +100,13 @@ def derive(evidence: Evidence, processes: Processes, found: Progression) -> Fact
     Facts
         Facts whose value is known; absent ones have nothing to say.
     """
-    facts = Facts()
+    facts, limits = Facts(), thresholds(evidence.run.knowledge)
     for maker in MAKERS:
         for name, (value, refs) in maker(evidence, processes, found).items():
-            if value is not None and name not in facts:
+            if value is None or name in facts:
+                continue
+            if why := doubt(name, value, evidence, processes, limits):
+                facts.doubted.append((Fact(name, value, refs), why))
+            else:
                 facts[name] = Fact(name, value, refs)
     return facts

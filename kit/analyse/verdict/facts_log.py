@@ -201,8 +201,9 @@ def _signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[
     """The signal that ended the launch or a rank; a SIGTERM, by which a launcher ends what is left, only where none else did."""
     recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
     root = (int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]) if recorded else None
-    last = orchestrator_ends.exit_signal(evidence)
-    found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes), last) if told]
+    found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes)) if told]
+    if not found and (last := orchestrator_ends.exit_signal(evidence)):
+        return last
     return min(found, key=lambda told: told[0] == signal.SIGTERM, default=(None, []))
 
 

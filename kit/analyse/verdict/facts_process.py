@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.facts_log import asked_port
+from kit.analyse.verdict.facts_log import asked_port, exited
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, titles_of
+from kit.analyse.verdict.sense import internal_ports
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
+from kit.parse.curl import purpose
 from kit.schema import Row
 from kit.words import count_of
 
@@ -19,6 +22,8 @@ DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd
 HEALTH_PATHS = ("/health", "/healthz", "/v2/health/ready", "/ping")
 LOCK_NAME = re.compile(r"\block[^/]*$|\.lock$|/lock_[^/]*$|baton")
 LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
+STORE = re.compile(r"DistNetworkError|TCPStore|server socket|c10d|rdzv|master_port|HashStore")
+"""Words of a record about the port of a store, which is not the server's."""
 RUNNING_WCHAN = ("0", "-", "", "do_idle")
 
 
@@ -26,7 +31,7 @@ def endpoint(evidence: Evidence, processes: Processes, found: Progression) -> di
     """`port`, `port_listening`, `port_owner_pid`, `health_http`, `generate_works`."""
     own = [row for row in _listeners(evidence) if row.get("pid") in processes.by_pid and row.get("process") not in DAEMONS]
     port, where = _port(evidence, own)
-    given = {"port": (port, where), "health_http": _health(evidence), "generate_works": _generate(evidence)}
+    given = {"port": (port, where), "health_http": _health(evidence), "generate_works": _generate(evidence, processes)}
     here = [row for row in _listeners(evidence) if port is not None and row.get("local_port") == port]
     if here:
         given["port_owner_pid"] = (here[0].get("pid"), [ref(here[0])])
@@ -45,9 +50,14 @@ def _port(evidence: Evidence, own: list[Row]) -> tuple[int | None, list[dict]]:
     port, where = asked_port(evidence)
     if port is None:
         probed = [row["port"] for row in evidence.probes if row.get("port")]
-        mentioned = [int(mark.fields["port"]) for mark in evidence.log.marks if str(mark.fields.get("port", "")).isdigit()]
+        mentioned = [
+            int(mark.fields["port"])
+            for mark in evidence.log.marks
+            if str(mark.fields.get("port", "")).isdigit() and mark.phase != "dist_init" and not STORE.search(mark.text)
+        ]
         listened = [row["local_port"] for row in own] or _server_like(evidence)
-        port = next(iter(probed or mentioned or listened), None)
+        internal = internal_ports(evidence)
+        port = next((number for number in probed or mentioned or listened if number not in internal), None)
     return port, where
 
 
@@ -89,7 +99,7 @@ def _health(evidence: Evidence) -> tuple:
     return None, []
 
 
-def _generate(evidence: Evidence) -> tuple:
+def _generate(evidence: Evidence, processes: Processes) -> tuple:
     """A real request was answered with at least one token; a client error (4xx) says nothing."""
     for row in reversed(evidence.probes):
         if row.get("purpose") != "generate":
@@ -103,7 +113,20 @@ def _generate(evidence: Evidence) -> tuple:
             return False, where
         if row.get("http_status") == 200 and "health" in (row.get("path") or ""):
             return True, where
-    return None, []
+    return _served(evidence, processes)
+
+
+def _served(evidence: Evidence, processes: Processes) -> tuple:
+    """The server's own log shows an answered request that needs the model, and nothing after it that went wrong or stands."""
+    row, order = evidence.log.last_answer or (None, 0)
+    if row is None or purpose(str(json.loads(row["fields"]).get("path"))) != "generate" or exited(evidence, processes)[0]:
+        return None, []
+    since = [mark for mark in evidence.log.marks if mark.order > order and mark.capture == row["capture"]]
+    counted = [mark for mark in evidence.log.of("engine_stats", "decode_batch") if mark.fields.get("running") is not None][-1:]
+    stands = any(mark.kind in ("error", "symptom", "heartbeat") or mark.code == "request" for mark in since)
+    if stands or any(mark.fields["running"] > 0 for mark in counted):
+        return None, []
+    return True, [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:200]}]
 
 
 def _first_status(evidence: Evidence) -> Row | None:

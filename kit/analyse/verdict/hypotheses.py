@@ -15,6 +15,10 @@ RIVAL = 0.5
 """A class with at least this part of the leader's belief shares it: twice as likely is no answer yet."""
 
 
+NOT_BEGUN = frozenset(("unschedulable", "container_blocked"))
+"""Signs that no process of the launch is there yet that could be looked at."""
+
+
 @dataclass
 class Hypothesis:
     """One class with what speaks for and against it.
@@ -186,6 +190,8 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surround
         return False
     if any(code in signs for code in capture.get("unless", ())):
         return False
+    if "!over" in capture.get("on", ()) and "when" not in capture and NOT_BEGUN & signs.keys():
+        return False
     if "when" in capture and not any(code in signs for code in capture["when"]):
         return False
     taken = any(present(scene.evidence, name) for name in capture["have"])
@@ -198,7 +204,7 @@ def _step(capture: dict, where: Surroundings, leading: list[Hypothesis]) -> dict
     return {
         "what": capture["name"],
         "why": where.filled(capture["why"]),
-        "command": step_command(capture, where.row(capture["tools"]), **where.names),
+        "command": where.there(step_command(capture, where.row(capture["tools"]), **where.names)),
         "cost_s": capture["cost_s"],
         "consent": bool(capture.get("consent")),
         "separates": [hypothesis.name for hypothesis in leading],

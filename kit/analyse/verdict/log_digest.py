@@ -117,6 +117,8 @@ class LogDigest:
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
     _latest: dict = field(default_factory=dict)
+    last_answer: tuple[Row, int] | None = None
+    """The last request of a client that was answered with success, and its place."""
     last_life: dict = field(default_factory=dict)
     """By log: place of the last record that shows that the launch got ready, served, stepped, or was started again."""
 
@@ -149,6 +151,8 @@ class LogDigest:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:
                 self.marks.append(_mark(row, code, kind, order))
+        if code == "request" and '"status": 2' in (row.get("fields") or ""):
+            self.last_answer = row, order
         if kind in ("progress", "ready", "request") and code != "probe_request":
             self._progress(row)
         self.tail.append(row)

@@ -340,5 +340,8 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
     asked += [moments[-1].size for moments in counts(evidence).values() if moments[-1].ranks_at]
     ranks = evidence.log.ranks | {rank for label in evidence.log.labels if (rank := global_rank(label, sizes)) is not None}
     ranks |= {capture.rank for capture in evidence.run.captures if capture.kind == "log" and capture.rank is not None}
+    ranks |= {
+        int(rank) for mark in evidence.log.of("desync_lagging") for rank in re.findall(r"\d+", str(mark.fields.get("ranks")))
+    }
     seen = [rank + 1 for rank in ranks] if len(ranks) > 1 else []
     return max(asked + seen, default=None)

@@ -14,13 +14,14 @@ from typing import Any
 
 from kit.analyse.verdict.attribution import set_aside
 from kit.analyse.verdict.evidence import Evidence, Foreign, gather
-from kit.analyse.verdict.facts import Facts, derive
+from kit.analyse.verdict.facts import Fact, Facts, derive
 from kit.analyse.verdict.launch_choice import ANY, Asked, check_asked, other_logs, set_other_servers_aside
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
 from kit.analyse.verdict.thresholds import thresholds
 from kit.run import Run
+from kit.schema import Row
 
 
 @dataclass
@@ -88,7 +89,15 @@ def scene_of(evidence: Evidence, asked: Asked = ANY) -> Scene:
     set_aside(evidence, processes)
     steps = progression(evidence, processes)
     facts = derive(evidence, processes, steps)
+    evidence.run.doubts = [_note(fact, why) for fact, why in facts.doubted]
     return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))
+
+
+def _note(fact: Fact, why: str) -> Row:
+    """A row of the frame `notes` about a fact that was left out."""
+    where = next(iter(fact.refs), {})
+    text = f"{fact.name} {fact.value}: {where.get('text') or ''}"
+    return {"reason": why, "count": 1, "text": text, "capture": where.get("capture") or "", "line": where.get("line")}
 
 
 def scene_of_run(run: Run, asked: Asked = ANY) -> Scene:

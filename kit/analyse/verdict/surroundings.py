@@ -6,6 +6,7 @@ Marks of systems, accelerators and orchestrators, and the commands that find wha
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ AROUND_S = 600
 """Seconds of the kernel's log before and after the last line of a launch that is over."""
 _PLAIN = re.compile(r"[\w./:@+~-]+")
 """What stands in a command without quotes."""
+_LOOKS = re.compile(
+    r"(?P<before>^|; |\bdo |\$\(|&& |\|\| |=)"
+    r"(?P<look>(?:timeout (?:-\w+ \S+ )*\d+ )?(?:ps|ss|head|cat|py-spy|pgrep|lslocks|gdb|strace|ncclras|curl) )"
+)
+"""Where a command begins that looks at the launch's own processes, sockets and files."""
+_FOLDERS = re.compile(r"\bdu -sk [^>;]*[^>; ]")
+_INIT = re.compile(r"systemd|/sbin/init|^init\b")
 _RESTARTED = re.compile(r"BackOff|Back-off|Restart Count:\s+[1-9]|will be restarted")
 _ROW_OF_PODS = re.compile(r"\S+ \d+/\d+ ")
 
@@ -36,6 +44,25 @@ class Surroundings:
     accelerator: str | None
     system: str
     names: dict[str, str]
+    inside: str = ""
+    """What runs a command in the launch's container, where the evidence names that and its pids are those inside."""
+
+    def there(self, command: str) -> str:
+        """A command as it is typed outside of the launch's container.
+
+        Examples
+        --------
+        >>> pod = Surroundings(frozenset(), None, "linux", {}, "kubectl exec pod/llm-0 --")
+        >>> pod.there("p=$(pgrep -of vllm); head /proc/$p/stat > a.txt")
+        'p=$(kubectl exec pod/llm-0 -- pgrep -of vllm); kubectl exec pod/llm-0 -- head /proc/$p/stat > a.txt'
+        >>> pod.there("du -sk ~/.cache > du.txt"), pod.there("kubectl logs pod/llm-0")
+        ("kubectl exec pod/llm-0 -- sh -c 'du -sk ~/.cache' > du.txt", 'kubectl logs pod/llm-0')
+        """
+        if not self.inside:
+            return command
+        command = command.replace(" -o strace.txt", " -o /dev/stdout > strace.txt")
+        command = _LOOKS.sub(lambda found: f"{found['before']}{self.inside} {found['look']}", command)
+        return _FOLDERS.sub(lambda found: f"{self.inside} sh -c {shlex.quote(found[0])}", command)
 
     def fits(self, wanted: Iterable[str]) -> bool:
         """Whether all conditions hold: `a|b` one of them, `!a` not."""
@@ -86,7 +113,28 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
     named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **_names(scene, settings, over)}
     names = known.finders | {key: value for key, value in named.items() if value}
-    return Surroundings(frozenset(traits - {""}), accelerator, system, {key: filled(text, names) for key, text in names.items()})
+    inside = _inside(scene, named) if system == "linux" and not over else ""
+    return Surroundings(
+        frozenset(traits - {""}), accelerator, system, {key: filled(text, names) for key, text in names.items()}, inside
+    )
+
+
+def _inside(scene: Scene, named: dict[str, str | None]) -> str:
+    """What runs a command in the launch's container; empty where the pids that are known are the host's."""
+    table = scene.processes.by_pid
+    listed = [row for row in scene.evidence.processes if row.get("cmdline")]
+    if listed and (1 not in table or _INIT.search(table[1].title)):
+        return ""
+    if named["pod"]:
+        return f"kubectl exec {named['pod']} --"
+    return f"docker exec {named['container']}" if named["container"] else ""
+
+
+def _namespace(evidence: Evidence) -> str | None:
+    """Namespace of the launch's pod, as a description or a command names it."""
+    told = [re.search(r"(?:^Namespace:|\s-n|--namespace)[ =]+([a-z0-9-]+)", str(row["text"])) for row in evidence.events]
+    typed = [re.search(r"\bkubectl\b.*?\s(?:-n|--namespace)[ =]([a-z0-9-]+)", str(row["text"])) for row in evidence.commands]
+    return next((found[1] for found in [*told, *typed] if found), None)
 
 
 def accelerator_of(evidence: Evidence, texts: Iterable[str] = ()) -> str | None:
@@ -162,6 +210,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
     given = [options.get(name) for name in ("served_model_name", "model", "model_path", "model_id")]
     folder = options.get("download_dir") or settings.of(ENVIRONMENT).get("HF_HOME")
     ended, offset = evidence.log.last_time, evidence.run.offset_s
+    pod = _one(f"pod/{name.removeprefix('pod/')}" for name in _objects(evidence, "kubernetes"))
     return {
         "program": program(evidence.log),
         "pid": pids[0] if pids else None,
@@ -173,7 +222,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
         "folders": _one([folder]),
         "hub": _one([settings.of(ENVIRONMENT).get("HF_ENDPOINT"), *_hubs(evidence)]),
         "container": _one(_objects(evidence, "docker")) or _search(r"docker run\b.*?--name[= ](\S+)", evidence),
-        "pod": _one(f"pod/{name.removeprefix('pod/')}" for name in _objects(evidence, "kubernetes")),
+        "pod": f"-n {space} {pod}" if pod and (space := _namespace(evidence)) else pod,
         "job": _one([settings.of(ENVIRONMENT).get("SLURM_JOB_ID"), *_objects(evidence, "slurm")]),
         "since": show_time(ended - AROUND_S * NS, offset) if over and ended else None,
         "until": show_time(ended + AROUND_S * NS, offset) if over and ended else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.errors import KitError, UsageError
 from kit.frames import TABLES
@@ -134,6 +135,8 @@ def export(
     if ending not in (".csv", ".jsonl", ".parquet"):
         raise UsageError(f"unknown format of {out}", "expected .csv, .jsonl or .parquet", "for example: -o threads.parquet")
     run = path if isinstance(path, Run) else open_run(path, captured_at, knowledge)
+    if frame == "notes":  # facts that cannot be are notes, too
+        scene_of_run(run)
     table = {"facts": facts, "hypotheses": hypotheses}[frame](run) if frame in TABLES else run.frame(frame)
     try:
         if ending == ".csv":

@@ -234,7 +234,7 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
         remedies=remedies(scene, best.name, signs, where),
         captured_at=show_time(run.captured_ns, run.offset_s),
         captured_by=run.captured_by,
-        missing=[*_missing(run, evidence), *absent_sources(hypotheses, scene, signs, where)],
+        missing=[*_missing(run, evidence), *_doubted(scene), *absent_sources(hypotheses, scene, signs, where)],
         findings=findings(scene),
         path=str(run.path),
         scene=scene,
@@ -293,6 +293,11 @@ def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothe
         for where in sign.refs[:2] or [{"capture": None, "line": None, "text": None}]:
             found.append({"claim": sign.claim, "sign": sign.code, **{key: where.get(key) for key in ("capture", "line", "text")}})
     return found
+
+
+def _doubted(scene: Scene) -> list[str]:
+    """Facts that were left out, each with what it read and why that cannot be."""
+    return [f"{fact.name} is left out: it read {fact.value}, {why}" for fact, why in scene.facts.doubted]
 
 
 def _missing(run: Run, evidence: Evidence) -> list[str]:

@@ -38,6 +38,11 @@ SERVING = [
     ),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
+    shown(
+        "requests_served",
+        line("request", kind="request", phase="serving", path="/v1/completions", status=200),
+        unlike=[line("request", kind="request", phase="serving", path="/tokenize", status=200)],
+    ),
     shown("generate_works", asked("/generate", 200, purpose="generate", tokens=1), unlike=[asked("/health", 200)]),
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
     shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),

@@ -201,3 +201,15 @@ def test_an_error_of_its_own_explains_an_end_better_than_a_kill_that_nothing_tie
     kill = kernel("oom_kill", **FOREIGN)
     assert "kernel_oom_kill" in all_signs(scene(kill, SERVER, error("worker_died", role="cascade")))
     assert "kernel_oom_kill" not in all_signs(scene(kill, SERVER, error("bind_error"), error("worker_died", role="cascade")))
+
+
+@pytest.mark.parametrize("listed", ["GPU-aa11", "GPU-aa11,GPU-bb2", "1"])
+def test_visible_gpus_are_named_by_number_or_uuid(listed: str) -> None:
+    gpus = [
+        row("gpus", gpu=number, uuid=uuid, util_percent=0.0) for number, uuid in enumerate(("GPU-cc33", "GPU-aa11", "GPU-bb22"))
+    ]
+    visible = row("host", source="environ", key="NVIDIA_VISIBLE_DEVICES", value=listed)
+    shown = scene(*gpus, visible, line("args", phase="launch"))
+    assert 0 not in {found["gpu"] for found in shown.evidence.gpus}
+    unknown = row("host", source="environ", key="NVIDIA_VISIBLE_DEVICES", value="GPU-dd44")
+    assert len(scene(*gpus, unknown, line("args", phase="launch")).evidence.gpus) == 3

@@ -129,6 +129,30 @@ def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:
     assert not any("docker" in command or "sacct" in command for command in given.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "prefix"),
+    [
+        (
+            "describe.txt",
+            "Name:         llm-0\nNamespace:    prod\nContainers:\n  vllm:\n    State:          Running\n    Restart Count:  0\n",
+            "kubectl exec -n prod pod/llm-0 --",
+        ),
+        ("run.sh", "docker run -d --name llm --gpus all vllm/vllm-openai --model org/m\n", "docker exec llm"),
+    ],
+    ids=["kubernetes", "docker"],
+)
+def test_what_looks_at_processes_runs_in_their_container(tmp_path: Path, name: str, text: str, prefix: str) -> None:
+    given = steps_of(tmp_path, VLLM + "(Worker_TP0 pid=220) " + STARTED.format(device="cuda"), **{name.replace(".", "__"): text})
+    assert f"do {prefix} head -v /proc/$p/stat" in given["second sample"]
+    host = "1 0 Ss 1 - 99 0 0 /sbin/init\n220 1 Sl 9 - 99 0 0 VLLM::Worker_TP0\n"
+    given = steps_of(
+        tmp_path,
+        VLLM + "(Worker_TP0 pid=220) " + STARTED.format(device="cuda"),
+        ps__txt="PID PPID STAT NLWP WCHAN ELAPSED TIME RSS COMMAND\n" + host,
+    )
+    assert not any(prefix in command for command in given.values())  # pids of the host are looked at there
+
+
 def test_a_row_of_pods_is_no_description(tmp_path: Path) -> None:
     pods = "NAME      READY   STATUS             RESTARTS      AGE\nserve-0   0/1     CrashLoopBackOff   6 (2m ago)    27m\n"
     given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"), pods__txt=pods)

@@ -62,7 +62,8 @@ def bars(scene: Scene) -> Signs:
         return
     count = f"{bar.n:g}/{bar.total:g}" if bar.total else f"{bar.n:g}"
     if still <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * (item or 0.0)):
-        claim = f"the {bar.kind} bar was at {count} {show_duration(still)} before the capture{_left(bar)}"
+        when = f"{show_duration(still)} before the capture" if still >= 0 else "in its last frame"  # the file's time is earlier
+        claim = f"the {bar.kind} bar was at {count} {when}{_left(bar)}"
         yield Sign(f"{bar.kind}_bar_moves", claim, [bar.ref])
     elif bar.n:
         pace = f"; an item took {show_duration(item)} before" if item else ""

@@ -69,11 +69,13 @@ def training(scene: Scene) -> Signs:
         yield Sign("training_goes_on", claim, [steps[-1].ref])
 
 
-@rule("generate_works", "generate_fails")
+@rule("generate_works", "requests_served", "generate_fails")
 def request(scene: Scene) -> Signs:
-    """A real request was answered, or not."""
+    """A real request was answered, or not; what the server's own log tells of its clients is of some time ago."""
     works, refs = scene.fact("generate_works"), scene.facts.refs("generate_works")
-    if works is True:
+    if works is True and any(where.get("capture") in scene.log.captures for where in refs):
+        yield Sign("requests_served", "the log shows a client's request that was answered, and nothing wrong after it", refs)
+    elif works is True:
         yield Sign("generate_works", "a real request was answered", refs)
     elif works is False:
         yield Sign("generate_fails", "a real request got no answer", refs)
