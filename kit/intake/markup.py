@@ -101,7 +101,9 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     try:
         value = json.loads(raw, strict=False)
     except (ValueError, RecursionError):
-        return _laid_out("json lines", shippers.records_of_lines(raw))
+        lines = list(shippers.records_of_lines(raw))
+        whole = len(lines) == sum(1 for line in raw.split("\n") if line.strip())  # lines that are no records would be lost
+        return _laid_out("json lines", lines) if whole else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value:
         return "notebook", _numbered(raw, _notebook(value))
     texts = list(_texts(value))

@@ -190,7 +190,8 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surround
         return False
     if any(code in signs for code in capture.get("unless", ())):
         return False
-    if "!over" in capture.get("on", ()) and "when" not in capture and NOT_BEGUN & signs.keys():
+    looks = "!over" in capture.get("on", ()) and "when" not in capture
+    if looks and "kubernetes" in where.traits and NOT_BEGUN & signs.keys():
         return False
     if "when" in capture and not any(code in signs for code in capture["when"]):
         return False
