@@ -262,6 +262,7 @@ _ALL = (
         C("fd", "int", "first argument, where it is a descriptor"),
         C("state", "text", "done, merged, open, orphan, detached, moved, cut"),
         C("end_line", "int", "line of the return, where it is another"),
+        C("stack", "text", "where it was called from (strace -k): a line a frame, the innermost first"),
         snapshot=False,
         keep=False,
     ),

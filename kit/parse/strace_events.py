@@ -23,12 +23,12 @@ from kit.parse.strace_scan import (
 Event = dict
 SIGNAL = re.compile(r"--- (?P<signal>SIG\w+|SIGRT\S+)(?: (?P<info>.*?))? ---$")
 _STOPPED = re.compile(r"--- stopped by (?P<signal>\S+) ---$")
-_EXITED = re.compile(r"\+\+\+ exited with (?P<code>-?\d+) \+\+\+")
+_EXITED = re.compile(r"\+\+\+ exited with (?P<code>-?\d{1,10}) \+\+\+")
 _KILLED = re.compile(r"\+\+\+ killed by (?P<signal>\S+)(?P<core> \(core dumped\))? \+\+\+")
-_SUPERSEDED = re.compile(r"\+\+\+ superseded by execve in pid (?P<by>\d+) \+\+\+")
+_SUPERSEDED = re.compile(r"\+\+\+ superseded by execve in pid (?P<by>\d{1,10}) \+\+\+")
 _MESSAGE = re.compile(r"(?:\^C)?(?P<text>(?:(?:/\S*/)?strace: |Process \d+ (?:attached|detached|suspended|resumed)\b).*)$")
-_ATTACHED = re.compile(r"Process (?P<pid>\d+)(?:<[^>]*>)? attached(?: with (?P<threads>\d+) threads?)?")
-_DETACHED = re.compile(r"Process (?P<pid>\d+)(?:<[^>]*>)? detached")
+_ATTACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? attached(?: with (?P<threads>\d{1,10}) threads?)?")
+_DETACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? detached")
 _STACK = re.compile(r"^ > \S")
 _DUMP = re.compile(r"^ (?:\| [0-9a-f]{5,}  |\* \d+ (?:bytes )?in (?:buffer|vector|msg))")
 _RULE = re.compile(r"^\s*-{3,}(?: -{3,})+\s*$")
@@ -93,7 +93,7 @@ class Joiner:
             self.table = _Table(self.latest, number, line)
             self.blanks.clear()
             return
-        yield from self._give()
+        yield from self.give()
         if not (self.partial is not None and self._go_on(number, line)):
             self._line(number, line)
         self.blanks.clear()
@@ -101,12 +101,13 @@ class Joiner:
     def finish(self) -> Iterator[Event]:
         """Give what is left: calls that never returned, and the one that the file's end cut."""
         self._cut()
-        yield from self._give()
+        yield from self.give()
         left = sorted(self.open.values(), key=lambda event: event["order"])
         self.open.clear()
         yield from (_settled(event) for event in left)
 
-    def _give(self) -> Iterator[Event]:
+    def give(self) -> Iterator[Event]:
+        """Give the events that are complete, before the next line."""
         ready, self.ready = self.ready, []
         yield from (_settled(event) for event in ready)
 
@@ -292,6 +293,7 @@ class Joiner:
             self._advance(event, number, rest, 0)
             return
         event["lines"].append(number)
+        event["end_line"] = number
         event["state"] = "merged"
         event["ts_end"] = prefix.ts
         if self.clock is not None:
@@ -338,6 +340,7 @@ class Joiner:
             self._cut()
             return False
         event["lines"].append(number)
+        event["end_line"] = number
         self.output = []
         self._advance(event, number, line, event.get("depth", 0))
         return True

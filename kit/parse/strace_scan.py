@@ -6,9 +6,9 @@ import re
 from typing import NamedTuple
 
 _PREFIX = re.compile(
-    r"(?:\[pid\s+(?P<pid1>\d+)(?:<(?P<comm1>[^<>]*)>)?\]\s+|(?P<pid2>\d{1,7})(?:<(?P<comm2>[^<>]*)>)?\s+)?"
+    r"(?:\[pid\s+(?P<pid1>\d{1,10})(?:<(?P<comm1>[^<>]*)>)?\]\s+|(?P<pid2>\d{1,7})(?:<(?P<comm2>[^<>]*)>)?\s+)?"
     r"(?:\[(?!Process\b|[0-9a-f]{8}\]|[0-9a-f]{16}\])(?P<context>!{0,2}[A-Za-z_][^\]\s]*)\]\s+)?"
-    r"(?:(?P<ts>\d\d:\d\d:\d\d(?:\.\d+)?|\d{9,}(?:\.\d+)?)\s+)?"
+    r"(?:(?P<ts>\d\d:\d\d:\d\d(?:\.\d+)?|(?:\d|[1-8]\d)\d{8}(?:\.\d+)?)\s+)?"
     r"(?:\(\+\s*(?P<rel1>\d+(?:\.\d+)?)\)\s+)?(?:\s*(?P<rel2>\d{1,8}(?:\.\d+)?)\s+)?"
     r"(?:\[\s*(?P<nr>-?\d{1,4}|\?{1,4})\]\s+)?"
     r"(?:\[(?P<ip>[0-9a-f]{8,16}|\?{8,16})\]\s+)?"
@@ -16,17 +16,20 @@ _PREFIX = re.compile(
 """In strace's own order: pid, context, clock, relative time, number of the call, instruction pointer. A number of nine or
 more digits is a time: pids end at 4,194,304."""
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_ANGLE = r'(?<=[\dD])<[^<>"()\\]*(?<!-)>'
 FAST = re.compile(
-    r'(?P<name>[a-z_]\w*)\((?P<args>[^"<()/:]*(?:(?:' + _STRING + r'|(?<=[\dD])<[^<>"()\\]*>)[^"<()/:]*)*)\)\s+= (?P<result>.*)$'
+    r'(?P<name>[a-z_]\w*)\((?P<args>[^"<()/:]*(?:(?:'
+    + _STRING
+    + r'|(?<=[\dD])<[^<>"()\\]*(?<!-)>)[^"<()/:]*)*)\)\s+= (?P<result>.*)$'
 )
 """The plain call: what stands outside of strings has no brackets, no comment, no message, and but simple decorations."""
 NAME = re.compile(r"(?P<name>[a-z_]\w*|\?{3,4})\(")
 RESUMED = re.compile(r"<\.\.\. (?P<name>\S+) resumed>(?P<rest>.*)$")
 RESULT = re.compile(r"\s*= ?(?P<result>.*)$")
-DURATION = re.compile(r" <(?P<duration>\d+(?:\.\d+)?)>$")
+DURATION = re.compile(r" <(?P<duration>\d{1,10}(?:\.\d{1,12})?)>$")
 _ERRNO = re.compile(r"(?:-1|\?) (?P<errno>E[A-Z0-9_]+)\b")
 _MESSAGE = re.compile(r"(?:\^C)?(?:/\S*/)?strace: ")
-_CHANGED = re.compile(r"<pid changed to (\d+) \.\.\.>")
+_CHANGED = re.compile(r"<pid changed to (\d{1,10}) \.\.\.>")
 _SHOWN_WRITE = re.compile(
     r'(?P<head>(?:fd=)?(?:0x)?\d+(?:<[^>]*>)?, (?:buf=)?"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"(?P<more>\.\.\.)?, '
     r"(?:count=)?)(?P<tail>.*)$",

@@ -1,0 +1,191 @@
+"""Events of strace to rows of frames, and their accounts; the clock of a capture."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+from kit.clock import NS
+from kit.parse.base import Report, Rows, Source
+from kit.parse.snapshot import Line, failure
+from kit.parse.strace_events import Event
+
+DAY_NS = 86_400 * NS
+FD_FIRST = frozenset(
+    """
+    read write close fstat lseek mmap2 ioctl pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 dup dup2 dup3
+    sendfile connect accept accept4 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown bind listen getsockname
+    getpeername setsockopt getsockopt fcntl flock fsync fdatasync ftruncate getdents getdents64 fchdir fchmod fchown fstatfs
+    readahead fsetxattr fgetxattr flistxattr fremovexattr fadvise64 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
+    inotify_add_watch inotify_rm_watch openat mkdirat unlinkat newfstatat statx readlinkat faccessat faccessat2 fchmodat
+    sync_file_range splice tee vmsplice fallocate timerfd_settime timerfd_gettime signalfd4 syncfs io_uring_enter
+    copy_file_range pidfd_send_signal setns fcntl64 fstat64 ftruncate64
+    """.split()
+)
+"""Calls whose first argument is a descriptor (openat and its like: or AT_FDCWD)."""
+_FD = re.compile(r"(?:fd=|sockfd=|epfd=|dfd=)?(\d+)(?=[<,\s]|$)")
+
+
+def pid_of_name(name: str) -> int | None:
+    """Pid at the end of a file's name: -ff writes a file a thread."""
+    found = re.search(r"\.(\d{1,7})$", name)
+    return int(found.group(1)) if found else None
+
+
+class Clock:
+    """Stamps of one capture to UTC nanoseconds: -ttt as they stand; -t and -tt from the date of the capture, with midnights.
+
+    A wall clock without a date gets the day that brings its first stamp nearest to the time of the capture. It may jump
+    back by less than half a day without a new day (`-e status` prints calls late).
+
+    Examples
+    --------
+    >>> clock = Clock(Source("a", captured_ns=86_400 * NS + 60 * NS))
+    >>> [clock.ns(text) / NS for text in ("23:59:59.5", "00:00:01.25")]
+    [86399.5, 86401.25]
+    >>> clock.ns("1795956512.665207")
+    1795956512665207000
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.day: int | None = None
+        self.last = 0
+
+    def ns(self, text: str | None) -> int | None:
+        """UTC nanoseconds of a stamp as printed; None where it has none or its date is not known."""
+        if not text:
+            return None
+        whole, _, fraction = text.partition(".")
+        part = int((fraction + "000000000")[:9])
+        if ":" not in whole:
+            return int(whole) * NS + part
+        if self.source.captured_ns is None:
+            return None
+        hour, minute, second = map(int, whole.split(":"))
+        since = (hour * 3600 + minute * 60 + second) * NS + part
+        if self.day is None:
+            local = self.source.captured_ns + self.source.offset_s * NS
+            self.day = round((local - since) / DAY_NS)
+        elif since < self.last - DAY_NS // 2:
+            self.day += 1
+        elif since > self.last + DAY_NS // 2:
+            return (self.day - 1) * DAY_NS + since - self.source.offset_s * NS
+        self.last = since
+        return self.day * DAY_NS + since - self.source.offset_s * NS
+
+
+TOTALS = {
+    "syscall": "syscall",
+    "calls": "calls",
+    "errors": "errors",
+    "seconds": "total_s",
+    "total-time": "total_s",
+    "usecs/call": "mean_us",
+    "avg-time": "mean_us",
+    "min-time": "min_us",
+    "max-time": "max_us",
+    "shortest": "min_us",
+    "longest": "max_us",
+    "% time": "share_percent",
+}
+"""Columns of `strace -c`, `-w` and `-U` by the column of frame `syscall_totals`."""
+
+
+class CallRows:
+    """Takes events in their order, gives rows and keeps the accounts of what becomes none.
+
+    Attributes
+    ----------
+    first_pid : int or None
+        Pid of lines without one: the capture's, its file's, or that of the process that strace says it attached to first.
+    seen : bool
+        A call was seen.
+    """
+
+    def __init__(self, source: Source, report: Report):
+        self.source, self.report = source, report
+        self.first_pid = source.pid if source.pid is not None else pid_of_name(source.name)
+        self.seen = False
+        self.counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self.tables: list[dict] = []
+
+    def take(self, event: Event) -> Rows:
+        """Rows of an event."""
+        kind = event["kind"]
+        if kind == "syscall":
+            self.seen = True
+            self.report.records += 1
+            yield "syscalls", self.row(event)
+        elif kind in ("message", "other"):
+            failed = self._failed(event)
+            if failed:
+                self.report.records += 1
+                yield "tool_errors", failed
+            elif kind == "other" and not re.match(r"\s*\$ |\s*$", event["text"]):
+                self.report.odd("no line of strace", event["text"])
+            elif kind == "message":
+                self.counts["messages"][next((word for word in ("attached", "detached") if word in event), "other")] += 1
+                if self.first_pid is None and not self.seen:
+                    self.first_pid = event.get("attached")
+        elif kind == "summary":
+            self.tables.append({"columns": event["columns"], "rows": event["rows"], "total": event["total"]})
+            yield from self._totals(event)
+        elif kind in ("signal", "stopped"):
+            self.counts["signals"][event["signal"]] += 1
+        else:
+            self.counts["ends"][kind] += 1
+
+    def finish(self) -> None:
+        """Put the accounts into the report."""
+        self.report.facts |= {name: dict(found) for name, found in self.counts.items()}
+        if self.tables:
+            self.report.facts["summary"] = self.tables
+
+    def _totals(self, event: Event) -> Rows:
+        """Rows of a summary of `strace -c`: what each call took in all, no single calls."""
+        names = [TOTALS.get(name or "") for name in event["columns"]]
+        for cells, line in zip(event["rows"], event["lines"][2:], strict=False):
+            got = {name: cell for name, cell in zip(names, cells, strict=False) if name}
+            if got.get("syscall"):
+                self.report.records += 1
+                figures = {name: float(cell) for name, cell in got.items() if name != "syscall" and cell is not None}
+                counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors")}
+                yield "syscall_totals", {"pid": self.first_pid, "syscall": got["syscall"], **figures, **counts, "line": line}
+
+    def _failed(self, event: Event) -> dict | None:
+        """The row of a message that says that strace could not do its work."""
+        text = event["text"]
+        if event["kind"] == "other" and "strace" not in text:
+            return None
+        failed = failure(Line(event["lines"][0], text, None, None), "strace", self.source)
+        if failed is None and re.search(r"[Cc]ould not attach|ptrace_scope", text):
+            failed = {"error": "permission", "text": text, "line": event["lines"][0]}
+        named = re.search(r"ptrace\(PTRACE_\w+, (?:0x[0-9a-f]+, )?(\d{1,10})|process (\d{1,10})", text)
+        return failed and failed | {"tool": "strace", "pid": int(named.group(1) or named.group(2)) if named else self.first_pid}
+
+    def row(self, event: Event) -> dict:
+        """The row of a call."""
+        begin, end = event["ns"], event.get("ns_end")
+        duration = float(event["duration"]) if event["duration"] is not None else None
+        if duration is None and event["state"] == "merged" and begin is not None and end is not None and end >= begin:
+            duration = (end - begin) / NS
+        if begin is None and end is not None:
+            begin = end - round((duration or 0.0) * NS)
+        descriptor = _FD.match(event["args"]) if event["syscall"] in FD_FIRST else None
+        return {
+            "time": begin,
+            "pid": event["pid"] if event["pid"] is not None else self.first_pid,
+            "comm": event["comm"],
+            "syscall": event["syscall"],
+            "args": event["args"],
+            "result": event["result"],
+            "ret": event["ret"],
+            "errno": event["errno"],
+            "duration_s": duration,
+            "fd": int(descriptor.group(1)) if descriptor and len(descriptor.group(1)) < 10 else None,
+            "state": event["state"],
+            "line": event["lines"][0],
+            "end_line": event.get("end_line"),
+            "stack": "\n".join(event["stack"]) if "stack" in event else None,
+        }
