@@ -68,10 +68,18 @@ SIGNALLED, SIGNAL_END, PID, PROCESS = _text("--- SIG"), _text(" ---"), _text("[p
 FD_LABELS = (_text("fd="), _text("sockfd="), _text("epfd="), _text("dfd="))
 BUF, COUNT, MORE, NEXT = _text("buf="), _text("count="), _text("..."), _text(", ")
 WRITE, EXECVE = np.uint64(hash_of("write")), np.uint64(hash_of("execve"))
-_LOW, _HIGH, _ONES, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x7F, 0x80, 0x01, 0x20))
+_HIGH, _ONES, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x80, 0x01, 0x20))
+_ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
+POWERS = 10 ** np.arange(10)
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _at(data, at):
+    """A byte; the place is never below 0, which the compiler has to be told."""
+    return data[np.uintp(at)]
 
 
 @inner
@@ -80,7 +88,7 @@ def _is(data, at, end, text):
     if at + text.size > end:
         return False
     for n in range(text.size):
-        if data[at + n] != text[n]:
+        if _at(data, at + n) != text[n]:
             return False
     return True
 
@@ -93,24 +101,26 @@ def _word(char):
 @inner
 def _digits(data, at, end):
     """End of the digits that begin at a place."""
-    while at < end and 48 <= data[at] <= 57:
+    while at < end and 48 <= _at(data, at) <= 57:
         at += 1
     return at
 
 
 @inner
 def _blanks(data, at, end):
-    while at < end and data[at] == 32:
+    while at < end and _at(data, at) == 32:
         at += 1
     return at
 
 
 @inner
 def _number(data, at, end):
+    """Value and end of the digits that begin at a place."""
     value = 0
-    for n in range(at, end):
-        value = value * 10 + (data[n] - 48)
-    return value
+    while at < end and 48 <= _at(data, at) <= 57:
+        value = value * 10 + (_at(data, at) - 48)
+        at += 1
+    return value, at
 
 
 @inner
@@ -119,7 +129,7 @@ def _decimals(data, at, end):
     stop = _digits(data, at, end)
     if stop == at:
         return -1
-    if stop < end and data[stop] == 46:
+    if stop < end and _at(data, stop) == 46:
         last = _digits(data, stop + 1, end)
         return last if last > stop + 1 else -1
     return stop
@@ -129,7 +139,7 @@ def _decimals(data, at, end):
 def _hash(data, at, end):
     value = np.uint64(0xCBF29CE484222325)
     for n in range(at, end):
-        value = (value ^ np.uint64(data[n])) * np.uint64(0x100000001B3)
+        value = (value ^ np.uint64(_at(data, n))) * np.uint64(0x100000001B3)
     return value
 
 
@@ -138,18 +148,19 @@ def _special(data, words, at, end):
     """First byte that is no printable ASCII, eight at a time; the lowest byte that is marked is exact."""
     word, last = at >> 3, end >> 3
     if word < last:
-        keep = (np.uint64(1) << np.uint64(8 * (at & 7))) - np.uint64(1)
+        keep = (_ONE << np.uint64(8 * (at & 7))) - _ONE
         found = (words[word] & ~keep) | (_BLANKS & keep)
         while True:
-            if ((found - _BLANKS) | found | (found + _ONES)) & _HIGH:
-                at = max(at, word << 3)
-                break
+            marked = ((found - _BLANKS) | found | (found + _ONES)) & _HIGH
+            if marked:
+                below = ((marked & (~marked + _ONE)) >> _SEVEN) - _ONE  # ones below the lowest mark
+                return (word << 3) + np.int64(((below & _ONES) * _ONES) >> _TOP)
             word += 1
             at = word << 3
             if word >= last:
                 break
             found = words[word]
-    while at < end and 32 <= data[at] <= 126:
+    while at < end and 32 <= _at(data, at) <= 126:
         at += 1
     return at
 
@@ -162,9 +173,9 @@ def _line_end(data, words, at, end):
         at = _special(data, words, at, end)
         if at >= end:
             return end, plain
-        if data[at] == 10:
+        if _at(data, at) == 10:
             return at, plain
-        if data[at] != 13 or (at + 1 < end and data[at + 1] != 10 and data[at + 1] != 13):
+        if _at(data, at) != 13 or (at + 1 < end and _at(data, at + 1) != 10 and _at(data, at + 1) != 13):
             plain = False
         at += 1
 
@@ -174,8 +185,8 @@ def count_lines(data, begin, end):
     """Lines of a stretch, the last one without an end too."""
     lines = 0
     for at in range(begin, end):
-        lines += data[at] == 10
-    return lines + (end > begin and data[end - 1] != 10)
+        lines += _at(data, at) == 10
+    return lines + (end > begin and _at(data, end - 1) != 10)
 
 
 # --- a line ----------------------------------------------------------------------------------------------------------
@@ -190,7 +201,7 @@ def scan(data, words, begin, end, lines, first_arguments):
         line = lines[n]
         line.at, line.size, line.kind = at, stop - at, ODD
         last = stop
-        while last > at and data[last - 1] == 13:
+        while last > at and _at(data, last - 1) == 13:
             last -= 1
         if plain and last - at <= LINE_LIMIT:
             _read(data, at, last, line, first_arguments)
@@ -204,14 +215,14 @@ def _read(data, begin, end, line, first_arguments):
     if at == end:
         line.kind = BLANK
         return
-    if at == begin + 1 and at + 2 < end and data[at + 1] == 32:
-        if data[at] == 62 and data[at + 2] != 32:  # " > library(function) [address]"
+    if at == begin + 1 and at + 2 < end and _at(data, at + 1) == 32:
+        if _at(data, at) == 62 and _at(data, at + 2) != 32:  # " > library(function) [address]"
             line.kind = STACK
-        elif data[at] == 124:  # " | 00000  68 65 6c …"
+        elif _at(data, at) == 124:  # " | 00000  68 65 6c …"
             stop = at + 2
-            while stop < end and (48 <= data[stop] <= 57 or 97 <= data[stop] <= 102):
+            while stop < end and (48 <= _at(data, stop) <= 57 or 97 <= _at(data, stop) <= 102):
                 stop += 1
-            if stop - at >= 7 and stop + 1 < end and data[stop] == 32 and data[stop + 1] == 32:
+            if stop - at >= 7 and stop + 1 < end and _at(data, stop) == 32 and _at(data, stop + 1) == 32:
                 line.kind = DUMP
         if line.kind != ODD:
             return
@@ -219,7 +230,7 @@ def _read(data, begin, end, line, first_arguments):
     at = _prefix(data, begin, end, line)
     if at < 0 or at >= end:
         return
-    char = data[at]
+    char = _at(data, at)
     if 97 <= char <= 122 or char == 95:
         _call(data, begin, at, end, line, first_arguments)
     elif char == 60:
@@ -228,9 +239,9 @@ def _read(data, begin, end, line, first_arguments):
         line.kind = GONE if _is_end(data, at, end) else ODD
     elif char == 45 and _is(data, at, end, SIGNALLED):
         stop = at + SIGNALLED.size
-        while stop < end and _word(data[stop]):
+        while stop < end and _word(_at(data, stop)):
             stop += 1
-        if stop > at + SIGNALLED.size and _is(data, end - 4, end, SIGNAL_END) and data[stop] == 32 and stop <= end - 4:
+        if stop > at + SIGNALLED.size and _is(data, end - 4, end, SIGNAL_END) and _at(data, stop) == 32 and stop <= end - 4:
             line.kind = SIGNAL
 
 
@@ -241,11 +252,11 @@ def _is_end(data, at, end):
         return False
     if _is(data, at, end, EXITED):
         begin = at + EXITED.size
-        begin += data[begin] == 45
+        begin += _at(data, begin) == 45
         return begin < end - 4 and _digits(data, begin, end - 4) == end - 4
     if _is(data, at, end, KILLED):
         stop = at + KILLED.size
-        while stop < end - 4 and _word(data[stop]):
+        while stop < end - 4 and _word(_at(data, stop)):
             stop += 1
         return stop > at + KILLED.size and (stop == end - 4 or (_is(data, stop, end, CORE) and stop + CORE.size == end - 4))
     return False
@@ -255,9 +266,9 @@ def _is_end(data, at, end):
 def _comm(data, begin, at, end, line):
     """Take `<name>` of -Y; returns the place behind it, or -1."""
     stop = at + 1
-    while stop < end and data[stop] != 60 and data[stop] != 62:
+    while stop < end and _at(data, stop) != 60 and _at(data, stop) != 62:
         stop += 1
-    if stop >= end or data[stop] != 62:
+    if stop >= end or _at(data, stop) != 62:
         return -1
     line.comm_at, line.comm_size = at + 1 - begin, stop - at - 1
     return stop + 1
@@ -267,40 +278,40 @@ def _comm(data, begin, at, end, line):
 def _prefix(data, begin, end, line):
     """Read what stands before the call, in strace's order; returns where that begins, -1 for what is not known."""
     at = begin
-    if data[at] == 91 and _is(data, at, end, PID):
+    if _at(data, at) == 91 and _is(data, at, end, PID):
         at = _blanks(data, at + 4, end)
-        stop = _digits(data, at, end)
+        pid, stop = _number(data, at, end)
         if at == begin + 4 or stop == at or stop - at > 7 or stop >= end:
             return -1
-        line.pid = _number(data, at, stop)
-        if data[stop] == 60:
+        line.pid = pid
+        if _at(data, stop) == 60:
             stop = _comm(data, begin, stop, end, line)
-        if stop < 0 or stop + 1 >= end or data[stop] != 93 or data[stop + 1] != 32:
+        if stop < 0 or stop + 1 >= end or _at(data, stop) != 93 or _at(data, stop + 1) != 32:
             return -1
         at = _blanks(data, stop + 1, end)
     else:
-        stop = _digits(data, at, end)
-        if at < stop < end and stop - at <= 7 and (data[stop] == 32 or data[stop] == 60):
-            line.pid = _number(data, at, stop)
-            if data[stop] == 60:
+        pid, stop = _number(data, at, end)
+        if at < stop < end and stop - at <= 7 and (_at(data, stop) == 32 or _at(data, stop) == 60):
+            line.pid = pid
+            if _at(data, stop) == 60:
                 stop = _comm(data, begin, stop, end, line)
-                if stop < 0 or stop >= end or data[stop] != 32:
+                if stop < 0 or stop >= end or _at(data, stop) != 32:
                     return -1
             at = _blanks(data, stop, end)
-    if at < end and data[at] == 91:
+    if at < end and _at(data, at) == 91:
         at = _context(data, at, end)
-    if 0 <= at < end and 48 <= data[at] <= 57:
+    if 0 <= at < end and 48 <= _at(data, at) <= 57:
         at = _clock(data, at, end, line)
-    if 0 <= at < end - 2 and data[at] == 40 and data[at + 1] == 43:  # (+     0.000041)
+    if 0 <= at < end - 2 and _at(data, at) == 40 and _at(data, at + 1) == 43:  # (+     0.000041)
         stop = _decimals(data, _blanks(data, at + 2, end), end)
-        if stop < 0 or stop + 1 >= end or data[stop] != 41 or data[stop + 1] != 32:
+        if stop < 0 or stop + 1 >= end or _at(data, stop) != 41 or _at(data, stop + 1) != 32:
             return -1
         at = _blanks(data, stop + 1, end)
     if at == begin:
         at = _blanks(data, at, end)
-    if 0 <= at < end and (48 <= data[at] <= 57 or (data[begin] == 32 and at < end)):  # a relative time
+    if 0 <= at < end and (48 <= _at(data, at) <= 57 or (_at(data, begin) == 32 and at < end)):  # a relative time
         stop = _decimals(data, at, end)
-        if stop < 0 or stop >= end or data[stop] != 32 or _digits(data, at, end) - at > 8:
+        if stop < 0 or stop >= end or _at(data, stop) != 32 or _digits(data, at, end) - at > 8:
             return -1
         at = _blanks(data, stop, end)
     return _bracket(data, _bracket(data, at, end, False), end, True)
@@ -311,14 +322,14 @@ def _context(data, at, end):
     """Go past `[context]` of --secontext; a number of a call or an address is none."""
     if at + 1 >= end or _is(data, at, end, PROCESS):
         return -1
-    char = data[at + 1]
+    char = _at(data, at + 1)
     if not (97 <= char <= 122 or 65 <= char <= 90 or char == 95):
         return -1 if char == 33 else at
     stop, is_hex = at + 1, True
-    while stop < end and data[stop] != 93 and data[stop] != 32:
-        is_hex = is_hex and (48 <= data[stop] <= 57 or 97 <= data[stop] <= 102)
+    while stop < end and _at(data, stop) != 93 and _at(data, stop) != 32:
+        is_hex = is_hex and (48 <= _at(data, stop) <= 57 or 97 <= _at(data, stop) <= 102)
         stop += 1
-    if stop + 1 >= end or data[stop] != 93 or data[stop + 1] != 32:
+    if stop + 1 >= end or _at(data, stop) != 93 or _at(data, stop + 1) != 32:
         return -1
     if is_hex and 8 <= stop - at - 1 <= 16:
         return at if stop - at - 1 == 8 or stop - at - 1 == 16 else -1
@@ -328,47 +339,45 @@ def _context(data, at, end):
 @inner
 def _bracket(data, at, end, address):
     """Go past `[   3]`, or past `[00007f1f89024e67]`; both have question marks where strace does not know. Else stay."""
-    if at < 0 or at + 1 >= end or data[at] != 91:
+    if at < 0 or at + 1 >= end or _at(data, at) != 91:
         return at
     first = at + 1 if address else _blanks(data, at + 1, end)
-    stop, marks = first, first < end and data[first] == 63
-    while stop < end and (data[stop] == 63 if marks else 48 <= data[stop] <= 57 or (address and 97 <= data[stop] <= 102)):
+    stop, marks = first, first < end and _at(data, first) == 63
+    while stop < end and (_at(data, stop) == 63 if marks else 48 <= _at(data, stop) <= 57 or (address and 97 <= _at(data, stop) <= 102)):
         stop += 1
     fits = 8 <= stop - first <= 16 if address else 1 <= stop - first <= 4
-    return _blanks(data, stop + 1, end) if fits and stop + 1 < end and data[stop] == 93 and data[stop + 1] == 32 else at
+    return _blanks(data, stop + 1, end) if fits and stop + 1 < end and _at(data, stop) == 93 and _at(data, stop + 1) == 32 else at
 
 
 @inner
 def _clock(data, at, end, line):
     """Read a time of day or of the epoch; a shorter number is a relative time and stays."""
-    stop = _digits(data, at, end)
-    if stop - at == 2 and stop < end and data[stop] == 58:
-        if at + 8 > end or data[at + 5] != 58:
+    seconds, stop = _number(data, at, end)
+    if stop - at == 2 and stop < end and _at(data, stop) == 58:
+        if at + 8 > end or _at(data, at + 5) != 58:
             return -1
         for n in (3, 4, 6, 7):
-            if not 48 <= data[at + n] <= 57:
+            if not 48 <= _at(data, at + n) <= 57:
                 return -1
-        seconds = _number(data, at, at + 2) * 3600 + _number(data, at + 3, at + 5) * 60 + _number(data, at + 6, at + 8)
+        seconds = seconds * 3600 + _number(data, at + 3, at + 5)[0] * 60 + _number(data, at + 6, at + 8)[0]
         line.clocked, stop = OF_DAY, at + 8
     elif stop - at >= 9:
-        if stop - at > 10 or (stop - at == 10 and not 49 <= data[at] <= 56):
+        if stop - at > 10 or (stop - at == 10 and not 49 <= _at(data, at) <= 56):
             return -1
-        seconds = _number(data, at, stop)
         line.clocked = EPOCH
     else:
         return at
-    part, scale = 0, 1_000_000_000
-    if stop < end and data[stop] == 46:
-        last = _digits(data, stop + 1, end)
-        if last == stop + 1:
+    part = 0
+    if stop < end and _at(data, stop) == 46:
+        first = stop + 1
+        part, stop = _number(data, first, min(end, first + 9))
+        if stop == first:
             return -1
-        for n in range(stop + 1, min(last, stop + 10)):
-            part = part * 10 + (data[n] - 48)
-            scale //= 10
-        stop = last
-    if stop >= end or data[stop] != 32:
+        part *= POWERS[9 - stop + first]
+        stop = _digits(data, stop, end)
+    if stop >= end or _at(data, stop) != 32:
         return -1
-    line.clock = seconds * 1_000_000_000 + part * scale
+    line.clock = seconds * 1_000_000_000 + part
     return _blanks(data, stop, end)
 
 
@@ -376,9 +385,9 @@ def _clock(data, at, end, line):
 def _call(data, begin, at, end, line, first_arguments):
     """Read a whole call, or its first half."""
     stop = at
-    while stop < end and _word(data[stop]):
+    while stop < end and _word(_at(data, stop)):
         stop += 1
-    if stop >= end or data[stop] != 40:
+    if stop >= end or _at(data, stop) != 40:
         return
     name = _hash(data, at, stop)
     line.name, line.name_at, line.name_size = name, at - begin, stop - at
@@ -403,14 +412,14 @@ def _resumed(data, begin, at, end, line, first_arguments):
         return
     first = at + RESUMING.size
     stop = first
-    while stop < end and _word(data[stop]):
+    while stop < end and _word(_at(data, stop)):
         stop += 1
     if stop == first or not _is(data, stop, end, RESUMED_END):
         return
     name = _hash(data, first, stop)
     line.name, line.name_at, line.name_size = name, first - begin, stop - first
     first = stop + RESUMED_END.size
-    if first + 1 < end and data[first] == 32 and data[first + 1] != 60 and not (data[first + 1] == 61 and data[first + 2] == 62):
+    if first + 1 < end and _at(data, first) == 32 and _at(data, first + 1) != 60 and not (_at(data, first + 1) == 61 and _at(data, first + 2) == 62):
         first += 1  # before strace 5.0
     kind, stop, after = _arguments(data, first, end)
     if kind != DONE or not _result(data, begin, after, end, line):
@@ -426,7 +435,7 @@ def _string(data, at, end):
     """Go past a string."""
     at += 1
     while at < end:
-        char = data[at]
+        char = _at(data, at)
         if char == 92:
             at += 2
         elif char == 34:
@@ -441,7 +450,7 @@ def _angle(data, at, end):
     """Go past `<…>` after a descriptor or pid; -1 where it does not end."""
     angles, squares, at = 1, 0, at + 1
     while at < end:
-        char = data[at]
+        char = _at(data, at)
         if char == 92:
             at += 1
         elif char == 34:
@@ -452,7 +461,7 @@ def _angle(data, at, end):
             squares = max(0, squares - 1)
         elif char == 60:
             angles += 1
-        elif char == 62 and not (squares and data[at - 1] == 45):
+        elif char == 62 and not (squares and _at(data, at - 1) == 45):
             angles -= 1
             if not angles:
                 return at + 1
@@ -465,7 +474,7 @@ def _arguments(data, first, end):
     """End of a call's arguments: the kind of the line, where they end, where the rest begins (`strace_scan.scan` in full)."""
     at, depth = first, 0
     while at < end:
-        char = data[at]
+        char = _at(data, at)
         if char == 34:
             at = _string(data, at, end)
         elif char == 40:
@@ -477,15 +486,15 @@ def _arguments(data, first, end):
             depth -= 1
             at += 1
         elif char == 60:
-            before = data[at - 1] if at > first else np.uint8(32)
+            before = _at(data, at - 1) if at > first else np.uint8(32)
             if _is(data, at, end, UNFINISHED_MARK):
                 stop, after = at - (at > first and before == 32), at + UNFINISHED_MARK.size
                 if 48 <= before <= 57 or before == 68:
                     return ODD, at, at
-                if after < end and data[after] == 41:
+                if after < end and _at(data, after) == 41:
                     return DONE, stop, after + 1
                 return UNFINISHED if not depth else ODD, stop, after
-            following = data[at + 1] if at + 1 < end else np.uint8(32)
+            following = _at(data, at + 1) if at + 1 < end else np.uint8(32)
             if following == 46 and at == first and _is(data, at, end, RESUMING):  # <... resuming interrupted read ...>
                 at += RESUMING.size - 1
                 while at < end and not _is(data, at, end, RESUMING_END):
@@ -500,10 +509,10 @@ def _arguments(data, first, end):
                 if at < 0:
                     return ODD, end, end
         elif char == 47:
-            if at + 1 >= end or data[at + 1] != 42:
+            if at + 1 >= end or _at(data, at + 1) != 42:
                 return ODD, at, at
             at += 2
-            while at + 1 < end and not (data[at] == 42 and data[at + 1] == 47):
+            while at + 1 < end and not (_at(data, at) == 42 and _at(data, at + 1) == 47):
                 at += 1
             at += 2
         elif char == 115 and _is(data, at, end, STRACE):
@@ -518,42 +527,42 @@ def _arguments(data, first, end):
 @inner
 def _result(data, begin, at, end, line):
     """Read ` = value … <duration>`; False for anything else."""
-    while end > at and data[end - 1] == 32:
+    while end > at and _at(data, end - 1) == 32:
         end -= 1
     at = _blanks(data, at, end)
-    if at + 2 >= end or data[at] != 61 or data[at + 1] != 32:
+    if at + 2 >= end or _at(data, at) != 61 or _at(data, at + 1) != 32:
         return False
     at += 2
-    char = data[at]
-    if not (48 <= char <= 57 or char == 63 or (char == 45 and at + 1 < end and 48 <= data[at + 1] <= 57)):
+    char = _at(data, at)
+    if not (48 <= char <= 57 or char == 63 or (char == 45 and at + 1 < end and 48 <= _at(data, at + 1) <= 57)):
         return False
     line.duration = np.nan
-    if data[end - 1] == 62:
+    if _at(data, end - 1) == 62:
         stop = end - 2
-        while stop > at and (48 <= data[stop] <= 57 or data[stop] == 46):
+        while stop > at and (48 <= _at(data, stop) <= 57 or _at(data, stop) == 46):
             stop -= 1
-        if data[stop] == 60 and data[stop - 1] == 32 and stop - 1 > at and _decimals(data, stop + 1, end - 1) == end - 1:
+        if _at(data, stop) == 60 and _at(data, stop - 1) == 32 and stop - 1 > at and _decimals(data, stop + 1, end - 1) == end - 1:
             if end - stop > 16 or _digits(data, stop + 1, end) - stop > 11:
                 return False
             value, scale, scales = 0, 1, False
             for n in range(stop + 1, end - 1):
-                if data[n] == 46:
+                if _at(data, n) == 46:
                     scales = True
                 else:
-                    value = value * 10 + (data[n] - 48)
+                    value = value * 10 + (_at(data, n) - 48)
                     scale = scale * 10 if scales else scale
             line.duration = np.float64(value) / np.float64(scale)
             end = stop - 1
     stop = at
-    while stop < end and data[stop] != 32 and data[stop] != 60:
+    while stop < end and _at(data, stop) != 32 and _at(data, stop) != 60:
         stop += 1
     line.result_at, line.result_size, line.ret_size, line.errno_size = at - begin, end - at, stop - at, NONE
     unknown = char == 63 and stop == at + 1
-    if (unknown or (char == 45 and data[at + 1] == 49 and stop == at + 2)) and stop + 2 < end and data[stop + 1] == 69:
+    if (unknown or (char == 45 and _at(data, at + 1) == 49 and stop == at + 2)) and stop + 2 < end and _at(data, stop + 1) == 69:
         last = stop + 2
-        while last < end and (65 <= data[last] <= 90 or 48 <= data[last] <= 57 or data[last] == 95):
+        while last < end and (65 <= _at(data, last) <= 90 or 48 <= _at(data, last) <= 57 or _at(data, last) == 95):
             last += 1
-        if last > stop + 2 and not (last < end and _word(data[last])):
+        if last > stop + 2 and not (last < end and _word(_at(data, last))):
             line.errno_size = last - stop - 1
     return True
 
@@ -561,14 +570,15 @@ def _result(data, begin, at, end, line):
 @inner
 def _descriptor(data, at, end, line):
     """Read the first argument as a descriptor, as `kit.parse.strace._FD` does."""
-    for label in FD_LABELS:
-        if _is(data, at, end, label):
-            at += label.size
-            break
-    stop = _digits(data, at, end)
+    if at < end and _at(data, at) > 57:
+        for label in FD_LABELS:
+            if _is(data, at, end, label):
+                at += label.size
+                break
+    value, stop = _number(data, at, end)
     line.fd_ends_args = stop == end
-    if at < stop < at + 10 and (stop == end or data[stop] == 60 or data[stop] == 44 or data[stop] == 32):
-        line.fd = _number(data, at, stop)
+    if at < stop < at + 10 and (stop == end or _at(data, stop) == 60 or _at(data, stop) == 44 or _at(data, stop) == 32):
+        line.fd = value
 
 
 # --- what a write puts on a terminal -------------------------------------------------------------------------------------
@@ -578,19 +588,19 @@ def _descriptor(data, at, end, line):
 def _unescaped(data, at, end):
     """Go past a string, and count its characters."""
     at, size = at + 1, 0
-    while at < end and data[at] != 34:
-        if data[at] == 92:
+    while at < end and _at(data, at) != 34:
+        if _at(data, at) == 92:
             at += 1
-            if at < end and data[at] == 120:
+            if at < end and _at(data, at) == 120:
                 most = at + 3
                 at += 1
-                while at < min(most, end) and (48 <= data[at] <= 57 or 97 <= data[at] <= 102):
+                while at < min(most, end) and (48 <= _at(data, at) <= 57 or 97 <= _at(data, at) <= 102):
                     at += 1
                 size += 1
                 continue
             most = at + 3
-            if at < end and 48 <= data[at] <= 55:
-                while at < min(most, end) and 48 <= data[at] <= 55:
+            if at < end and 48 <= _at(data, at) <= 55:
+                while at < min(most, end) and 48 <= _at(data, at) <= 55:
                     at += 1
                 size += 1
                 continue
@@ -604,11 +614,11 @@ def _is_plain_write(data, at, end):
     """Whether no output of the program stands among a write's arguments: it would come after the third."""
     if _is(data, at, end, FD_LABELS[0]):
         at += 3
-    if at + 1 < end and data[at] == 48 and data[at + 1] == 120:
+    if at + 1 < end and _at(data, at) == 48 and _at(data, at + 1) == 120:
         at += 2
     at = _digits(data, at, end)
-    if at < end and data[at] == 60:
-        while at < end and data[at] != 62:
+    if at < end and _at(data, at) == 60:
+        while at < end and _at(data, at) != 62:
             at += 1
         at += 1
     if not _is(data, at, end, NEXT):
@@ -616,7 +626,7 @@ def _is_plain_write(data, at, end):
     at += 2
     if _is(data, at, end, BUF):
         at += BUF.size
-    if at >= end or data[at] != 34:
+    if at >= end or _at(data, at) != 34:
         return True
     at, size = _unescaped(data, at, end)
     more = _is(data, at, end, MORE)
@@ -626,9 +636,10 @@ def _is_plain_write(data, at, end):
     at += 2
     if _is(data, at, end, COUNT):
         at += COUNT.size
-    if at + 1 < end and data[at] == 48 and data[at + 1] == 120 and at + 2 < end:
+    if at + 1 < end and _at(data, at) == 48 and _at(data, at + 1) == 120 and at + 2 < end:
         return _digits(data, at + 2, end) == end
-    return _digits(data, at, end) == end and end - at < 10 and (at == end or more or _number(data, at, end) == size)
+    value, stop = _number(data, at, end)
+    return stop == end and end - at < 10 and (at == end or more or value == size)
 
 
 @inner
@@ -636,16 +647,16 @@ def _shown(data, begin, at, end, line):
     """Note what an unfinished write to descriptor 1 or 2 begins with: it may turn up within another thread's call."""
     if _is(data, at, end, FD_LABELS[0]):
         at += 3
-    if at + 1 < end and data[at] == 48 and data[at + 1] == 120:
+    if at + 1 < end and _at(data, at) == 48 and _at(data, at + 1) == 120:
         at += 2
-    if at >= end or not 49 <= data[at] <= 50 or (at + 1 < end and _word(data[at + 1])):
+    if at >= end or not 49 <= _at(data, at) <= 50 or (at + 1 < end and _word(_at(data, at + 1))):
         return
-    while at < end and data[at] != 34:
+    while at < end and _at(data, at) != 34:
         at += 1
     at += 1
     stop = at
-    while stop < end and stop < at + 16 and data[stop] != 34 and data[stop] != 92:
+    while stop < end and stop < at + 16 and _at(data, stop) != 34 and _at(data, stop) != 92:
         stop += 1
-    if stop >= end or data[stop] == 34 and stop == at:
+    if stop >= end or _at(data, stop) == 34 and stop == at:
         return
     line.shows, line.shown_at, line.shown_size = 1, at - begin, stop - at

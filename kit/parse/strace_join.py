@@ -295,6 +295,7 @@ def give_up_all(data, extra, calls, ready, slots, opens, state):
 
 # --- columns ---------------------------------------------------------------------------------------------------------
 
+NUMBERS = ("time", "pid", "fd", "line", "end_line")
 TEXTS = ("syscall", "comm", "args", "result", "ret", "errno", "stack")
 NAME_TEXT, COMM_TEXT, ARGS_TEXT, RESULT_TEXT, RET_TEXT, ERRNO_TEXT, STACK_TEXT = range(7)
 
@@ -317,31 +318,39 @@ def _span(call, column):
 
 
 @compiled
-def measure(calls, chosen, column, offsets, known):
-    """Offsets of a text column's values in its bytes, and the bits that say which values there are."""
-    total = 0
-    offsets[0] = 0
+def measure(calls, chosen, texts, offsets, known, numbers, durations, states):
+    """The columns that are no texts, and of each of `texts` where its values will lie and which there are."""
+    offsets[:, 0] = 0
     for n in range(chosen.size):
         call = calls[chosen[n]]
-        _, size = _span(call, column)
-        if size >= 0:
-            known[n >> 3] |= np.uint8(1 << (n & 7))
-            total += size
-            if column == ARGS_TEXT:
-                total += call.more_size
-        offsets[n + 1] = total
-    return total
+        numbers[0, n], numbers[1, n], numbers[2, n], numbers[3, n] = call.begin, call.pid, call.fd, call.line
+        numbers[4, n], durations[n], states[n] = call.end_line, call.duration, call.state
+        for place in range(texts.size):
+            size = np.int64(_span(call, texts[place])[1])
+            if size >= 0:
+                known[place, n >> 3] |= np.uint8(1 << (n & 7))
+                size += call.more_size if texts[place] == ARGS_TEXT else 0
+            offsets[place, n + 1] = offsets[place, n] + max(size, 0)
+
+
+@inner
+def _copy(source, at, size, out, place):
+    for n in range(size):
+        out[np.uintp(place + n)] = source[np.uintp(at + n)]
 
 
 @compiled
-def gather(data, extra, calls, chosen, column, offsets, out):
-    """The bytes of a text column."""
+def gather(data, extra, calls, chosen, texts, offsets, bases, out):
+    """The bytes of the text columns, one column's behind the other's."""
     for n in range(chosen.size):
         call = calls[chosen[n]]
-        at, size = _span(call, column)
-        place = offsets[n]
-        for i in range(size):
-            out[place + i] = _byte(data, extra, at, i)
-        if column == ARGS_TEXT:
-            for i in range(call.more_size):
-                out[place + size + i] = _byte(data, extra, call.more_at, i)
+        for column in range(texts.size):
+            at, size = _span(call, texts[column])
+            place = bases[column] + offsets[column, n]
+            if size > 0:
+                if at >= 0:
+                    _copy(data, at, size, out, place)
+                else:
+                    _copy(extra, -at - 1, size, out, place)
+            if texts[column] == ARGS_TEXT and call.more_size > 0:
+                _copy(data, call.more_at, call.more_size, out, place + size)

@@ -423,19 +423,6 @@ def _chosen(calls: np.ndarray, ready: np.ndarray, wanted: Wanted) -> np.ndarray:
     return ready
 
 
-def _text(data: np.ndarray, extra: np.ndarray, calls: np.ndarray, chosen: np.ndarray, column: str) -> pa.Array:
-    """A text column; each text is copied once, from the file to its place."""
-    number, count = calls_of.TEXTS.index(column), len(chosen)
-    offsets, known = np.empty(count + 1, np.int64), np.zeros((count + 7) // 8, np.uint8)
-    out = np.empty(calls_of.measure(calls, chosen, number, offsets, known), np.uint8)
-    calls_of.gather(data, extra, calls, chosen, number, offsets, out)
-    buffers = [pa.py_buffer(known), pa.py_buffer(offsets), pa.py_buffer(out)]
-    made = pa.Array.from_buffers(pa.large_string(), count, buffers)
-    if column == "stack" and made.null_count < count:
-        return pa.array([None if text is None else "\n".join(_frames(text)) for text in made.to_pylist()], pa.large_string())
-    return made
-
-
 def _table(
     data: np.ndarray,
     extra: np.ndarray,
@@ -445,30 +432,41 @@ def _table(
     source: Source,
     first_pid: int | None,
 ) -> pa.Table:
-    """The table of some calls."""
+    """The table of some calls. Each text is copied once, from the file to its place in its column."""
     chosen = _chosen(calls, ready, wanted)
-    columns = []
-    for field in wanted.schema:
-        name = field.name
-        if name in calls_of.TEXTS:
-            made = _text(data, extra, calls, chosen, name)
-        elif name == "time":
-            made = _known(calls["begin"][chosen], calls_of.NO_TIME).cast(pa.timestamp("ns", tz="UTC"))
-        elif name == "pid":
-            pids = calls["pid"][chosen]
-            made = _known(pids, -1) if first_pid is None else pa.array(np.where(pids < 0, first_pid, pids))
-        elif name in ("fd", "line", "end_line"):
-            made = _known(calls[name][chosen].astype(np.int64), -1 if name == "fd" else 0)
-        elif name == "duration_s":
-            made = pa.array(calls["duration"][chosen], from_pandas=True)
-        elif name == "state":
-            made = pa.DictionaryArray.from_arrays(calls["state"][chosen].astype(np.int8), calls_of.STATES).cast(pa.large_string())
-        elif name == "capture":
-            made = pa.repeat(pa.scalar(source.name, pa.large_string()), len(chosen))
-        else:
-            made = pa.nulls(len(chosen), field.type)
-        columns.append(made)
-    return pa.Table.from_arrays(columns, schema=wanted.schema)
+    names, count = [name for name in calls_of.TEXTS if name in wanted.columns], len(chosen)
+    texts = np.array([calls_of.TEXTS.index(name) for name in names], np.int64)
+    offsets, known = np.empty((len(names), count + 1), np.int64), np.zeros((len(names), (count + 7) // 8), np.uint8)
+    numbers, durations = np.empty((len(calls_of.NUMBERS), count), np.int64), np.empty(count)
+    states = np.empty(count, np.int8)
+    calls_of.measure(calls, chosen, texts, offsets, known, numbers, durations, states)
+    bases = np.concatenate([[0], np.cumsum(offsets[:, -1])])
+    out = np.empty(bases[-1], np.uint8)
+    calls_of.gather(data, extra, calls, chosen, texts, offsets, bases, out)
+    made = dict(zip(calls_of.NUMBERS, numbers, strict=True))
+    if first_pid is not None:
+        made["pid"][made["pid"] < 0] = first_pid
+    columns = {
+        "time": _known(made["time"], calls_of.NO_TIME).cast(pa.timestamp("ns", tz="UTC")),
+        "pid": _known(made["pid"], -1),
+        "fd": _known(made["fd"], -1),
+        "line": pa.array(made["line"]),
+        "end_line": _known(made["end_line"], 0),
+        "duration_s": pa.array(durations, from_pandas=True),
+    }
+    if "state" in wanted.columns:
+        columns["state"] = pa.DictionaryArray.from_arrays(states, calls_of.STATES).cast(pa.large_string())
+    if "capture" in wanted.columns:
+        columns["capture"] = pa.repeat(pa.scalar(source.name, pa.large_string()), count)
+    for number, name in enumerate(names):
+        texts_of = out[bases[number] : bases[number + 1]]
+        buffers = [pa.py_buffer(known[number]), pa.py_buffer(offsets[number]), pa.py_buffer(texts_of)]
+        columns[name] = pa.Array.from_buffers(pa.large_string(), count, buffers)
+    if "stack" in columns and columns["stack"].null_count < count:
+        stacks = columns["stack"].to_pylist()
+        columns["stack"] = pa.array([text and "\n".join(_frames(text)) for text in stacks], pa.large_string())
+    rest = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in wanted.schema]
+    return pa.Table.from_arrays(rest, schema=wanted.schema)
 
 
 def _known(values: np.ndarray, missing: int) -> pa.Array:
