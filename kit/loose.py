@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kit import parse
 from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
+from kit.parse.text import HEAD_BYTES
 from kit.reading import Capture
 
 MOST_FILES = 2000
@@ -80,7 +81,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
 
     if path.stat().st_size == 0:
         yield _capture(path, name, None)
-    for item in segments(path, recognise, name):
+    for item in _in_one_piece(path, name) or segments(path, recognise, name):
         if isinstance(item, Note):
             notes.append(item)
         elif item.kind is None and item.how != "file":
@@ -89,6 +90,24 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
             notes.append(Note(item.file, f"{why}, no evidence of a launch"))
         else:
             yield _capture(path, name, item, promised.get(item.name))
+
+
+def _in_one_piece(path: Path, name: str) -> list[Segment]:
+    """The whole of a large file that holds one tool's output from its beginning to its end: nothing is looked for in it."""
+    stat = path.stat()
+    if stat.st_size < parse.TABLES_FROM_BYTES:
+        return []
+    with open(path, "rb") as file:
+        kinds = set()
+        for at in (0, stat.st_size // 2, stat.st_size - HEAD_BYTES):
+            file.seek(at)
+            lines = file.read(HEAD_BYTES).decode("utf-8", "replace").split("\n")
+            kinds.add(parse.recognise(path.name, "\n".join(lines[at > 0 :]))[0])
+    kind = kinds.pop()
+    if kinds or kind is None or parse.formats()[kind].tables is None:
+        return []
+    content = whole(Text(name, path, stat.st_size, None, stat.st_mtime_ns))
+    return [Segment(content, "file", path.name, kind=kind)]
 
 
 def _no_evidence(segment: Segment) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from kit import knowledge_paths, parse, store
 from kit.frames import FRAMES
@@ -19,7 +20,7 @@ from kit.intake import Chain, Content
 from kit.multi_host import Place
 from kit.parse import log_fast
 from kit.parse.base import Source
-from kit.schema import Row
+from kit.schema import Row, rows_of
 
 Pairs = Iterator[tuple[str, Row]]
 """Frame names with a row each."""
@@ -155,7 +156,9 @@ class Reading:
             self.changed[capture.id] = None
         return key
 
-    def _read(self, capture: Capture, key: str, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
+    def _read(
+        self, capture: Capture, key: str, skim: bool = False, threads_from_ns: int | None = None, tables: bool = False
+    ) -> Pairs:
         """Parse a capture. Only `rows` and `keep` call this: they ask first whether it was read before."""
         source, place = self.source(capture), self.places.get(capture.host or "")
         if threads_from_ns is not None:
@@ -165,9 +168,15 @@ class Reading:
         try:
             lines = capture.lines()
             skimmed = parse.skim(lines, source, self.knowledge) if skim and capture.kind == "log" else None
-            report, rows = skimmed or parse.read(lines, capture.kind, source, self.knowledge)
+            fast = parse.tables(lines, capture.kind, source)
+            report, rows = skimmed or fast or parse.read(lines, capture.kind, source, self.knowledge)
+            if fast and not (tables and place is None):
+                rows = _without_tables(rows)
             self.reports[capture.id] = report
             for frame, row in rows:
+                if not isinstance(row, dict):
+                    yield frame, row
+                    continue
                 if capture.content is not None:
                     _place(row, capture.content)
                 if capture.moment is not None:
@@ -202,8 +211,11 @@ class Reading:
             return 0
         return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
 
-    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None) -> Pairs:
-        """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept."""
+    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None, tables: bool = False) -> Pairs:
+        """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept.
+
+        With `tables`, those of a large capture may come as Arrow tables.
+        """
         name, key = f"{capture.id}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
         kept = self._kept.get(name)
         if kept is not None and kept.rows is not None and kept.key == key:
@@ -212,7 +224,7 @@ class Reading:
         partly = threads_from_ns is not None and "threads" in capture.frames
         room = 0 if partly else self.room(capture, skim)
         held: list[tuple[str, Row]] | None = [] if room else None
-        for pair in self._read(capture, key, skim, threads_from_ns):
+        for pair in self._read(capture, key, skim, threads_from_ns, tables):
             if held is not None:
                 held.append(pair)
                 held = held if len(held) <= room else None
@@ -244,7 +256,7 @@ class Reading:
         if place.is_dir():
             self.reports.setdefault(capture.id, _load_report(place))
         else:
-            rows = self._read(capture, key)
+            rows = self._read(capture, key, tables=True)
             held = list(islice(rows, room + 1)) if room else []
             if not room or len(held) > room:
                 try:
@@ -270,6 +282,12 @@ class Reading:
     def place_of(self, capture: Capture, key: str) -> Path:
         """Where the frames of a capture lie in the cache."""
         return store.place(store.cache_folder(self.path, self.recorded), capture.id, key)
+
+
+def _without_tables(items: Iterable[tuple[str, Any]]) -> Pairs:
+    """Rows in place of the tables."""
+    for frame, item in items:
+        yield from ((frame, item),) if isinstance(item, dict) else ((frame, row) for row in rows_of(item))
 
 
 def _repeats(counts: list[tuple[str, int]], place: Row) -> Iterator[Row]:

@@ -157,14 +157,19 @@ class Run(Shown):
             By frame name; they must not change the rows. A capture that can give none of these frames is not read; one that
             cannot be read is reported, never raised.
             Where `log_skipped` has a consumer too, lines of large logs that only repeat others are counted for it instead
-            of being made rows (`kit.parse.log_fast`).
+            of being made rows (`kit.parse.log_fast`). Where `syscall_tables` has one, it is handed the calls of large captures as
+            Arrow tables (`kit.parse.strace_table`).
         threads_from_ns : int, optional
             The sampler's rows of threads from before this are not wanted.
         """
         for capture in self.captures:
             if consumers.keys().isdisjoint(capture.frames):
                 continue
-            for frame, row in self._reading.rows(capture, "log_skipped" in consumers, threads_from_ns):
+            tables = consumers.get("syscall_tables")
+            for frame, row in self._reading.rows(capture, "log_skipped" in consumers, threads_from_ns, tables is not None):
+                if tables is not None and not isinstance(row, dict):
+                    tables(row)
+                    continue
                 if frame == "threads" and threads_from_ns is not None and _is_old_sample(row, threads_from_ns):
                     continue  # rows that were kept hold all
                 consume = consumers.get(frame)

@@ -8,7 +8,7 @@ judge a capture without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from kit.errors import KitError
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 Row = dict[str, Any]
 
@@ -132,6 +133,21 @@ class Frame:
     def empty(self) -> pandas.DataFrame:
         """The frame without rows: what a missing source gives."""
         return self.build([])
+
+
+def rows_of(table: pyarrow.Table) -> Iterator[Row]:
+    """Rows of an Arrow table of a frame: times as integer nanoseconds, without the columns that hold nothing.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> list(rows_of(pyarrow.table({"pid": [7, 8], "comm": [None, "sh"]})))
+    [{'pid': 7, 'comm': None}, {'pid': 8, 'comm': 'sh'}]
+    """
+    names = [name for name in table.column_names if table[name].null_count < len(table)]
+    columns = [(table[name].cast("int64") if str(table[name].type).startswith("timestamp") else table[name]) for name in names]
+    for values in zip(*(column.to_pylist() for column in columns), strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def reference(frames: Iterable[Frame]) -> str:

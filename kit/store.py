@@ -22,6 +22,7 @@ from kit.schema import PANDAS_DTYPE, Frame, Row
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 T = TypeVar("T")
 
@@ -130,9 +131,16 @@ def count(place: Path, frame: str) -> int:
     return pq.read_metadata(path).num_rows if path.exists() else 0
 
 
-def save(place: Path, rows: Iterable[tuple[str, Row]]) -> None:
-    """Write all frames of a capture, a chunk at a time; those of its older versions go. OSError where that cannot be."""
-    import pyarrow as pa
+def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> None:
+    """Write all frames of a capture, a chunk at a time; those of its older versions go. OSError where that cannot be.
+
+    Parameters
+    ----------
+    place : pathlib.Path
+        Folder to make.
+    items : iterable of (str, dict or pyarrow.Table)
+        Rows by frame; large ones may come as tables of their frame.
+    """
     import pyarrow.parquet as pq
 
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -140,19 +148,37 @@ def save(place: Path, rows: Iterable[tuple[str, Row]]) -> None:
     try:
         with ExitStack() as files:
             writers: dict[str, pq.ParquetWriter] = {}
-            for chunk in chunks(rows):
-                by_frame: dict[str, list[Row]] = {}
-                for name, row in chunk:
-                    by_frame.setdefault(name, []).append(row)
-                for name, some in by_frame.items():
-                    if name not in writers:
-                        schema = pa.Schema.from_pandas(FRAMES[name].empty(), preserve_index=False)
-                        writers[name] = files.enter_context(pq.ParquetWriter(scratch / f"{name}.parquet", schema))
-                    built = FRAMES[name].build(some)
-                    writers[name].write_table(pa.Table.from_pandas(built, schema=writers[name].schema, preserve_index=False))
+            for name, table in _as_tables(items):
+                if name not in writers:
+                    writers[name] = files.enter_context(pq.ParquetWriter(scratch / f"{name}.parquet", table.schema))
+                writers[name].write_table(table)
         for old in place.parent.glob(f"{place.name[:12]}-*"):
             shutil.rmtree(old, ignore_errors=True)
         scratch.chmod(0o755)
         scratch.rename(place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tuple[str, pyarrow.Table]]:
+    """Tables as they come, rows as tables of at most `CHUNK_ROWS` rows."""
+    import pyarrow as pa
+
+    rows: dict[str, list[Row]] = {}
+
+    def built(name: str) -> pa.Table:
+        frame = FRAMES[name]
+        schema = pa.Schema.from_pandas(frame.empty(), preserve_index=False)
+        return pa.Table.from_pandas(frame.build(rows.pop(name)), schema=schema, preserve_index=False)
+
+    waiting = 0
+    for name, item in items:
+        if not isinstance(item, dict):
+            yield name, item
+            continue
+        rows.setdefault(name, []).append(item)
+        waiting += 1
+        if waiting == CHUNK_ROWS:
+            yield from [(name, built(name)) for name in list(rows)]
+            waiting = 0
+    yield from [(name, built(name)) for name in list(rows)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import LineReader, head_of
@@ -48,6 +50,8 @@ BINARY = 0.1
 """A head with a larger share of bytes that are no text is no text file: compressed, a picture, a core dump."""
 LEAST = 0.35
 """Least score for a file to count as recognised."""
+TABLES_FROM_BYTES = 4 << 20
+"""A smaller file has been read line by line before the compiled pass is loaded."""
 
 
 @cache
@@ -127,6 +131,28 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
     return report, rows()
 
 
+def tables(lines: LineReader, kind: str, source: Source) -> tuple[Report, Iterator[tuple[str, Any]]] | None:
+    """Read a large file as it lies on the disk into Arrow tables: (frame name, table or row).
+
+    None where the file is small, not in UTF-8 or not as it lies, or where the kind has no such way: `read` reads it then.
+    """
+    entry, report = formats()[kind], Report()
+    if entry.tables is None or not isinstance(lines.path, Path) or lines.size < TABLES_FROM_BYTES:
+        return None
+    found = entry.tables(lines, source, report) if lines.encoding.startswith("utf-8") else None
+    if found is None:
+        return None
+
+    def pairs() -> Iterator[tuple[str, Any]]:
+        for frame, item in found:
+            if isinstance(item, dict):
+                item["capture"] = source.name
+            yield frame, item
+        lines.tell(report)
+
+    return report, pairs()
+
+
 def skim(lines: LineReader, source: Source, folders: tuple[Path, ...] = ()) -> tuple[Report, Rows] | None:
     """Read a large log without a row for each of its lines, see `kit.parse.log_fast`.
 
@@ -140,4 +166,16 @@ def skim(lines: LineReader, source: Source, folders: tuple[Path, ...] = ()) -> t
     return report, ((frame, row | {"capture": source.name}) for frame, row in log_fast.skim(lines, source, report, folders))
 
 
-__all__ = ["Format", "LineReader", "Report", "Source", "formats", "head_of", "read", "recognise", "recognise_server", "skim"]
+__all__ = [
+    "Format",
+    "LineReader",
+    "Report",
+    "Source",
+    "formats",
+    "head_of",
+    "read",
+    "recognise",
+    "recognise_server",
+    "skim",
+    "tables",
+]

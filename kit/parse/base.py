@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from kit.schema import Row
 
@@ -103,6 +104,9 @@ class Format:
         Names of all frames that it may give rows of: who wants another frame need not read the file.
     binary : bool
         `parse` takes the content in blocks of bytes in place of lines.
+    tables : callable or None
+        `parse` for a large file as it lies on the disk: takes a `LineReader` and yields (frame name, Arrow table or row). None
+        comes back where what it needs is not installed.
     """
 
     kind: str
@@ -111,6 +115,7 @@ class Format:
     parse: Parser
     frames: tuple[str, ...]
     binary: bool = False
+    tables: Callable[..., Iterator[tuple[str, Any]] | None] | None = None
 
     def named(self, name: str) -> bool:
         """Whether the file's name is one of this kind."""

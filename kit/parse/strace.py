@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI
@@ -84,6 +86,15 @@ def _counted(lines: Iterable[str], report: Report) -> Iterator[str]:
         yield line
 
 
+def strace_tables(lines: LineReader, source: Source, report: Report) -> Iterator[tuple[str, Any]] | None:
+    """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`)."""
+    if find_spec("numba") is None:
+        return None
+    from kit.parse.strace_table import tables
+
+    return tables(lines, source, report)
+
+
 # --- is it one? ----------------------------------------------------------------------------------------------------------
 
 _STRONG = re.compile(
@@ -128,4 +139,13 @@ def looks_like_strace(head: str) -> float:
     return only_failures(head, "strace")
 
 
-FORMATS = (Format("strace", r"strace", looks_like_strace, parse_strace, frames=("syscalls", "syscall_totals", "tool_errors")),)
+FORMATS = (
+    Format(
+        "strace",
+        r"strace",
+        looks_like_strace,
+        parse_strace,
+        frames=("syscalls", "syscall_totals", "tool_errors"),
+        tables=strace_tables,
+    ),
+)

@@ -18,7 +18,6 @@ from numba import njit
 
 from kit.parse.text import LINE_LIMIT
 
-
 inner = njit(nogil=True, error_model="numpy")
 
 
@@ -343,7 +342,9 @@ def _bracket(data, at, end, address):
         return at
     first = at + 1 if address else _blanks(data, at + 1, end)
     stop, marks = first, first < end and _at(data, first) == 63
-    while stop < end and (_at(data, stop) == 63 if marks else 48 <= _at(data, stop) <= 57 or (address and 97 <= _at(data, stop) <= 102)):
+    while stop < end and (
+        _at(data, stop) == 63 if marks else 48 <= _at(data, stop) <= 57 or (address and 97 <= _at(data, stop) <= 102)
+    ):
         stop += 1
     fits = 8 <= stop - first <= 16 if address else 1 <= stop - first <= 4
     return _blanks(data, stop + 1, end) if fits and stop + 1 < end and _at(data, stop) == 93 and _at(data, stop + 1) == 32 else at
@@ -419,7 +420,12 @@ def _resumed(data, begin, at, end, line, first_arguments):
     name = _hash(data, first, stop)
     line.name, line.name_at, line.name_size = name, first - begin, stop - first
     first = stop + RESUMED_END.size
-    if first + 1 < end and _at(data, first) == 32 and _at(data, first + 1) != 60 and not (_at(data, first + 1) == 61 and _at(data, first + 2) == 62):
+    if (
+        first + 1 < end
+        and _at(data, first) == 32
+        and _at(data, first + 1) != 60
+        and not (_at(data, first + 1) == 61 and _at(data, first + 2) == 62)
+    ):
         first += 1  # before strace 5.0
     kind, stop, after = _arguments(data, first, end)
     if kind != DONE or not _result(data, begin, after, end, line):
@@ -541,7 +547,12 @@ def _result(data, begin, at, end, line):
         stop = end - 2
         while stop > at and (48 <= _at(data, stop) <= 57 or _at(data, stop) == 46):
             stop -= 1
-        if _at(data, stop) == 60 and _at(data, stop - 1) == 32 and stop - 1 > at and _decimals(data, stop + 1, end - 1) == end - 1:
+        if (
+            _at(data, stop) == 60
+            and _at(data, stop - 1) == 32
+            and stop - 1 > at
+            and _decimals(data, stop + 1, end - 1) == end - 1
+        ):
             if end - stop > 16 or _digits(data, stop + 1, end) - stop > 11:
                 return False
             value, scale, scales = 0, 1, False

@@ -28,7 +28,8 @@ from kit.parse.strace_compiled import (
 CALL = np.dtype(
     [
         (name, "i8")
-        for name in "begin end line end_line name_at comm_at args_at more_at result_at stack_at stack_size shown_at opened pid".split()
+        for name in "begin end line end_line pid opened name_at comm_at args_at more_at result_at shown_at stack_at "
+        "stack_size".split()
     ]
     + [("duration", "f8"), ("name", "u8")]
     + [

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +55,9 @@ class Wanted:
         return pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(self.columns)], preserve_index=False)
 
 
-def tables(lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None) -> Iterator[tuple[str, Row | pa.Table]]:
+def tables(
+    lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
+) -> Iterator[tuple[str, Row | pa.Table]]:
     """Tables of frame `syscalls`, and rows of the other frames that a capture gives, in bounded memory.
 
     Parameters
@@ -68,7 +69,7 @@ def tables(lines: LineReader, source: Source, report: Report, wanted: Wanted | N
     wanted : Wanted, optional
         All columns of all calls where it is not given.
     """
-    with open(lines.path, "rb") as file, tempfile.TemporaryFile() as scratch:
+    with lines.path.open("rb") as file, tempfile.TemporaryFile() as scratch:
         head = file.read(1 << 20)
         plain = _without_colour(file, scratch) if _ANSI.search(head) else file
         if not os.fstat(plain.fileno()).st_size:
