@@ -8,22 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.parse.strace_compiled import (
-    BLANK,
-    DONE,
-    DUMP,
-    EPOCH,
-    EXECVE,
-    GONE,
-    NONE,
-    ODD,
-    OF_DAY,
-    RESUMED,
-    STACK,
-    UNFINISHED,
-    compiled,
-    inner,
-)
+from kit.parse.strace_bytes import EPOCH, NONE, OF_DAY, compiled, inner
+from kit.parse.strace_compiled import BLANK, DONE, DUMP, EXECVE, GONE, ODD, RESUMED, STACK, UNFINISHED
 
 CALL = np.dtype(
     [

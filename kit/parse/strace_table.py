@@ -26,6 +26,7 @@ from kit.frames import FRAMES
 from kit.parse import strace_compiled as lines_of
 from kit.parse import strace_join as calls_of
 from kit.parse.base import Report, Source
+from kit.parse.strace_bytes import count_lines, hash_of
 from kit.parse.strace_events import SIGNAL, Event, Joiner
 from kit.parse.strace_rows import FD_FIRST, CallRows, Clock
 from kit.parse.strace_scan import shown_text, split_prefix
@@ -93,7 +94,7 @@ def _without_colour(file: IO[bytes], scratch: IO[bytes]) -> IO[bytes]:
 
 def _names(names: frozenset[str]) -> np.ndarray:
     """A table that holds the hash of each name at the place that its lowest bits tell."""
-    hashes, size = [lines_of.hash_of(name) for name in names], 64
+    hashes, size = [hash_of(name) for name in names], 64
     while len({value % size for value in hashes}) < len(hashes):
         size *= 2
     table = np.zeros(size, np.uint64)
@@ -179,7 +180,7 @@ class _Pass:
         return (self.mapped.find(b"\n", at) + 1 if at < self.size else 0) or self.size
 
     def _scan(self, begin: int, end: int) -> np.ndarray:
-        lines = np.empty(lines_of.count_lines(self.data, begin, end), lines_of.LINE)
+        lines = np.empty(count_lines(self.data, begin, end), lines_of.LINE)
         lines_of.scan(self.data, self.words, begin, end, lines, self.first_arguments)
         return lines
 
@@ -376,7 +377,7 @@ class _Pass:
         call["duration"] = np.nan if row["duration_s"] is None else row["duration_s"]
         call["pid"] = -1 if event["pid"] is None else event["pid"]
         call["fd"] = -1 if row["fd"] is None else row["fd"]
-        call["line"], call["end_line"], call["name"] = row["line"], row["end_line"] or 0, lines_of.hash_of(row["syscall"])
+        call["line"], call["end_line"], call["name"] = row["line"], row["end_line"] or 0, hash_of(row["syscall"])
         call["state"] = calls_of.STATES.index(row["state"])
         call["careful"], call["fd_ends_args"] = bool(event.get("depth")) or "ts_end" in event, 1
         call["more_size"] = 0
@@ -413,7 +414,7 @@ def _frames(stack: str) -> list[str]:
 def _chosen(calls: np.ndarray, ready: np.ndarray, wanted: Wanted) -> np.ndarray:
     """Of the calls that are ready, those that are wanted."""
     if wanted.calls is not None:
-        hashes = np.array([lines_of.hash_of(name) for name in wanted.calls], np.uint64)
+        hashes = np.array([hash_of(name) for name in wanted.calls], np.uint64)
         ready = ready[np.isin(calls["name"][ready], hashes)]
     if wanted.window is not None:
         begin, duration = calls["begin"][ready], calls["duration"][ready]
