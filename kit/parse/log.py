@@ -458,7 +458,7 @@ class Reading:
 FORMATS = (
     Format(
         "log",
-        r"\.log(\.\d+)?$|\.out$|^log|stdout|stderr|server.*\.txt$",
+        r"\.log(\.\d+)?$|\.out$|\.err$|^log|stdout|stderr|server.*\.txt$",
         looks_like,
         parse,
         frames=("log", "stacks", "tool_errors"),

@@ -40,6 +40,15 @@ LOGS = {
         "I0424 09:22:52.255192 1 http_server.cc:4692] Started HTTPService at 0.0.0.0:8000",
         "E0424 09:22:53.255192 1 model_lifecycle.cc:630] failed to load 'draft' version 1: Internal: no such engine",
     ],
+    "mindie": [
+        "[2026-04-24 09:22:30.255+00:00] [7] [7] [server] [INFO] [main.cpp:48] : [Daemon] Server start, config path c.json",
+        "[2026-04-24 09:22:31.000+00:00] [7] [9] [server] [INFO] [x.cpp:2] : [backend] start slave process, rank=0, worldSize=2",
+        "[2026-04-24 09:22:41.000+00:00] [7] [9] [server] [INFO] [x.cpp:3] : [backend] rank 0 load weight shard 1/3",
+        "[2026-04-24 09:22:51.000+00:00] [7] [7] [server] [INFO] [main.cpp:7] : [Daemon] Daemon start success!",
+        "[2026-04-24 09:22:55.000+00:00] [7] [9] [server] [INFO] [h.cpp:8] : Http receive response from x:9, status code is 200",
+        "[2026-04-24 09:22:56.000+00:00] [7] [7] [server] [WARN] [main.cpp:9] : [Daemon] Received exit signal[15], stopping",
+        "[2026-04-24 09:22:57.000+00:00] [7] [7] [server] [ERROR] [main.cpp:9] : [MIE1] [Daemon] Killing all process group",
+    ],
     "nemo": [
         "[NeMo I 2026-04-24 09:22:30 nemo_logger:145] Experiments will be logged at /x/run",
         "[NeMo I 2026-04-24 09:22:33 megatron_init:426] Rank 0 has data parallel group : [0]",
@@ -52,6 +61,7 @@ CODES = {
     "tei": ["args", "download_begin", "weights_begin", "model_warmup", "ready"],
     "ollama": ["args", "port_open", "weights_begin", "runner_wait", "ready"],
     "triton": ["memory_pool", "weights_begin", "weights_end", "ready", "load_failed"],
+    "mindie": ["args", "rank_assigned", "weights_progress", "ready", "request", "sigterm", "daemon_stopping"],
     "nemo": ["args", "dist_groups", "weights_begin", "train_step"],
 }
 

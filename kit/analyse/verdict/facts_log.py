@@ -20,7 +20,7 @@ from kit.reading import Capture
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 SERVING = ("serving", "ready")
-SIGNALS = {"terminated": 15, "sigterm": 15, "segfault": 11, "killed": 9}
+SIGNALS = {"terminated": 15, "sigterm": 15, "interrupted": 2, "segfault": 11, "killed": 9}
 """Signals that records tell in words."""
 
 
@@ -169,7 +169,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     if alive is None and (told := orchestrator_ends.ended(evidence)):
         return True, [told]
     endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending", "finished")]
-    closing = [mark for mark in endings if evidence.log.records - mark.order <= CLOSING_RECORDS]
+    closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
     last = _last_words(evidence) if alive is None else None
@@ -221,8 +221,10 @@ def _of_zombies(processes: Processes) -> tuple[int, list[dict]] | None:
 
 def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     """The signal that the log tells of, by exit codes (-9, 137) and by words."""
-    marks = evidence.log.marks  # the signals by which a launcher ends what is left come last
-    for mark in sorted(marks, key=lambda mark: mark.code == "closing_workers"):
+    began = cause(evidence.log)
+    told = began is not None and began.role == "ending"  # then "Killed" is how what is left was ended
+    late = ("closing_workers", "killed") if told else ("closing_workers",)
+    for mark in sorted(evidence.log.marks, key=lambda mark: mark.code in late):
         if str(mark.fields.get("signal", "")).isdigit():
             return int(mark.fields["signal"]), [mark.ref]
         code = mark.fields.get("exit_code")

@@ -52,6 +52,11 @@ def survived(log: LogDigest, mark: Mark) -> bool:
     return log.last_life.get(mark.capture, -1) > mark.order or _asked_again(log, mark)
 
 
+def worked_after(log: LogDigest, mark: Mark) -> bool:
+    """Whether its own log shows work after it: that it was only started again says nothing."""
+    return log.last_work.get(mark.capture, -1) > mark.order
+
+
 def _asked_again(log: LogDigest, mark: Mark) -> bool:
     """Whether an error is that of a check that is repeated: its writer says between two of the same that it still waits."""
     of_writer = [other for other in log.marks if (other.capture, other.pid, other.label) == (mark.capture, mark.pid, mark.label)]

@@ -6,6 +6,7 @@ import json
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from kit.clock import NS
 from kit.parse.grammar import libraries
 from kit.schema import Row
 
@@ -21,6 +22,8 @@ MOST_PIDS = 4096
 """Pids kept for each process name: a restart loop makes new ones."""
 
 
+TOGETHER_NS = 60 * NS
+"""Logs of one launch that end within this end together."""
 COUNTED = ("nccl_op", "watchdog_failure", "work_status", "batch_size")
 """Milestones that count something for each rank: the last of each writer says where it stands."""
 BY_FORM = ("exception", "traceback", "error_line")
@@ -121,6 +124,10 @@ class LogDigest:
     """The last request of a client that was answered with success, and its place."""
     last_life: dict = field(default_factory=dict)
     """By log: place of the last record that shows that the launch got ready, served, stepped, or was started again."""
+    last_work: dict = field(default_factory=dict)
+    """The same without starts."""
+    _ends: dict = field(default_factory=dict)
+    _newest: dict = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
         """Take one row of frame `log`."""
@@ -139,8 +146,12 @@ class LogDigest:
         if row.get("bar_kind"):
             kind = self._bar(row, order, kind)
         code = self._code(row)
+        self._ends[row["capture"]] = order, when
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
-        if again or row.get("phase") in LIFE and code != "probe_request" and kind != "error":
+        drawn_again = row.get("bar_kind") and kind == "other"
+        if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again:
+            self.last_work[row["capture"]] = self.last_life[row["capture"]] = order
+        elif again:
             self.last_life[row["capture"]] = order
         if code in COUNTED:
             mark = _mark(row, code, kind, order)
@@ -151,6 +162,8 @@ class LogDigest:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:
                 self.marks.append(_mark(row, code, kind, order))
+            else:
+                self._newest[code] = row, kind, order
         if code == "request" and '"status": 2' in (row.get("fields") or ""):
             self.last_answer = row, order
         if kind in ("progress", "ready", "request") and code != "probe_request":
@@ -248,8 +261,16 @@ class LogDigest:
 
     def last(self, *codes: str) -> Mark | None:
         """The last mark of these codes."""
-        found = self.of(*codes)
-        return found[-1] if found else None
+        kept = [self._newest[code] for code in codes if code in self._newest]
+        found = self.of(*codes) + [_mark(row, row["milestone"], kind, order) for row, kind, order in kept]
+        return max(found, key=lambda mark: mark.order, default=None)
+
+    def records_after(self, mark: Mark) -> int:
+        """Records that follow a mark in its own log; in all logs where others go on long after it, or nothing is stamped."""
+        end, when = self._ends.get(mark.capture, (self.records, None))
+        last = max((time for _, time in self._ends.values() if time is not None), default=None)
+        together = when is not None and last - when <= TOGETHER_NS
+        return (end + 1 if together else self.records) - mark.order
 
     def first(self, *codes: str) -> Mark | None:
         """The first mark of these codes, by time where both have one."""

@@ -78,3 +78,66 @@ def test_each_worker_prints_the_first_line_of_one_start(tmp_path: Path) -> None:
     first = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
     assert judged(tmp_path, first * 4 + STEPS).facts.value("restarts") == 0
     assert judged(tmp_path, first * 4 + STEPS + first * 4 + STEPS).facts.value("restarts") == 1
+
+
+STOPPED = """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    main()
+  File "train.py", line 5, in main
+    loss.backward()
+KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (STOPPED, 2),
+        ("W0318 21:24:01.403000 77 torch/run.py:9] Sending process 7 closing signal SIGINT\n" + STOPPED, 2),
+        ("api.SignalException: Process 77 got signal: 2\n", 2),
+        ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 77 got signal: 15\n", 15),
+        ("exiting program after receiving SIGTERM.\n[exiting program after receiving SIGTERM.] datetime: 2026-02-18\n", 15),
+        ("[main] caught SIGTERM, saving state and leaving\n", 15),
+        ("Detected KeyboardInterrupt, attempting graceful shutdown ...\n", 2),
+        ("Interrupted by user\n", 2),
+        ("signal received: SIGINT received, stopping\n", 2),
+        ("[Daemon] Received exit signal[15], begin to stop service\nKilled\n", 15),
+        ("[2026-02-18 01:02:00 +0000] [7] [INFO] Handling signal: term\n", 15),
+    ],
+)  # fmt: skip
+def test_who_tells_it_to_end_may_say_so_in_any_words(tmp_path: Path, words: str, number: int) -> None:
+    verdict = judged(tmp_path, STEPS + words)
+    assert (verdict.state, verdict.facts.value("exited"), verdict.facts.value("signal")) == ("ended", True, number)
+
+
+@pytest.mark.parametrize(
+    "words", ["registered a handler for SIGTERM\n", "sending SIGTERM to worker 3\n", "signal quality: 15 dB\n"]
+)
+def test_words_about_signals_that_end_nothing(tmp_path: Path, words: str) -> None:
+    assert judged(tmp_path, STEPS + words + STEPS).state == "ready"
+    assert judged(tmp_path, STEPS + words).facts.value("signal") is None
+
+
+@pytest.mark.parametrize(
+    ("after", "klass"), [(STEPS, "ready"), ("", "gpu_oom"), ("  0%|          | 0/9 [00:00<?, ?it/s]\n", "gpu_oom")]
+)
+def test_memory_that_ran_out_and_was_got_over_is_no_cause(tmp_path: Path, after: str, klass: str) -> None:
+    first = (
+        STEPS + "  0%|          | 0/9 [00:00<?, ?it/s]\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB.\n"
+    )
+    assert judged(tmp_path, first + after).klass == klass
+
+
+def test_logs_of_one_launch_that_end_together_end_it(tmp_path: Path) -> None:
+    stamp = "[rank0]:[W218 01:02:{:02}.000 ProcessGroupNCCL.cpp:1496] Warning: destroy_process_group() was not called\n"
+    (tmp_path / "b.err").write_text("".join(stamp.format(second) for second in range(20, 40)))
+    (tmp_path / "a.out").write_text(STEPS + "[2026-02-18 01:02:19] exiting program after receiving SIGTERM.\nbye\n")
+    verdict = kit.verdict(tmp_path, captured_at="2026-02-18T01:03:00")
+    assert (verdict.state, verdict.facts.value("exited")) == ("ended", True)
+    (tmp_path / "b.err").write_text("".join(stamp.format(second).replace(" 01:", " 02:") for second in range(20, 40)))
+    assert kit.verdict(tmp_path, captured_at="2026-02-18T03:03:00").facts.value("exited") is None
+
+
+def test_the_last_step_of_many_is_the_step(tmp_path: Path) -> None:
+    steps = "".join(f" iteration {n}/ 9000 | elapsed time per iteration (ms): 1288.5 |\n" for n in range(1, 700))
+    assert judged(tmp_path, steps).facts.value("step") == 699

@@ -8,7 +8,7 @@ from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import cause
+from kit.analyse.verdict.failures import cause, worked_after
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -122,7 +122,7 @@ def memory_lines(scene: Scene) -> Signs:
     """The log tells of memory that ran out, on the host or on the GPU."""
     if mark := scene.log.first("host_oom"):
         yield Sign("host_oom_line", f"the log reports a kill for memory: {mark.text[:120]}", [mark.ref])
-    if mark := scene.log.first("gpu_oom"):
+    if mark := next((mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark)), None):
         yield Sign("gpu_oom_error", f"the GPU ran out of memory: {mark.text[:120]}", [mark.ref])
 
 
