@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kit import parse
+from kit.folder import why_not
 from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
 from kit.parse.text import HEAD_BYTES
 from kit.reading import Capture
@@ -27,7 +28,9 @@ _NO_EVIDENCE = (
 """What lies beside evidence and is none: (its beginning, what it is)."""
 
 
-def captures(base: Path, given: Iterable[Path], folders: tuple[Path, ...] = ()) -> tuple[list[Capture], list[Note]]:
+def captures(
+    base: Path, given: Iterable[Path], folders: tuple[Path, ...] = (), inside: Path | None = None
+) -> tuple[list[Capture], list[Note]]:
     """Captures of files and folders, in the order of their names, and notes on what was not read.
 
     Parameters
@@ -38,13 +41,15 @@ def captures(base: Path, given: Iterable[Path], folders: tuple[Path, ...] = ()) 
         Files and folders.
     folders : tuple of pathlib.Path
         Folders of the user's knowledge.
+    inside : pathlib.Path, optional
+        Folder that no file may lead out of; by default each folder that is given.
     """
     notes: list[Note] = []
-    files = list(_files(given, notes))
     base = base if base.is_dir() else base.parent
+    files = list(_files(base, given, notes, inside))
     found: list[Capture] = []
     for path in files:
-        name = str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+        name = _name(path, base)
         try:
             found += _of_file(path, name, folders, notes)
         except PermissionError:
@@ -56,20 +61,29 @@ def captures(base: Path, given: Iterable[Path], folders: tuple[Path, ...] = ()) 
     return found, notes
 
 
-def _files(given: Iterable[Path], notes: list[Note]) -> Iterator[Path]:
+def _name(path: Path, base: Path) -> str:
+    return str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+
+
+def _files(base: Path, given: Iterable[Path], notes: list[Note], bound: Path | None) -> Iterator[Path]:
+    """Regular files, each folder in the order of its names; on what is none, or leads elsewhere, a note."""
     for path in given:
-        if path.is_file():
-            yield path
-            continue
-        inside = []
-        for folder, names, files in os.walk(path):
-            names[:] = sorted(name for name in names if not name.startswith(".") and name not in _OTHERS)
-            inside += [Path(folder, name) for name in files if not name.startswith(".")]
-        inside = [file for file in inside if file.is_file()]
-        if len(inside) > MOST_FILES:
-            notes.append(Note(path.name, f"holds {len(inside)} files; only the {MOST_FILES} that changed last were read"))
-            inside = sorted(inside, key=lambda file: file.stat().st_mtime_ns)[-MOST_FILES:]
-        yield from sorted(inside)
+        found, within = [path], bound
+        if path.is_dir():
+            found, within = [], bound or path
+            for folder, names, files in os.walk(path):
+                names[:] = sorted(name for name in names if not name.startswith(".") and name not in _OTHERS)
+                found += [Path(folder, name) for name in files if not name.startswith(".")]
+            if len(found) > MOST_FILES:
+                notes.append(Note(path.name, f"holds {len(found)} files; only the {MOST_FILES} that changed last were read"))
+                found = sorted(found, key=lambda file: file.lstat().st_mtime_ns)[-MOST_FILES:]
+        for file in sorted(found):
+            if why := why_not(file, within):
+                notes.append(
+                    Note(_name(file, base), f"{why}: it was not read{'; name it where it lies' if 'leads' in why else ''}")
+                )
+            else:
+                yield file
 
 
 def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]) -> Iterator[Capture]:

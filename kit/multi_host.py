@@ -6,12 +6,14 @@ each host counts for itself (processes, threads, GPUs) get the host's number in 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kit import run_json
+from kit.folder import tidy, why_not
 from kit.frames import FRAMES
+from kit.intake import Note
 from kit.schema import Row
 
 APART = {"pid": 10_000_000, "ppid": 10_000_000, "tid": 10_000_000, "tracer_pid": 10_000_000, "gpu": 1_000}
@@ -51,20 +53,25 @@ class Place:
                 row[name] = value + self.number * APART[name]
 
 
-def join(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+def join(path: Path, manifest: dict[str, Any], notes: list[Note]) -> dict[str, Any]:
     """The manifest of a run with several hosts, from its `run.json` that lists them, in the form of a run with one.
 
-    Captures, gaps and what is missing bear the host's name; `hosts` know their clocks.
+    Captures, gaps and what is missing bear the host's name; `hosts` know their clocks. What is wrong with the manifest of a
+    host is added to the notes.
     """
     joined: dict[str, Any] = {**manifest, "captures": [], "missing": list(manifest.get("missing") or []), "gaps": [], "hosts": []}
     for entry in manifest["hosts"]:
         name = entry["name"]
-        try:
-            own = json.loads((path / name / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            why = "its recording has no readable run.json"
-            joined["missing"].append({"what": f"the evidence of {name}", "why": f"{why}: {error}", "do": "record again"})
+        if name in {known["name"] for known in joined["hosts"]}:
             continue
+        why = why_not(path / name / "run.json", path)
+        own, wrong = (None, []) if why else run_json.read(path / name / "run.json", f"{name}/run.json")
+        notes += wrong if own is not None else []
+        if own is None:
+            why = why or (f"run.json {wrong[0].reason}" if wrong else "its run.json is not that of a run")
+            joined["missing"].append({"what": f"the evidence of {name}", "why": why, "do": "record again"})
+            continue
+        tidy(path / name)
         joined["hosts"].append({**entry, "clock": own.get("clock") or {}, "utc_offset_s": own.get("utc_offset_s") or 0})
         joined["captures"] += [{**one, "file": f"{name}/{one['file']}", "host": name} for one in own.get("captures") or []]
         joined["missing"] += [{**one, "what": f"{name}: {one['what']}"} for one in own.get("missing") or []]

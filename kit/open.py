@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shutil
 import sys
@@ -12,15 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kit import knowledge_paths, loose, parse
+from kit import knowledge_paths, loose, parse, run_json
 from kit import multi_host as hosts
 from kit.clock import parse_time
 from kit.errors import EvidenceError
+from kit.folder import tidy, why_not
 from kit.intake import Note
 from kit.reading import Capture
 from kit.run import Run
-
-MANIFEST_FORMAT = "stallkit-run"
 
 
 def open_run(
@@ -61,11 +59,12 @@ def open_run(
     paths = [_given(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
     path = paths[0] if len(paths) == 1 else Path(os.path.commonpath([one.resolve() for one in paths]))
     try:
-        manifest = _manifest(path) if path.is_dir() and len(paths) == 1 else None
-        if manifest:
+        manifest, wrong = _manifest(path) if path.is_dir() and len(paths) == 1 else (None, [])
+        if manifest is not None:
             captures, notes = _recorded(path, manifest, folders)
         else:
             captures, notes = loose.captures(path, paths, folders)
+        notes = [*wrong, *notes]
     except PermissionError as error:
         raise EvidenceError(
             f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
@@ -90,32 +89,41 @@ def _given(path: str | Path) -> Path:
     path = Path(path).expanduser()
     if not path.exists():
         raise EvidenceError(f"cannot open {path}", "there is no such file or folder", f"look what is there: ls {path.parent}")
+    if not path.is_dir() and (why := why_not(path)):
+        raise EvidenceError(
+            f"cannot read {path}", f"it {why}", f"give its text on the standard input: cat {path} | kit verdict -"
+        )
     return path
 
 
-def _manifest(path: Path) -> dict | None:
-    file = path / "run.json"
-    if not file.is_file():
-        return None
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError):
-        return None
-    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
-        return None
-    return hosts.join(path, manifest) if manifest.get("hosts") else manifest
+def _manifest(path: Path) -> tuple[dict | None, list[Note]]:
+    """The manifest of a folder; empty where it cannot be read and `raw/` tells that the folder is a run."""
+    manifest, notes = run_json.read(path / "run.json")
+    if manifest is None:
+        return ({}, notes) if notes and (path / "raw").is_dir() else (None, notes)
+    tidy(path)
+    return (hosts.join(path, manifest, notes), notes) if manifest.get("hosts") else (manifest, notes)
 
 
 def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[list[Capture], list[Note]]:
-    captures, notes, listed = [], [], set()
+    captures: list[Capture] = []
+    notes: list[Note] = []
+    listed: set[str] = set()
+    missing = manifest.setdefault("missing", [])
     for entry in manifest.get("captures") or []:
         file = path / entry["file"]
+        if entry["file"] in listed:
+            continue
         listed.add(entry["file"])
-        if not file.is_file() or path.resolve() not in file.resolve().parents:
-            manifest.setdefault("missing", []).append({"what": entry["file"], "why": "the file is gone from the run", "do": ""})
+        if not os.path.lexists(file):
+            missing.append({"what": entry["file"], "why": "the file is gone from the run", "do": ""})
+            continue
+        if why := why_not(file, path):
+            notes.append(Note(entry["file"], f"{why}: it was not read"))
             continue
         kind, promised = _kind(file, entry.get("kind"))
         at = entry.get("captured_at") or entry.get("started_at") or manifest.get("ended_at")
+        about = {key: entry.get(key) for key in ("moment", "pid", "node", "source", "note", "sha256", "host")}
         captures.append(
             Capture(
                 file=entry["file"],
@@ -123,21 +131,16 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
                 kind=kind,
                 promised=promised,
                 captured_ns=parse_time(at)[0] if at else None,
-                moment=entry.get("moment"),
-                pid=entry.get("pid"),
-                node=entry.get("node"),
                 whole=bool(entry.get("whole", True)),
                 deleted=bool(entry.get("deleted")),
-                source=entry.get("source"),
-                note=entry.get("note"),
-                sha256=entry.get("sha256"),
-                host=entry.get("host"),
+                **about,
             )
         )
     for host in (None, *(entry["name"] for entry in manifest.get("hosts") or ())):
-        files = sorted((path / (host or "") / "raw").glob("**/*"))
-        extra = [file for file in files if file.is_file() and str(file.relative_to(path)) not in listed]
-        more, said = loose.captures(path, extra, folders)
+        base = path / (host or "") / "raw"
+        files = sorted(base.glob("**/*")) if not base.is_symlink() else [base]
+        extra = [file for file in files if (file is base or not file.is_dir()) and str(file.relative_to(path)) not in listed]
+        more, said = loose.captures(path, extra, folders, inside=path)
         captures += [replace(capture, host=host) for capture in more]
         notes += said
     return captures, notes

@@ -6,7 +6,6 @@ that it changed is said.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -250,18 +249,18 @@ class Reading:
         """Rows of all frames of a capture, in memory or in the Parquet cache; None where neither has room for them."""
         key = self.key(capture)
         kept, place = self._kept.get(capture.id), self.place_of(capture, key)
-        if kept is not None and kept.key == key and (kept.rows is not None or place.is_dir()):
+        if kept is not None and kept.key == key and (kept.rows is not None or _is_there(place)):
             return kept
         room, held = self.room(capture), None
-        if place.is_dir():
-            self.reports.setdefault(capture.id, _load_report(place))
+        report = store.sound(place) if _is_there(place) else None
+        if report is not None:
+            self.reports.setdefault(capture.id, _report(report))
         else:
             rows = self._read(capture, key, tables=True)
             held = list(islice(rows, room + 1)) if room else []
             if not room or len(held) > room:
                 try:
-                    store.save(place, chain(held, rows))
-                    (place / "report.json").write_text(json.dumps(vars(self.reports[capture.id]), default=str))
+                    store.save(place, chain(held, rows), lambda: vars(self.reports[capture.id]))
                 except OSError:  # no room or no right to write: the cache is a convenience, the frame is not
                     return None
                 held = None
@@ -306,8 +305,17 @@ def _place(row: Row, content: Content | Chain) -> None:
         row["end_line"] = content.place(row["end_line"])[1]
 
 
-def _load_report(place: Path) -> parse.Report:
+def _is_there(place: Path) -> bool:
     try:
-        return parse.Report(**json.loads((place / "report.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return parse.Report()
+        return place.is_dir()
+    except OSError:  # a folder that may not be entered
+        return False
+
+
+def _report(about: dict) -> parse.Report:
+    """The report of a capture as the cache has it."""
+    found = parse.Report()
+    for key, value in about.items():
+        if isinstance(value, type(getattr(found, key, None))):
+            setattr(found, key, value)
+    return found

@@ -299,9 +299,12 @@ class Run(Shown):
                 continue
             yield declared.build(rows)[columns]
             rows = []
-            part = store.load(self._reading.place_of(capture, kept.key), declared, columns)
-            if part is not None:
-                yield part
+            try:
+                part = store.load(self._reading.place_of(capture, kept.key), declared, columns)
+                yield from () if part is None else (part,)
+            except store.Damaged:  # read it again; the next time it is made anew
+                again = (row for frame, row in self._reading.rows(capture) if frame == declared.name)
+                yield from (declared.build(chunk)[columns] for chunk in store.chunks(again))
         yield declared.build(rows)[columns]
 
     def frames(self) -> pandas.DataFrame:

@@ -8,15 +8,18 @@ the parsers, which is a hash of their source and of the log grammars: a parser f
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kit.folder import hold, private, why_not
 from kit.frames import FRAMES
 from kit.schema import PANDAS_DTYPE, Frame, Row
 
@@ -25,12 +28,19 @@ if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
+SCRATCH, REPORT = ".scratch-", "report.json"
+HOLD_WITHIN_S = 1.0
+"""A scratch folder is held so soon after it was made, or its maker is gone."""
 
 MIB = 1 << 20
 CHUNK_ROWS = 50_000
 """Rows that are built and written at once: about 50 MB of rows, which bounds memory however large the capture is."""
 CACHE_FROM_BYTES = 4 * MIB
 """Rows of a capture from this size on are kept as Parquet, those of a smaller one in memory."""
+
+
+class Damaged(Exception):
+    """A frame of the cache cannot be read; it was taken away, and is to be made again."""
 
 
 def checksum(path: Path) -> str:
@@ -113,26 +123,53 @@ def place(folder: Path, name: str, key: str) -> Path:
     return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:12]}-{key}"
 
 
+def sound(place: Path) -> dict | None:
+    """The report of a capture whose frames lie there whole, as `save` wrote them; None where they must be made again."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if place.is_symlink() or place.parent.is_symlink():
+            return None
+        if why_not(place / REPORT, place):
+            return None
+        about = json.loads((place / REPORT).read_text(encoding="utf-8"))
+        for name, rows in about["rows"].items():
+            if why_not(place / f"{name}.parquet", place):
+                return None
+            found = pq.ParquetFile(place / f"{name}.parquet")
+            if found.metadata.num_rows != rows or found.schema_arrow.names != list(FRAMES[name].by_name):
+                return None
+        return about["report"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pa.ArrowException):
+        return None
+
+
 def load(place: Path, frame: Frame, columns: list[str]) -> pandas.DataFrame | None:
-    """Some columns of a frame of one capture, None where it gave no rows of it."""
+    """Some columns of a frame of one capture, None where it gave no rows of it. `Damaged` where it cannot be read."""
     import pandas as pd
+    import pyarrow as pa
 
     path = place / f"{frame.name}.parquet"
     if not path.exists():
         return None
-    return pd.read_parquet(path, columns=columns).astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
+    try:
+        table = pd.read_parquet(path, columns=columns, page_checksum_verification=True)
+        return table.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise Damaged from error
 
 
 def count(place: Path, frame: str) -> int:
-    """Rows of a frame of one capture."""
-    import pyarrow.parquet as pq
-
-    path = place / f"{frame}.parquet"
-    return pq.read_metadata(path).num_rows if path.exists() else 0
+    """Rows of a frame of one capture, as its report says."""
+    return json.loads((place / REPORT).read_text(encoding="utf-8"))["rows"].get(frame, 0)
 
 
-def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> None:
-    """Write all frames of a capture, a chunk at a time; those of its older versions go. OSError where that cannot be.
+def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: Callable[[], dict]) -> None:
+    """Write all frames of a capture, a chunk at a time, and what was read; older versions go. OSError where that cannot be.
+
+    All is made in a folder of its own, which is held while it is written and gets its name last.
 
     Parameters
     ----------
@@ -140,24 +177,42 @@ def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> None:
         Folder to make.
     items : iterable of (str, dict or pyarrow.Table)
         Rows by frame; large ones may come as tables of their frame.
+    report : callable
+        Gives what was read, once all was.
     """
-    import pyarrow.parquet as pq
-
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:12]}-"))
+    if place.parent.is_symlink():
+        raise OSError(f"{place.parent} leads elsewhere")
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _tidy(place.parent)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=SCRATCH))
+    held = hold(scratch)
     try:
-        with ExitStack() as files:
-            writers: dict[str, pq.ParquetWriter] = {}
-            for name, table in _as_tables(items):
-                if name not in writers:
-                    writers[name] = files.enter_context(pq.ParquetWriter(scratch / f"{name}.parquet", table.schema))
-                writers[name].write_table(table)
+        counts = _write_frames(scratch, items)
+        with open(scratch / REPORT, "w", encoding="utf-8", opener=private) as file:
+            json.dump({"rows": counts, "report": report()}, file, default=str)
         for old in place.parent.glob(f"{place.name[:12]}-*"):
-            shutil.rmtree(old, ignore_errors=True)
-        scratch.chmod(0o755)
+            _remove(old)
         scratch.rename(place)
     finally:
+        if held is not None:
+            os.close(held)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> dict[str, int]:
+    """All of each frame into a file; how many rows."""
+    import pyarrow.parquet as pq
+
+    counts: dict[str, int] = {}
+    with ExitStack() as files:
+        writers: dict[str, pq.ParquetWriter] = {}
+        for name, table in _as_tables(items):
+            if name not in writers:
+                file = files.enter_context(open(scratch / f"{name}.parquet", "wb", opener=private))
+                writers[name] = files.enter_context(pq.ParquetWriter(file, table.schema, write_page_checksum=True))
+            writers[name].write_table(table)
+            counts[name] = counts.get(name, 0) + table.num_rows
+    return counts
 
 
 def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tuple[str, pyarrow.Table]]:
@@ -182,3 +237,24 @@ def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tup
             yield from [(name, built(name)) for name in list(rows)]
             waiting = 0
     yield from [(name, built(name)) for name in list(rows)]
+
+
+def _remove(path: Path) -> None:
+    """Take away what stands at a path of the cache, whatever it is."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _tidy(folder: Path) -> None:
+    """Take away what processes that were killed had begun: a scratch folder that nobody holds."""
+    for scratch in folder.glob(f"{SCRATCH}*"):
+        try:
+            held = hold(scratch)
+            if held is not None:
+                os.close(held)
+                if time.time() - scratch.stat().st_mtime > HOLD_WITHIN_S:
+                    shutil.rmtree(scratch, ignore_errors=True)
+        except OSError:
+            continue

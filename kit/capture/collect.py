@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kit.capture.find import find_launch
+from kit.capture.find import FIND_S, find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
 from kit.capture.manifest import make_folder
@@ -94,7 +94,8 @@ def collect_from(
     if count > 1:
         return collect_together(hosts, out, options, launches, progress, until)
     with hosts[0] as host:
-        launch = find_launch(host, *launches[0])
+        with host.within(FIND_S):
+            launch = find_launch(host, *launches[0])
         for remark in launch.remarks:
             progress(remark)
         make_folder(out)

@@ -14,6 +14,8 @@ from kit.errors import EvidenceError, UsageError
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
 _OURS = re.compile(r"(?:^|[/ ])kit (?:collect|guard|triage|watch)(?: |$)")
+FIND_S = 45.0
+"""Most that finding a launch on a host may take: descriptors of a million processes take half of it."""
 MOST_PARENTS = 10
 PARENT_CHARACTERS = 400
 """Of a parent's command line so much is kept: it says who started the launch, and the manifest must fit in its reserve."""

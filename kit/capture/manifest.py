@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from datetime import UTC, datetime
@@ -21,10 +22,13 @@ from kit.capture.hosts.host import Abilities
 from kit.capture.hosts.this_machine import utc_offset_s
 from kit.clock import NS
 from kit.errors import EvidenceError, UsageError
+from kit.folder import RESERVE, hold, private, write_whole
+from kit.run_json import FORMAT, VERSION
 
-FORMAT, VERSION = "stallkit-run", 1
 RESERVE_BYTES = 1 << 18
 """Room kept for the manifest on a full disk; the largest seen is 20 kB."""
+LONGEST_NAME = 200
+"""Bytes of a copy's name; file systems take 255."""
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """No space, quota used up, file size limit: to a recording they are the same."""
 
@@ -43,6 +47,30 @@ def utc_text(ns: int | None) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % NS // 1000:06d}Z"
 
 
+def readable(name: str) -> str:
+    r"""A name on a host as text: bytes that are no UTF-8 are written as escapes.
+
+    Examples
+    --------
+    >>> readable(b"/srv/\xff.log".decode("utf-8", "surrogateescape"))
+    '/srv/\\xff.log'
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def safe_name(name: str) -> str:
+    r"""A name of a copy that every file system and terminal takes: no folder, no control character, not hidden.
+
+    Examples
+    --------
+    >>> safe_name("a\nb/../c.log"), safe_name(".profile"), safe_name("Läufe 1.log")
+    ('a_b_.._c.log', '_.profile', 'Läufe 1.log')
+    """
+    name = re.sub(r"[\x00-\x1f\x7f-\x9f/\\]|[^\S ]|[\u202a-\u202e\u2066-\u2069]", "_", readable(name))
+    name = f"_{name}" if name.startswith(".") or not name else name
+    return name if len(name.encode()) <= LONGEST_NAME else f"{name[:60]}…{name[-20:]}"
+
+
 def clocks(abilities: Abilities) -> dict[str, int | None]:
     """The host's wall clock now, how far it is ahead of the clock of whoever records, and when the host was booted."""
     wall, error = time.time_ns() + abilities.offset_ns, abilities.offset_error_ns
@@ -55,7 +83,8 @@ def make_folder(out: Path) -> None:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UsageError(f"{out} exists", "a recording never writes over another", f"choose another folder: -o {out}-2")
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (out / "raw").mkdir()
+        (out / "raw").mkdir(mode=0o700)
+        out.chmod(0o700)
     except OSError as error:
         raise EvidenceError(
             f"cannot make the folder {out}", error.strerror or str(error), "choose another folder with -o"
@@ -82,6 +111,11 @@ class Manifest:
         before: dict[str, Any] | None = None,
     ):
         self.folder, self.full = folder, threading.Event()
+        self._held = hold(folder)
+        if self._held is None:
+            raise UsageError(
+                f"{folder} is in use", "another kit writes to it", "wait for its end, or choose another folder with -o"
+            )
         self._lock = threading.RLock()
         abilities = abilities or Abilities(utc_offset_s=utc_offset_s())
         self.offset_ns = abilities.offset_ns
@@ -100,7 +134,7 @@ class Manifest:
             "missing": [],
             "gaps": [],
         }
-        self._reserve = folder / ".reserve"
+        self._reserve = folder / RESERVE
         self._hold_reserve()
         self.write()
 
@@ -110,7 +144,7 @@ class Manifest:
 
     def _hold_reserve(self) -> None:
         try:
-            with open(self._reserve, "wb") as file:
+            with open(self._reserve, "wb", opener=private) as file:
                 file.write(os.urandom(RESERVE_BYTES))  # not zeros: a file system that compresses would keep no room for them
         except OSError as error:
             if error.errno not in FULL:
@@ -123,25 +157,13 @@ class Manifest:
             text = json.dumps(self.data, indent=1, ensure_ascii=False) + "\n"
             for _ in range(2):
                 try:
-                    self._replace(text)
+                    write_whole(self.folder / "run.json", text)
                     return
                 except OSError as error:
                     if error.errno not in FULL:
                         raise
                     self.full.set()
                     self._reserve.unlink(missing_ok=True)
-
-    def _replace(self, text: str) -> None:
-        temporary = self.folder / ".run.json.new"
-        try:
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.folder / "run.json")
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
 
     def update(self, **values: Any) -> None:
         """Set top-level values and write."""
@@ -176,9 +198,9 @@ class Manifest:
         """Begin a capture: it stands in the manifest at once, as not whole."""
         with self._lock:
             entry = {
-                "file": f"raw/{file}",
+                "file": self._unused(f"raw/{safe_name(file)}", readable(source)),
                 "kind": kind,
-                "source": source,
+                "source": readable(source),
                 "started_at": utc_text(self.now_ns()),
                 "captured_at": None,
                 "moment": moment,
@@ -191,6 +213,17 @@ class Manifest:
             self.data["captures"].append(entry)
             self.write()
         return RawFile(self, entry)
+
+    def _unused(self, file: str, source: str) -> str:
+        """A file that no other source is copied to; what the same source gave before under that name is replaced."""
+        stem, dot, ending = file.rpartition(".")
+        for number in range(2, 10_000):
+            before = next((entry for entry in self.data["captures"] if entry["file"] == file), None)
+            if before is None or before["source"] == source:
+                break
+            file = f"{stem}.{number}{dot}{ending}" if dot and "/" in stem else f"raw/{ending}.{number}"
+        self.data["captures"] = [entry for entry in self.data["captures"] if entry["file"] != file]
+        return file
 
     def reopen(self, entry: dict[str, Any], size: int) -> RawFile:
         """Go on with a capture after so many bytes; what stands behind them is cut off."""
@@ -206,16 +239,22 @@ class Manifest:
             self.write()
         (self.folder / entry["file"]).unlink(missing_ok=True)
 
-    def save(self, file: str, kind: str, source: str, text: str, **about: Any) -> None:
+    def save(self, file: str, kind: str, source: str, text: str, whole: bool = True, **about: Any) -> None:
         """Record a capture that is there in one piece."""
         raw = self.open(file, kind, source, **about)
         raw.write(text.encode("utf-8", "surrogateescape"))
-        raw.close()
+        raw.close(whole)
 
     def finish(self, ended_ns: int) -> None:
         """End the recording."""
         self._reserve.unlink(missing_ok=True)
         self.update(ended_at=utc_text(ended_ns))
+
+    def let_go(self) -> None:
+        """Let others write to the folder."""
+        held, self._held = self._held, None
+        if held is not None:
+            os.close(held)
 
 
 class RawFile:
@@ -230,7 +269,7 @@ class RawFile:
                 os.truncate(path, size)
                 with open(path, "rb") as file:
                     self._digest = hashlib.file_digest(file, "sha256")
-            self._file = open(path, "ab" if size else "wb", buffering=0)
+            self._file = open(path, "ab" if size else "wb", buffering=0, opener=private)
         except OSError as error:
             if error.errno not in FULL:
                 raise

@@ -26,6 +26,9 @@ from kit.tool_table import table
 
 WAIT_S = 0.2
 DEFAULTS = Options()
+LOOK_S = (6.0, 60.0)
+"""Most that one look at the host may take, for a short recording and a long one: a program there may hang, each within its own
+limit, or print without an end."""
 AGAIN_S = (0.5, 10.0)
 """First and longest pause between attempts to connect again."""
 
@@ -82,9 +85,9 @@ class Recording:
 
     def begin(self) -> None:
         """Follow the logs, start the sampler, take the first look."""
-        self._connected("the beginning of the logs", self.logs.begin)
+        self._connected("the beginning of the logs", self._in_time(self.logs.begin))
         if self.launch.pid is not None:
-            self._connected("the first samples", self._start_sampler)
+            self._connected("the first samples", self._in_time(self._start_sampler))
         self.look(0)
         self._run_intrusive(0)
 
@@ -219,6 +222,7 @@ class Recording:
         self.intrusive.end_strace(0)
         if self.sampler is not None:
             self.sampler.kill()
+        self.manifest.let_go()
 
     # what is taken at a moment; a lost connection ends the one thing, not the recording
 
@@ -234,7 +238,17 @@ class Recording:
 
     def look(self, moment: int) -> None:
         """Process table, sockets, GPUs, health: at the beginning (moment 0), at the end (1)."""
-        self._connected(f"a part of the {'last' if moment else 'first'} look", lambda: self.snapshots.look(moment))
+        look = self._in_time(lambda: self.snapshots.look(moment))
+        self._connected(f"a part of the {'last' if moment else 'first'} look", look)
+
+    def _in_time(self, act: Callable[[], None]) -> Callable[[], None]:
+        """The same within the time that a look at the host may take."""
+
+        def bounded() -> None:
+            with self.host.within(min(max(LOOK_S[0], self.duration_s / 2), LOOK_S[1])):
+                act()
+
+        return bounded
 
     def _run_intrusive(self, moment: int) -> None:
         """The tools that an option asks for, of those that look at this moment."""

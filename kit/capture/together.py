@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from kit import __version__
-from kit.capture.find import Launch, find_launch
+from kit.capture.find import FIND_S, Launch, find_launch
 from kit.capture.hosts.host import Host
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.options import Options
@@ -70,7 +70,8 @@ def collect_together(
         found: list[Launch] = []
         for host, name, given in zip(hosts, names, launches, strict=True):
             stack.enter_context(host)
-            found.append(find_launch(host, *given))
+            with host.within(FIND_S):
+                found.append(find_launch(host, *given))
             for remark in found[-1].remarks:
                 progress(f"{name}: {remark}")
         make_folder(out)
@@ -82,8 +83,11 @@ def collect_together(
             make_folder(out / name)
             say = _with_name(name, progress)
             recordings.append(Recording(host, out / name, launch, options, say, stop.is_set))
-        _record_all(recordings, stop, manifest, until or (lambda: False), progress)
-        manifest.finish(manifest.now_ns())
+        try:
+            _record_all(recordings, stop, manifest, until or (lambda: False), progress)
+            manifest.finish(manifest.now_ns())
+        finally:
+            manifest.let_go()
     return out
 
 

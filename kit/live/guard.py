@@ -28,6 +28,7 @@ from kit.capture.tools import probe
 from kit.capture.waiting import CLOCK, Clock
 from kit.clock import show_duration
 from kit.errors import TROUBLE, EvidenceError, KitError, UsageError
+from kit.folder import write_whole
 from kit.live.judging import WINDOW_S, Snapshot, judge_so_far, listens_itself
 from kit.live.launch import LogKeeper, StartedCommand
 from kit.live.options import GuardOptions
@@ -362,7 +363,7 @@ class Guard:
         if own:
             self.verdict = verdict(self.folder)
         told = {**self.verdict.to_dict(), "guard": self.story}
-        (self.folder / "verdict.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_whole(self.folder / "verdict.json", json.dumps(told, ensure_ascii=False, indent=1) + "\n")
 
     def _closing_message(self, code: int) -> str:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -25,6 +25,7 @@ import psutil
 from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import FULL, RawFile
 from kit.errors import UsageError
+from kit.folder import private
 
 READ_BYTES = 1 << 16
 POLL_MS = 200
@@ -52,7 +53,7 @@ class LogKeeper:
             self._raw.close()
             self._raw = None
             with contextlib.suppress(OSError):
-                self._aside = open(path, "ab", buffering=0)
+                self._aside = open(path, "ab", buffering=0, opener=private)
 
     def close(self) -> None:
         """Write the last partial lines and end."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.errors import TROUBLE, EvidenceError, KitError
+from kit.folder import write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -157,7 +158,7 @@ def _html(executed: NotebookNode, run: Run, failures: int) -> str:
 def _write(out: Path, html: str) -> Path:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(html, encoding="utf-8")
+        write_whole(out, html, shared=True)
     except OSError as error:
         raise EvidenceError(
             f"cannot write {out}", error.strerror or str(error), "name a file that can be written: -o report.html"

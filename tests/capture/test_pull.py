@@ -199,7 +199,9 @@ def test_folder_of_a_recording_or_of_another_host_is_refused(logs, tmp_path):
 def test_broken_gzip_is_said(logs, tmp_path):
     packed = logs / "cut.log.gz"
     packed.write_bytes(gzip.compress(lines(0, 5000))[:-20])
-    run = pull("local", str(packed), out=tmp_path / "run", **QUIET)
+    run = tmp_path / "run"
+    with pytest.raises(EvidenceError, match="cut.log.gz did not come whole"):
+        pull("local", str(packed), out=run, **QUIET)
     assert not entries(run)["cut.log"]["whole"] and (run / "raw/cut.log").read_bytes().startswith(lines(0, 100))
 
 

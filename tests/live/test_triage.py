@@ -247,8 +247,16 @@ def test_an_interrupted_search_has_a_ledger_so_far(tmp_path: Path) -> None:
     (tmp_path / "run" / "raw").mkdir(parents=True)
     manifest = Manifest(tmp_path / "run", "0")
     manifest.save("server.log", "log", "server.log", "INFO 02-18 00:28:26 [x.py:1] Starting to load model tiny...\n")
-    manifest.update(ledger=[{"t_s": 2.0, "test": "first look"}])
-    assert ledger_of(open_run(tmp_path / "run")) == [{"t_s": 2.0, "test": "first look"}]
+    step = {
+        "t_s": 2.0,
+        "test": "first look",
+        "outcome": [],
+        "leading": [["slow_weights", 0.5]],
+        "state": "unknown",
+        "because": "",
+    }
+    manifest.update(ledger=[step])
+    assert ledger_of(open_run(tmp_path / "run")) == [step]
 
 
 def test_rates_are_those_of_the_judged_window(data: Path, tmp_path: Path) -> None:

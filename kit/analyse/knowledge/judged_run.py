@@ -16,6 +16,7 @@ from kit.analyse.verdict.settings import COMMAND, PRINTED, Settings, settings_of
 from kit.analyse.verdict.signatures import Context, context
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.errors import EvidenceError
+from kit.folder import unheld, write_whole
 from kit.open import open_run
 from kit.redact import scrub_text
 from kit.run import Run
@@ -133,9 +134,11 @@ def note_solved(run: Run, entry: dict, folder: Path) -> Path:
     """Write down what a run turned out to be; returns the file that says it."""
     manifest = run.path / "run.json"
     if run.recorded and os.access(manifest, os.W_OK) and os.access(run.path, os.W_OK):
-        run.manifest["solved"] = entry
-        data = json.loads(manifest.read_text(encoding="utf-8"))
-        return _write(manifest, {**data, "solved": entry})
+        with unheld(run.path) as ours:
+            data = json.loads(manifest.read_text(encoding="utf-8")) if ours else None
+            if isinstance(data, dict):  # nobody records into it, and it is no file that was damaged
+                run.manifest["solved"] = entry
+                return _write(manifest, {**data, "solved": entry})
     return _write(folder / SOLVED_FILE, {**_notes(folder / SOLVED_FILE), evidence_id(run): entry})
 
 
@@ -151,10 +154,8 @@ def _notes(path: Path) -> dict:
 
 def _write(path: Path, data: dict) -> Path:
     """Write a JSON file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         why = error.strerror or str(error)
         raise EvidenceError(f"cannot write {path}", why, "choose another folder: --knowledge FOLDER") from error

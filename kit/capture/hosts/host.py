@@ -6,6 +6,7 @@ login shell is, and nothing is written on the host's disk. Everything else is bu
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shlex
@@ -14,12 +15,20 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kit.capture.hosts.process_source import ANSWER_S, ProcessSource, ProcFiles
+from kit.capture.logs.scrub import BLOCK_FROM_BYTES, Scrubber
 from kit.errors import EvidenceError
 from kit.redact import scrub_text
 
+MOST_OUTPUT_BYTES = 16 << 20
+"""Of one program's output; `ps` of 100,000 threads prints 10 MB."""
+MOST_ANSWER_BYTES = 64 << 20
+"""Of one answer of the shell that stays open; /proc/PID/stat of 200,000 processes has so much."""
+LEAST_S = 2.0
+"""A request that has begun gets so long at least, also where the time that all may take together is over."""
 KILL_AFTER_S = 2.0
 """A program that outlives its time limit gets SIGTERM, and SIGKILL so much later."""
 ERRORS_KEPT_BYTES = 65_536
@@ -38,13 +47,24 @@ class Ran:
     text: str
     errors: str
     timed_out: bool = False
+    cut: bool = False
 
     @property
     def failure(self) -> str:
         """Why it failed, in its own words."""
+        if self.cut:
+            return f"it printed more than {MOST_OUTPUT_BYTES:,} bytes and was ended"
         if self.timed_out:
             return "it did not answer within its time limit and was ended"
         return self.errors.strip().split("\n")[-1] or f"exit code {self.code}"
+
+
+def scrubbed(output: bytes) -> str:
+    """What a program printed as text, scrubbed: by lines where it is long, for that is quicker."""
+    if len(output) < BLOCK_FROM_BYTES:
+        return scrub_text(output.decode("utf-8", "replace"))
+    scrubber = Scrubber()
+    return (scrubber.take(output) + scrubber.rest()).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -118,6 +138,21 @@ class Stream(ABC):
     def stop(self) -> None:
         """End it where it still runs, and let go of everything."""
 
+    def gather(self, timeout_s: float, most: int | None = None) -> tuple[bytes, str]:
+        """Its output to the end, and why that is not all of it: `time`, `size`, or nothing."""
+        most = MOST_OUTPUT_BYTES if most is None else most
+        deadline, pieces, size = time.monotonic() + timeout_s, [], 0
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                piece = self.read(left)
+            except TimeoutError:
+                break
+            pieces.append(piece[: most - size])
+            size += len(piece)
+            if not piece or size > most:
+                return b"".join(pieces), "size" if piece else ""
+        return b"".join(pieces), "time"
+
 
 class HostFile(ABC):
     """A file held open on a host, so that its deletion loses nothing."""
@@ -152,6 +187,7 @@ class Host(ABC):
         self.processes: ProcessSource = ProcFiles(self)
         self._shell: Shell | None = None
         self._asking = threading.RLock()
+        self._limits = threading.local()
 
     @abstractmethod
     def start_shell(self, script: str = "") -> Stream:
@@ -165,6 +201,25 @@ class Host(ABC):
     def connect(self) -> None:
         """Connect, or connect again after it was lost, and fill `abilities`. HostLost where it cannot be reached."""
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Let all that is asked meanwhile take so long together at most: a host may hang, or never stop to answer."""
+        before = getattr(self._limits, "until", math.inf)
+        self._limits.until = min(before, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self._limits.until = before
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the time that all that this thread asks may take."""
+        return getattr(self._limits, "until", math.inf) - time.monotonic()
+
+    def limit_s(self, seconds: float) -> float:
+        """Time limit of one request: as it is, or what is left of the time that all may take together."""
+        return min(seconds, max(LEAST_S, self.left_s))
+
     def close(self) -> None:
         """Let go of the shell that stays open. A host closes its connection after it."""
         with self._asking:
@@ -177,25 +232,22 @@ class Host(ABC):
         with self._asking:
             try:
                 if self._shell is None:
-                    self._shell = Shell(self.start_shell(), timeout_s)
-                return self._shell.ask(script, timeout_s)
+                    self._shell = Shell(self.start_shell(), self.limit_s(timeout_s))
+                return self._shell.ask(script, self.limit_s(timeout_s))
             except HostLost:
                 Host.close(self)
                 raise
 
     def ask_python(self, script: str, timeout_s: float) -> bytes:
         """Output of a Python script; only where `abilities.python`. HostLost where it does not end in time."""
-        stream = self.start_python(script)
-        deadline, data = time.monotonic() + timeout_s, b""
+        stream, timeout_s = self.start_python(script), self.limit_s(timeout_s)
         try:
-            while piece := stream.read(max(deadline - time.monotonic(), 0.01)):
-                data += piece
-        except TimeoutError:
-            raise HostLost(
-                f"{self.name} does not answer", f"a script did not end within {timeout_s:g} s", "look whether it is up: ping, ssh"
-            ) from None
+            data, cut = stream.gather(timeout_s)
         finally:
             stream.stop()
+        if cut:
+            why = f"a script did not end within {timeout_s:.3g} s" if cut == "time" else "a script's answer does not end"
+            raise HostLost(f"{self.name} does not answer", why, "look whether it is up: ping, ssh")
         return data
 
     def now_ns(self) -> int:
@@ -231,20 +283,16 @@ class Host(ABC):
             for key, command in commands.items()
         ]
         stream = self.start_shell("{ " + "".join(boxes) + "wait; } | cat\nexit 0\n")
-        texts: dict[int, list[str]] = {key: [] for key in commands}
-        try:
-            data = b""
-            while piece := stream.read(timeout_s + 10):
-                data += piece
-        except TimeoutError:
-            pass  # what came is kept; a command without its exit code was not ended
+        texts: dict[str, list[str]] = {str(key): [] for key in commands}
+        try:  # what came is kept; a command without its exit code was not ended
+            data, _ = stream.gather(self.limit_s(timeout_s) + 10)
         finally:
             stream.stop()
         for line in data.decode("utf-8", "replace").splitlines():
             key, _, text = line.partition(" ")
-            if key.isdigit() and int(key) in texts:
-                texts[int(key)].append(text)
-        return {key: _ran(list(commands[key]), lines) for key, lines in texts.items()}
+            if key in texts:
+                texts[key].append(text)
+        return {key: _ran(list(commands[key]), texts[str(key)]) for key in commands}
 
     def has(self, program: str) -> bool:
         """Whether a program of the table of tools is there."""
@@ -263,12 +311,12 @@ class Host(ABC):
 
 
 def _ran(command: list[str], lines: list[str]) -> Ran:
-    ended = re.match(r"exit (\d+)$", lines[-1]) if lines else None
+    ended = re.match(r"exit (\d{1,3})$", lines[-1]) if lines else None
     code = int(ended[1]) if ended else None
     shown = lines[:-1] if ended else lines
     if ended and shown and not shown[-1]:
         shown = shown[:-1]  # the line end before the exit code, for output that ended in the middle of a line
-    text = scrub_text("".join(line + "\n" for line in shown))
+    text = scrubbed("".join(line + "\n" for line in shown).encode())
     return Ran(command, code, text, text if code else "", code is None or code in (124, 137))
 
 
@@ -319,22 +367,31 @@ class Shell:
         )
         with self._lock:
             self._stream.send(text.encode("utf-8", "surrogateescape"))
-            deadline, data = time.monotonic() + timeout_s, self._kept
-            while not (end in data and b"\n" in data[data.index(end) :]):
-                try:
-                    piece = self._stream.read(max(deadline - time.monotonic(), 0.01))
-                except TimeoutError:
-                    raise HostLost(
-                        "the host does not answer", f"no answer within {timeout_s:g} s", "look whether it is up: ping, ssh"
-                    ) from None
-                if not piece:
-                    said = self._stream.errors.strip().split("\n")[-1]
-                    raise HostLost("the shell on the host ended", said or "the connection was closed", "connect again")
-                data += piece
-            noise, _, rest = data.partition(begin)
+            deadline, data, seen = time.monotonic() + timeout_s, bytearray(self._kept), 0
+            while (at := data.find(end, seen)) < 0 or b"\n" not in data[at:]:
+                seen = max(0, len(data) - len(end)) if at < 0 else at
+                self._more(data, deadline, timeout_s)
+            noise, _, rest = bytes(data).partition(begin)
             out, _, rest = rest.partition(end)
             status, _, self._kept = rest.partition(b"\n")
-        return int(status), noise, out
+        return int(status) if re.fullmatch(rb"\d{1,3}", status) else 255, noise, out
+
+    def _more(self, data: bytearray, deadline: float, timeout_s: float) -> None:
+        """Add what comes next; HostLost where it comes too late, or there is no end of it."""
+        what, do = "the host does not answer", "look whether it is up: ping, ssh"
+        try:
+            left = deadline - time.monotonic()
+            if left < 0 and data:
+                raise TimeoutError
+            piece = self._stream.read(max(left, 0.01))
+        except TimeoutError:
+            raise HostLost(what, f"no answer within {timeout_s:.3g} s", do) from None
+        if not piece:
+            said = self._stream.errors.strip().split("\n")[-1]
+            raise HostLost("the shell on the host ended", said or "the connection was closed", "connect again")
+        data += piece
+        if len(data) > MOST_ANSWER_BYTES:
+            raise HostLost(what, f"its answer is longer than {MOST_ANSWER_BYTES:,} bytes", do)
 
     def close(self) -> None:
         self._stream.stop()

@@ -21,6 +21,8 @@ from kit.redact import scrub_argv
 if TYPE_CHECKING:
     from kit.capture.hosts.host import Host
 
+LARGEST_PID = 1 << 22
+"""Of a 64-bit kernel (linux/threads.h, PID_MAX_LIMIT)."""
 ANSWER_S = 10.0
 """Time limit of one request on the shell that stays open, the time on the network included."""
 SEARCH_S = 30.0
@@ -39,7 +41,10 @@ READS = {
     ),
 }
 """What the shell is asked for on another host. A dry run prints them."""
-_STAT = re.compile(r"^(\d+) \((.*?)\) (\S) ((?:-?\d+ ?){20,})$", re.MULTILINE | re.DOTALL)
+_STAT = re.compile(r"^([0-9]{1,7}) \((.{0,64}?)\) (\S) ((?:-?[0-9]{1,20} ){20,60}-?[0-9]{1,20}) ?$", re.MULTILINE | re.DOTALL)
+_PORT = re.compile(r"[0-9A-F]{1,32}:([0-9A-F]{4})")
+_EXE = re.compile(r"/proc/([0-9]{1,7})/exe")
+_CONSTANTS = re.compile(r"\s*([1-9]\d{0,8})\s+([1-9]\d{0,8})\s+(\d{1,12}(?:\.\d{1,9})?)\s")
 _LINK = re.compile(r"^l(\S{9})\S* .* (\S+) -> (.*)$")
 _COMMANDS = """
 import json, signal
@@ -134,8 +139,8 @@ class ProcFiles(ProcessSource):
         return self._host.ask(READS[what].format(**values), timeout_s)[1].decode("utf-8", "replace")
 
     def _page_and_ticks(self) -> tuple[int, int, float]:
-        words = self._read("page size and ticks", ANSWER_S).split()
-        return (int(words[0]), int(words[1]), float(words[2])) if len(words) > 2 else (4096, 100, 0.0)
+        words = _CONSTANTS.match(self._read("page size and ticks", ANSWER_S))
+        return (int(words[1]), int(words[2]), float(words[3])) if words else (4096, 100, 0.0)
 
     def table(self) -> dict[int, Process]:
         if self._constants is None:
@@ -153,8 +158,8 @@ class ProcFiles(ProcessSource):
         inodes: dict[int, str] = {}
         for line in self._read("listeners", net=f"/proc/{pid}/net" if pid is not None else "/proc/net").splitlines():
             words = line.split()
-            if len(words) > 9 and words[3] == "0A":
-                inodes.setdefault(int(words[1].rpartition(":")[2], 16), words[9])
+            if len(words) > 9 and words[3] == "0A" and (port := _PORT.fullmatch(words[1])):
+                inodes.setdefault(int(port[1], 16), words[9])
         owners = {descriptor.target: descriptor.pid for descriptor in reversed(self.descriptors_to("socket:["))} if inodes else {}
         return {port: owners.get(f"socket:[{inode}]") for port, inode in inodes.items()}
 
@@ -164,10 +169,7 @@ class ProcFiles(ProcessSource):
         if host.abilities.python:
             redact = (Path(__file__).resolve().parents[2] / "redact.py").read_text(encoding="utf-8")
             out = host.ask_python(redact + _COMMANDS.format(pids=pids, limit=int(ANSWER_S)), ANSWER_S)
-            try:
-                return {int(pid): words for pid, words in json.loads(out).items()}
-            except ValueError:
-                return {}
+            return parse_commands(out)
         commands = {}
         for pid in pids:
             try:
@@ -180,21 +182,49 @@ class ProcFiles(ProcessSource):
     def programs(self, pids: list[int]) -> dict[int, str]:
         links = " ".join(f"/proc/{pid}/exe" for pid in pids)
         found = filter(None, map(_LINK.match, self._read("programs", ANSWER_S, links=links).splitlines()))
-        return {int(link[2].split("/")[2]): link[3] for link in found}
+        return {int(place[1]): link[3] for link in found if (place := _EXE.fullmatch(link[2]))}
 
     def interpreters(self, pids: Iterable[int]) -> list[int]:
-        return [int(pid) for pid in self._read("interpreters", ANSWER_S, pids=" ".join(map(str, pids))).split()]
+        return numbers(self._read("interpreters", ANSWER_S, pids=" ".join(map(str, pids))))
 
     def started_ns(self, process: Process) -> int | None:
         _, ticks, uptime_s = self._page_and_ticks()
         return self._host.now_ns() - int(uptime_s * 1e9) + process.start_ticks * 10**9 // ticks if uptime_s else None
 
     def own(self) -> set[int]:
-        return {int(pid) for pid in self._read("our shell", ANSWER_S).split()}
+        return set(numbers(self._read("our shell", ANSWER_S)))
 
     def same_file(self, descriptors: list[Descriptor], path: str) -> list[int]:
         tests = [f"[ /proc/{one.pid}/fd/{one.fd} -ef {shlex.quote(path)} ] && echo {one.pid}" for one in descriptors]
-        return [int(pid) for pid in self._host.ask("\n".join(tests), SEARCH_S)[1].split()] if tests else []
+        return numbers(self._host.ask("\n".join(tests), SEARCH_S)[1].decode("ascii", "replace")) if tests else []
+
+
+def numbers(text: str) -> list[int]:
+    """Pids in an answer; what is none is left out.
+
+    Examples
+    --------
+    >>> numbers("7 x -1 99999999999 8")
+    [7, 8]
+    """
+    return [int(word) for word in text.split() if re.fullmatch(r"[0-9]{1,7}", word) and int(word) <= LARGEST_PID]
+
+
+def parse_commands(out: bytes) -> dict[int, list[str]]:
+    """Command lines by pid, as the script of `commands` prints them; what has another form is left out.
+
+    Examples
+    --------
+    >>> parse_commands(b'{"7": ["a", "b"], "x": ["c"], "8": 3}'), parse_commands(b"[" * 9999)
+    ({7: ['a', 'b']}, {})
+    """
+    try:
+        found = json.loads(out)
+    except (ValueError, RecursionError):
+        return {}
+    pairs = found.items() if isinstance(found, dict) else ()
+    fits = {pid: words for pid, words in pairs if isinstance(words, list) and all(isinstance(word, str) for word in words)}
+    return {number: words for pid, words in fits.items() for number in numbers(pid)}
 
 
 def parse_stat(text: str, page_bytes: int = 4096) -> dict[int, Process]:
@@ -224,10 +254,10 @@ def parse_descriptors(listing: str) -> list[Descriptor]:
     """
     descriptors, pid = [], None
     for line in listing.splitlines():
-        folder = re.match(r"/proc/(\d+)/fd:$", line)
+        folder = re.match(r"/proc/([0-9]{1,7})/fd:$", line)
         if folder:
             pid = int(folder[1])
-        elif pid is not None and (link := _LINK.match(line)) and link[2].isdigit():
+        elif pid is not None and (link := _LINK.match(line)) and re.fullmatch("[0-9]{1,9}", link[2]):
             descriptors.append(Descriptor(pid, int(link[2]), link[3], link[1][1] == "w"))
     return descriptors
 

@@ -18,7 +18,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from kit.capture.hosts.host import ANSWER_S, KILL_AFTER_S, Abilities, Host, HostLost, Ran, Shell, Stream, boxed_script
+from kit.capture.hosts.host import ANSWER_S, KILL_AFTER_S, Abilities, Host, HostLost, Ran, Shell, Stream, boxed_script, scrubbed
 from kit.capture.hosts.remote_files import FileShell, RemoteFile
 from kit.errors import EvidenceError
 from kit.redact import scrub_text
@@ -269,24 +269,23 @@ class RemoteHost(Host):
         return stream
 
     def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
+        timeout_s = self.limit_s(timeout_s)
         stream = self.start_shell(boxed_script(command, timeout_s, first))
-        started, pieces = time.monotonic(), []
-        deadline = started + timeout_s + KILL_AFTER_S + ANSWER_S
+        started = time.monotonic()
         try:
             stream.end_input()
-            while piece := stream.read(max(deadline - time.monotonic(), 0.01)):
-                pieces.append(piece)
-        except TimeoutError:
+            data, cut = stream.gather(timeout_s + KILL_AFTER_S + self.limit_s(ANSWER_S))
             # Its own limit has passed: either a grandchild holds the output open, or nobody is there.
-            if stream.wait(0) is None:
+            if cut == "time" and not data and stream.wait(0) is None:
                 why = "a program's time limit passed without a sign"
-                raise HostLost(f"{self.name} does not answer", why, "connect again") from None
+                raise HostLost(f"{self.name} does not answer", why, "connect again")
+            code = stream.wait(self.limit_s(ANSWER_S)) if not cut else None
+            errors = stream.errors
         finally:
-            code, errors = stream.wait(ANSWER_S), stream.errors
             stream.stop()
         over = time.monotonic() - started >= timeout_s and code in (None, 128 + first, 128 + signal.SIGKILL)
-        text = scrub_text(b"".join(pieces).decode("utf-8", "replace"))
-        return Ran(list(command), code, text, errors, code in (124, 137) or over)
+        text = scrubbed(data)
+        return Ran(list(command), code, text, errors, code in (124, 137) or over, cut == "size")
 
     # small requests
 
@@ -332,10 +331,11 @@ class RemoteHost(Host):
             if word == "program":
                 name, _, path = rest.partition(" ")
                 found.programs[name] = path
-            elif word == "uid" and rest.isdigit():
+            elif word == "uid" and re.fullmatch(r"[0-9]{1,10}", rest):
                 found.uid = int(rest)
             elif word == "uptime":
-                found.boot_ns = time.time_ns() - int(float(rest) * 1e9)
+                if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", rest):
+                    found.boot_ns = time.time_ns() - int(float(rest) * 1e9)
             elif word == "zone" and (match := re.fullmatch(r"([+-])(\d\d)(\d\d)", rest)):
                 sign, hours, minutes = match.groups()
                 found.utc_offset_s = int(f"{sign}1") * (int(hours) * 3600 + int(minutes) * 60)

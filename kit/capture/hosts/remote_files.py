@@ -6,7 +6,9 @@ descriptor of a shell refers to is read through /proc/PID/fd, so a deleted file 
 
 from __future__ import annotations
 
+import re
 import shlex
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,9 @@ BLOCK_BYTES = 4096
 ANSWER_BYTES = 1 << 17
 """Most that one small read brings; more comes faster over a channel of its own (`stream`)."""
 STREAM_BLOCK_BYTES = 1 << 16
+_STATED = re.compile(rb"\s*" + rb"\s+".join([rb"([0-9]{1,19})"] * 4) + rb"\s*")
+LEAST_BYTES, LEAST_IN_S = 60_000, 60.0
+"""A stream that brings less in that time is given up: it would never end."""
 OPEN = "command exec {number}<{path}"
 STAT = "stat -L -c '%d %i %s %h' {path}"
 READ = "dd bs={block} skip={first} count={count} <{file}"
@@ -55,9 +60,11 @@ class FileShell:
             f"if [ -d {quoted} ]; then echo Is a directory; false; elif [ -p {quoted} ]; then echo Illegal seek; false\n"
             f"else {{ {OPEN.format(number=number, path=quoted)}; }} 2>&1 && echo $$; fi"
         )
-        if not status:
+        if not status and (pid := re.fullmatch(rb"\s*([0-9]{1,7})\s*", said)):
             self.free.discard(number)
-            self.pid = int(said)
+            self.pid = int(pid[1])
+        elif not status:
+            status = 255
         return status, said.decode("utf-8", "replace"), number
 
     def close(self, number: int) -> None:
@@ -87,8 +94,8 @@ class RemoteFile(HostFile):
 
     def _stat(self, path: str) -> FileStat | None:
         status, text = self._held.shell.ask(stat_script(path))
-        words = text.split()
-        return FileStat(*map(int, words)) if not status and len(words) == 4 else None
+        found = _STATED.fullmatch(text)
+        return FileStat(*map(int, found.groups())) if not status and found else None
 
     def read(self, offset: int, most: int) -> bytes:
         first, skip = divmod(offset, BLOCK_BYTES)
@@ -105,9 +112,15 @@ class RemoteFile(HostFile):
         count = -(-(skip + most) // STREAM_BLOCK_BYTES)
         path = f"/proc/{self._held.pid}/fd/{self._number}"
         stream = self._host.start_shell(f"exec {READ.format(block=STREAM_BLOCK_BYTES, first=first, count=count, file=path)}\n")
+        came, since = 0, time.monotonic()
         try:
             stream.end_input()
             while most > 0 and (piece := stream.read(ANSWER_S)):
+                came += len(piece)
+                if time.monotonic() - since > LEAST_IN_S:
+                    if came < LEAST_BYTES:
+                        raise TimeoutError
+                    came, since = 0, time.monotonic()
                 if skip:
                     skip, piece = max(skip - len(piece), 0), piece[skip:]
                 piece = piece[:most]
@@ -115,7 +128,8 @@ class RemoteFile(HostFile):
                 if piece:
                     yield piece
         except TimeoutError:
-            raise HostLost(f"{self._host.name} does not answer", f"nothing came for {ANSWER_S:g} s", "connect again") from None
+            why = f"nothing came for {ANSWER_S:g} s, or too little"
+            raise HostLost(f"{self._host.name} does not answer", why, "connect again") from None
         finally:
             stream.stop()
 

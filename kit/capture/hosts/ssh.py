@@ -30,6 +30,7 @@ WINDOW_BYTES = 1 << 24
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Preferred, for one pass does both encryption and authentication; paramiko itself would take them last."""
 RECEIVE_BYTES = 1 << 18
+MOST_DRAINED = 16
 HOPS_MOST = 8
 
 # Without a handler, Python would print paramiko's tracebacks; its errors reach the user as exceptions.
@@ -80,7 +81,9 @@ class ChannelStream(Stream):
         return piece
 
     def _drain(self) -> None:
-        while self._channel.recv_stderr_ready():
+        for _ in range(MOST_DRAINED):  # a program may never stop to complain
+            if not self._channel.recv_stderr_ready():
+                break
             self._errors = (self._errors + self._channel.recv_stderr(RECEIVE_BYTES))[-ERRORS_KEPT_BYTES:]
 
     @property

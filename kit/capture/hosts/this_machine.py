@@ -11,13 +11,28 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from kit.capture.hosts.host import ERRORS_KEPT_BYTES, Abilities, FileStat, Host, HostFile, HostLost, Ran, Stream
+from kit.capture.hosts.host import (
+    ERRORS_KEPT_BYTES,
+    MOST_OUTPUT_BYTES,
+    Abilities,
+    FileStat,
+    Host,
+    HostFile,
+    HostLost,
+    Ran,
+    Stream,
+    scrubbed,
+)
 from kit.capture.hosts.process_source import LocalProcesses
 from kit.redact import scrub_text
 from kit.tool_table import table
+
+PATIENCE_S = 3.0
+"""A program that was told to end gets so long."""
 
 
 def utc_offset_s() -> int:
@@ -36,53 +51,29 @@ def run_boxed(command: list[str], timeout_s: float, first: int = signal.SIGKILL)
     >>> run_boxed(["sleep", "9"], 0.1).timed_out
     True
     """
-    environ = dict(os.environ, LC_ALL="C")
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, start_new_session=True
-    )
-    timed_out = False
+    stream = LocalStream(command, environ=dict(os.environ, LC_ALL="C"))
     try:
-        out, errors = process.communicate(timeout=timeout_s)
-    except BaseException as error:  # Ctrl-C too: nothing may stay behind
-        end_group(process, first)
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
-        timed_out = True
-        try:
-            out, errors = process.communicate(timeout=1)
-        except subprocess.TimeoutExpired:  # it sits in the kernel: nothing can be done but to leave its pipes
-            out, errors = b"", b""
-            for stream in (process.stdout, process.stderr):
-                stream.close()
-    return Ran(
-        command,
-        process.returncode,
-        scrub_text(out.decode("utf-8", "replace")),
-        scrub_text(errors.decode("utf-8", "replace")),
-        timed_out,
-    )
-
-
-def end_group(process: subprocess.Popen, first: int = signal.SIGKILL, patience_s: float = 3.0) -> None:
-    """End a process group that was started with its own session; SIGKILL follows where the first signal is not enough."""
-    for number in (first, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
-        try:
-            process.wait(patience_s)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+        stream.end_input()
+        data, cut = stream.gather(timeout_s)
+        if cut:
+            stream.signal(first)
+            data += stream.gather(PATIENCE_S, max(MOST_OUTPUT_BYTES - len(data), 0))[0]
+        code = stream.wait(0 if cut else PATIENCE_S)
+    except BaseException:  # Ctrl-C too: nothing may stay behind
+        stream.signal(first)
+        raise
+    finally:
+        stream.stop()
+    return Ran(command, code, scrubbed(data), stream.errors, cut == "time", cut == "size")
 
 
 class LocalStream(Stream):
     """A child process with a session of its own."""
 
-    def __init__(self, command: Sequence[str], script: bytes = b""):
+    def __init__(self, command: Sequence[str], script: bytes = b"", environ: dict[str, str] | None = None):
+        pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, bufsize=0
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True, bufsize=0
         )
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
@@ -151,7 +142,8 @@ class LocalStream(Stream):
             return
         self._stopped = True
         self.signal(signal.SIGKILL)
-        self._process.wait(3)
+        with suppress(subprocess.TimeoutExpired):  # it sits in the kernel: nothing can be done but to leave its pipes
+            self._process.wait(PATIENCE_S)
         self._listener.join(1)
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -248,4 +240,4 @@ class LocalHost(Host):
         return os.path.realpath(path)
 
     def run(self, command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> Ran:
-        return run_boxed(list(command), timeout_s, first)
+        return run_boxed(list(command), self.limit_s(timeout_s), first)

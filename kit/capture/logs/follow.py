@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from kit.capture.hosts.host import Host, HostFile, HostLost
@@ -21,9 +23,14 @@ STREAM_FROM_BYTES = 1 << 18
 """So much is worth a channel of its own: a small request brings 128 KiB, and takes a way there and back."""
 MOST_BYTES = 512 << 20
 """Of a larger log the first `HEAD_BYTES` and the end are copied, and the manifest says what was left out."""
+MOST_COPIED_BYTES = 2 * MOST_BYTES
+"""A log that grows beyond this while it is followed is followed no further."""
 HEAD_BYTES = 16 << 20
 TAIL_BYTES = 4096
 """So many bytes before the offset must still be the same: a file that was truncated and has grown again is told by them."""
+GROWN_BYTES = 16 << 20
+END_S = 5.0
+"""The last lines of a log may take so long once a recording ends: a log may grow without an end, or come in drops."""
 ALIKE_BYTES = 64
 """A copy that ends before the offset must share so many bytes at least."""
 MOST_OPEN = 4
@@ -47,7 +54,7 @@ def rotated_copies(host: Host, path: str) -> list[str]:
     """
     folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
     ran = host.run(list_command(folder), 10)
-    names = [found for found in ran.text.split("\n") if found.startswith(name) and found != name]
+    names = [found for found in ran.text.split("\n") if found.startswith(name) and found != name and "/" not in found]
     return [str(PurePosixPath(folder) / found) for found in names][:MOST_CANDIDATES]
 
 
@@ -80,8 +87,12 @@ def let_go(file: HostFile) -> None:
         pass
 
 
-def blocks(file: HostFile, offset: int, size: int) -> Iterator[bytes]:
-    """A file's bytes from an offset to its end, a MiB at a time; its size tells whether a stream is worth its start."""
+def blocks(file: HostFile, offset: int, size: int, ended: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
+    """A file's bytes from an offset to its end, a MiB at a time; its size tells whether a stream is worth its start.
+
+    A file that grows meanwhile is read `GROWN_BYTES` beyond its size at most, for it may grow faster than it is read, and a
+    host may tell any size; `ended` says that there is no more time.
+    """
     pieces: list[bytes] = []
     for piece in file.stream(offset, size - offset) if size - offset > STREAM_FROM_BYTES else ():
         pieces.append(piece)
@@ -89,9 +100,11 @@ def blocks(file: HostFile, offset: int, size: int) -> Iterator[bytes]:
         if sum(map(len, pieces)) >= CHUNK_BYTES:
             yield b"".join(pieces)
             pieces = []
+        if ended():
+            break
     if pieces:
         yield b"".join(pieces)
-    while block := file.read(offset, CHUNK_BYTES):
+    while not ended() and offset < size + GROWN_BYTES and (block := file.read(offset, CHUNK_BYTES)):
         offset += len(block)
         yield block
 
@@ -108,8 +121,8 @@ class FollowedFile:
         self.identity = stat.identity
         self._skip_to = stat.size - (MOST_BYTES - HEAD_BYTES) if stat.size > MOST_BYTES else 0
 
-    def copy(self, full: threading.Event) -> None:
-        """Copy what has come since the last time."""
+    def copy(self, ended: Callable[[], bool]) -> None:
+        """Copy what has come since the last time, until there is no more room or time."""
         size = self.file.stat().size
         if size == self.offset and self._sure:
             return
@@ -117,15 +130,15 @@ class FollowedFile:
             self._truncated()
             size = self.file.stat().size
         self._sure = True
-        for block in blocks(self.file, self.offset, size):
+        for block in blocks(self.file, self.offset, size, ended):
             if self._grew_back_from and self.offset == 0 and block[:1] == b"\0":
                 self._skip_hole()
-                return self.copy(full)
+                return self.copy(ended)
             self._take(block)
             if self._skip_to and self.offset >= HEAD_BYTES:
                 self._leave_out()
-                return self.copy(full)
-            if full.is_set():
+                return self.copy(ended)
+            if ended() or self.raw.size > MOST_COPIED_BYTES:
                 return
 
     def adopt(self, file: HostFile) -> None:
@@ -250,6 +263,7 @@ class LogFollower(threading.Thread):
         self.path, self.name_of_copy, self.lost = path, name, False
         self._manifest, self._host, self._opened = manifest, host, str(opened)
         self._stop_asked = threading.Event()
+        self._end_by = math.inf
         self._parts: list[FollowedFile] = []
         self._others = 0
         try:
@@ -272,10 +286,14 @@ class LogFollower(threading.Thread):
 
     def finish(self) -> None:
         """Copy what has come, the last partial line too, and end the captures."""
+        self._end_by = time.monotonic() + END_S
         self._stop_asked.set()
         if self.is_alive():
             self.join()
-        self._look()
+        with self._host.within(END_S):
+            self._look()
+        for part in self._parts if self._out_of_time() else ():
+            part.lacks(f"the recording ended before the log did: what was written after byte {part.offset:,} is missing")
         if self.lost:
             for part in self._parts:
                 part.lacks(f"the connection to the host was lost: what was written after byte {part.offset:,} is missing")
@@ -299,9 +317,15 @@ class LogFollower(threading.Thread):
         except HostLost:
             self.lost = True
 
+    def _out_of_time(self) -> bool:
+        return time.monotonic() > self._end_by
+
     def _copy(self, part: FollowedFile) -> None:
         try:
-            part.copy(self._manifest.full)
+            part.copy(lambda: self._manifest.full.is_set() or self._out_of_time())
+            if part.raw.size > MOST_COPIED_BYTES:
+                part.lacks(f"it was followed no further than {part.raw.size:,} bytes")
+                self._end(part)
         except HostLost:
             raise
         except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import re
 import shlex
 import time
@@ -13,14 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from kit import __version__
+from kit import __version__, run_json
 from kit.capture.hosts.host import Host, HostFile, HostLost
 from kit.capture.hosts.targets import open_host
 from kit.capture.logs.follow import CHUNK_BYTES, TAIL_BYTES, blocks, opened_or_none, rotated_copies
 from kit.capture.logs.scrub import Scrubber
-from kit.capture.manifest import Manifest, RawFile, make_folder
+from kit.capture.manifest import Manifest, RawFile, make_folder, readable, safe_name
 from kit.capture.options import Connection, takes
 from kit.errors import EvidenceError, UsageError
+from kit.folder import why_not
 
 MOST_FILES = 500
 SAVED_EVERY_S = 2.0
@@ -28,6 +28,21 @@ SAVED_EVERY_S = 2.0
 PAUSES_S = (0.5, 2.0, 5.0)
 """Before each attempt to connect again; a file that brought something on the way gets them anew."""
 SEARCH_S = 60.0
+MOST_LIST_BYTES = 1 << 21
+"""Of a list of files: `MOST_FILES` of the longest names that Linux knows."""
+MOST_UNPACKED_BYTES = 16 << 30
+"""Of one gzip file: 1 MB of it may unpack to 1 GB."""
+LIST = """trusted() {{ # root follows a link only where root made it, or the owner of what it leads to
+q=$1; while [ -n "$q" ]; do
+if [ -L "$q" ]; then set -f; set -- $(ls -ldn "$q" | head -n 1) ; a=$3; set -- $(ls -ldnL "$q" | head -n 1); b=$3; set +f
+[ "$a" = 0 ] || [ -n "$a" ] && [ "$a" = "$b" ] || return 1; fi
+q=${{q%/*}}; done; }}
+root=$(id -u)
+for p in {pattern}; do case $p in /*) ;; *) p=$PWD/$p ;; esac; p=${{p%/}}
+[ "$root" != 0 ] || trusted "$p" || continue
+if [ -d "$p" ]; then find "$p/" -type f -exec printf '%s\\0' {{}} +; elif [ -f "$p" ]; then printf '%s\\0' "$p"; fi
+done | head -c {most}"""
+"""Shell text that lists files, each with a zero byte after it: a name may hold a line end."""
 GZIP = b"\x1f\x8b"
 NOTES = {"gzip": "unpacked; its text was scrubbed", "binary": "binary: copied as it is, not scrubbed"}
 _WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
@@ -58,7 +73,7 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
     UsageError
         Where no path is given, or the folder holds something else.
     EvidenceError
-        Where none of the files is there, or the host cannot be reached (HostLost).
+        Where none of the files is there, one did not come whole, or the host cannot be reached (HostLost).
 
     Examples
     --------
@@ -88,25 +103,46 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
         for path in missing:
             manifest.lacks(path, f"no such file on {target}", "look what is there: ls -l")
         try:
-            _pull_all(host, manifest, found, progress)
+            incomplete = _pull_all(host, manifest, found, progress)
         finally:
             manifest.finish(manifest.now_ns())
+            manifest.let_go()
+    if incomplete:
+        raise _incomplete(manifest, incomplete, missing)
     return folder
+
+
+def _incomplete(manifest: Manifest, incomplete: list[str], missing: list[str]) -> EvidenceError:
+    """The error for files of which not all came."""
+    more = f" and {len(incomplete) - 1} more" if len(incomplete) > 1 else ""
+    why = next((one["why"] for one in manifest.data["missing"] if one["what"] not in missing), "it is damaged")
+    return EvidenceError(
+        f"{readable(incomplete[0])}{more} did not come whole",
+        "the disk is full" if manifest.full.is_set() else why,
+        f"{manifest.folder} holds what came; mend that, then run the same command again to resume",
+    )
 
 
 def _before(folder: Path, target: str) -> dict | None:
     """The manifest of an earlier pull into the folder, None where it is new."""
     if not (folder / "run.json").exists():
         return None
-    data = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    if not data.get("pulled") or data.get("target") != target:
-        why = f"it is a pull from {data['target']}" if data.get("pulled") else "it is a recording, to which nothing is added"
+    data, notes = run_json.read(folder / "run.json")
+    if data is None or not data.get("pulled") or data.get("target") != target:
+        data = data or {}
+        why = f"it is a pull from {data.get('target')}" if data.get("pulled") else "it is a recording, to which nothing is added"
+        why = f"its run.json {notes[0].reason}" if notes else why
         raise UsageError(f"{folder} exists", why, f"choose another folder: -o {folder}-2")
-    return data
+    for entry in data.get("captures", []):
+        if entry.get("pulled") and why_not(folder / entry["file"], folder):
+            del entry["pulled"]  # its copy is gone, or is none: it is fetched anew
+    return {"captures": [], "missing": [], "gaps": [], **data}
 
 
 def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
     """Files on a host by paths, folders and patterns; and the paths that lead to none.
+
+    What the host lists is checked: a name that does not fit what was asked is none of the files.
 
     Examples
     --------
@@ -121,48 +157,73 @@ def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
         start, home = (path[2:], "~/") if path.startswith("~/") else (path, "")
         words = _WILD.split(start)
         pattern = home + "".join(word if number % 2 else shlex.quote(word) if word else "" for number, word in enumerate(words))
-        script = (
-            f'for p in {pattern}; do case $p in /*) ;; *) p=$PWD/$p ;; esac; if [ -d "$p" ]; then find "$p" -type f; '
-            f'elif [ -e "$p" ]; then echo "$p"; fi; done | head -n {MOST_FILES + 1}'
-        )
-        lines = host.ask(script, SEARCH_S)[1].decode("utf-8", "surrogateescape").splitlines()
-        found |= dict.fromkeys(sorted(lines))
-        missing += [] if lines else [path]
-    if len(found) > MOST_FILES:
-        raise UsageError(f"more than {MOST_FILES} files", f"{', '.join(paths)} leads to so many", "name a narrower pattern")
+        names = host.ask(LIST.format(pattern=pattern, most=MOST_LIST_BYTES), SEARCH_S)[1].split(b"\0")[:-1]
+        fits = _fits(start)
+        asked = [name for name in (name.decode("utf-8", "surrogateescape") for name in names) if fits(name)]
+        found |= dict.fromkeys(sorted(asked))
+        missing += [] if asked else [path]
+        if len(found) > MOST_FILES:
+            raise UsageError(f"more than {MOST_FILES} files", f"{path} leads to so many", "name a narrower pattern")
     return list(found), missing
 
 
-def _pull_all(host: Host, manifest: Manifest, paths: list[str], progress: Callable[[str], None]) -> None:
-    left = list(paths)
+def _fits(asked: str) -> Callable[[str], bool]:
+    """Whether a name is what a path, folder or pattern asks for: the same, or below it.
+
+    Examples
+    --------
+    >>> fits = _fits("/srv/*.log")
+    >>> [fits(name) for name in ("/srv/a.log", "/srv/b.log/c", "/srv/x/a.log", "/etc/hostname", "/srv/a.log/../../etc/hostname")]
+    [True, True, False, False, False]
+    """
+    parts = [part for part in asked.split("/") if part not in ("", ".")]
+    any_of = {"*": "[^/]*", "?": "[^/]"}
+    one = "/".join(
+        "".join(any_of.get(word, "[^/]") if number % 2 else re.escape(word) for number, word in enumerate(_WILD.split(part)))
+        for part in parts
+    )
+    shape = re.compile(f"{'/' if asked.startswith('/') else '/(?:.*/)?'}{one}(?:/.*)?", re.DOTALL)
+    may_climb = ".." in parts
+
+    def fits(name: str) -> bool:
+        words = [word for word in name.split("/") if word not in ("", ".")]
+        return name.startswith("/") and (may_climb or ".." not in words) and bool(shape.fullmatch("/" + "/".join(words)))
+
+    return fits
+
+
+def _pull_all(host: Host, manifest: Manifest, paths: list[str], progress: Callable[[str], None]) -> list[str]:
+    """Fetch file by file; those of which not all came."""
+    left, incomplete = list(paths), []
     try:
         while left and not manifest.full.is_set():
-            _pull_one(host, manifest, left[0], progress)
+            if not _pull_one(host, manifest, left[0], progress):
+                incomplete.append(left[0])
             left.pop(0)
     finally:
         for path in left:
             do = "run the same command again to resume"
-            manifest.lacks(path, "the pull ended before this file was complete", do)
-    if manifest.full.is_set():
-        progress(f"the disk is full; {manifest.folder} holds what came before")
+            manifest.lacks(readable(path), "the pull ended before this file was complete", do)
+    return [*incomplete, *left]
 
 
-def _pull_one(host: Host, manifest: Manifest, path: str, progress: Callable[[str], None]) -> None:
+def _pull_one(host: Host, manifest: Manifest, path: str, progress: Callable[[str], None]) -> bool:
     pauses, furthest = list(PAUSES_S), 0
     while True:
         one = PulledFile(host, manifest, path)
         try:
-            one.fetch()
-            progress(f"{path}: {one.said}")
-            return
+            whole = one.fetch()
+            progress(f"{readable(path)}: {one.said}")
+            return whole
         except HostLost as error:
             progress(f"{error.what}: {error.why}; connecting again")
             if one.offset > furthest:
                 pauses, furthest = list(PAUSES_S), one.offset
             _connect_again(host, error, pauses)
         except OSError as error:
-            manifest.lacks(path, f"it cannot be read: {error.strerror}", f"look at it: ls -l {path}; as root: --sudo")
-            return
+            why, do = f"it cannot be read: {error.strerror}", f"look at it: ls -l {shlex.quote(readable(path))}; as root: --sudo"
+            manifest.lacks(readable(path), why, do)
+            return False
 
 
 def _connect_again(host: Host, error: HostLost, pauses: list[float]) -> None:
@@ -226,22 +287,25 @@ class PulledFile:
         self.path, self.offset, self.said = path, 0, ""
         self._host, self._manifest = host, manifest
 
-    def fetch(self) -> None:
-        """Bring the copy to the present end of the file."""
+    def fetch(self) -> bool:
+        """Bring the copy to the present end of the file; whether all of it came."""
         began = time.monotonic()
         with closing(self._host.open_file(self.path)) as file:
             size = file.stat().size
-            mine = [one for one in self._manifest.data["captures"] if one["source"] == self.path and "pulled" in one]
+            mine = [
+                one for one in self._manifest.data["captures"] if one.get("source") == readable(self.path) and "pulled" in one
+            ]
             entry = mine[-1] if mine else None
             if entry is not None and not _goes_on(file, entry["pulled"]):
                 self._finish_rotated(entry)
                 entry = None
             if entry is not None and entry["whole"] and entry["pulled"]["offset"] == size:
                 self.said = "nothing new"
-                return
-            begun = self._copy(file, size, entry)
+                return True
+            begun, whole = self._copy(file, size, entry)
         seconds = max(time.monotonic() - began, 1e-6)
         self.said = f"{self.offset - begun:,} bytes in {seconds:.1f} s"
+        return whole
 
     def _finish_rotated(self, entry: dict) -> None:
         """The file at the path is another now: the rest of the one before is in a copy beside it, or is said to be missing."""
@@ -257,8 +321,8 @@ class PulledFile:
         entry["whole"] = False
         entry["note"] = f"the path now holds another file: {where} (ls -lt {self.path}*)"
 
-    def _copy(self, file: HostFile, size: int, entry: dict | None, note: str | None = None) -> int:
-        """Copy from where it was to the end; returns where that began."""
+    def _copy(self, file: HostFile, size: int, entry: dict | None, note: str | None = None) -> tuple[int, bool]:
+        """Copy from where it was to the end; returns where that began, and whether all came."""
         rule = rule_of(file.read(0, TAIL_BYTES))
         if rule == "gzip" and entry is not None:  # it cannot be entered in its middle
             self._manifest.drop(entry)
@@ -272,14 +336,17 @@ class PulledFile:
             whole = self._write_all(raw, file, size, rule)
         finally:
             raw.close(whole)
-        return begun
+        return begun, raw.entry["whole"]
 
     def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str) -> bool:
         scrubber = _Plain() if rule == "binary" else Scrubber()
         unpacker, saved = Unpacker() if rule == "gzip" else None, time.monotonic()
         for block in blocks(file, self.offset, size):
             for piece in unpacker.take(block) if unpacker else (block,):
-                raw.write(scrubber.take(piece))
+                if not raw.write(scrubber.take(piece)):
+                    return False
+                if unpacker and raw.size > MOST_UNPACKED_BYTES:
+                    raise OSError(errno.EFBIG, f"it unpacks to more than {MOST_UNPACKED_BYTES:,} bytes")
             self.offset += len(block)
             if self._manifest.full.is_set():
                 return False
@@ -301,12 +368,13 @@ class PulledFile:
         """Name of the copy: the file's own, with as much of its folder as tells it from the others."""
         path = PurePosixPath(self.path)
         name = path.name.removesuffix(".gz") if rule == "gzip" else path.name
+        name = safe_name(name)
         taken = {one["file"].removeprefix("raw/") for one in self._manifest.data["captures"]}
         for parent in [path.parent, *path.parent.parents]:
             if name not in taken:
                 return name
-            name = f"{parent.name}_{name}" if parent.name else name
-        return next(numbered for number in range(2, 10_000) if (numbered := f"{path.name}.{number}.log") not in taken)
+            name = safe_name(f"{parent.name}_{name}") if parent.name else name
+        return next(numbered for number in range(2, 10_000) if (numbered := f"{safe_name(path.name)}.{number}.log") not in taken)
 
     def _save(self, raw: RawFile, file: HostFile, offset: int) -> None:
         """Note how far it is."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shlex
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kit.capture.hosts.host import Host, HostLost, Ran, Stream
-from kit.capture.logs.follow import MOST_BYTES
-from kit.capture.logs.scrub import Scrubber, scrub_bytes
+from kit.capture.logs.follow import END_S, MOST_BYTES
+from kit.capture.logs.scrub import LONGEST_LINE, Scrubber, scrub_bytes
 from kit.capture.manifest import Manifest, RawFile
 from kit.capture.waiting import CLOCK, Clock
 from kit.clock import NS, parse_time
@@ -26,6 +28,8 @@ FIRST_LINE_S = 5.0
 """A command may take so long to print its first line, at the end of a recording too."""
 OVERLAP_NS = NS
 """A resumed command begins so much before the last line, for its streams are not in order to the nanosecond."""
+MOST_HELD_BYTES = 4 << 20
+"""Lines before the first stamp wait, for a command that fails prints some: so much is a log without stamps."""
 LINES_KEPT = 20_000
 """By these the lines of the overlap are known again."""
 PREVIOUS_S = 60.0
@@ -204,7 +208,7 @@ class SourceFollower(threading.Thread):
         self._manifest, self._host, self._source, self._since_ns = manifest, host, source, since_ns
         self._stop_asked, self._scrubber, self._overlap = threading.Event(), Scrubber(), Overlap()
         self._said: set[str] = set()
-        self._whole = True
+        self._whole, self._end_by = True, math.inf
         self.raw: RawFile = manifest.open(source.file, "log", self.path)
 
     def run(self) -> None:
@@ -217,9 +221,12 @@ class SourceFollower(threading.Thread):
 
     def finish(self) -> None:
         """Copy what has come and end the capture."""
+        self._end_by = time.monotonic() + END_S
         self._stop_asked.set()
         if self.is_alive():
-            self.join()
+            self.join(END_S + FIRST_LINE_S)
+        if self.is_alive():
+            self._too_much("the host does not answer")
         if self.lost:
             self._whole = False
             self.raw.note("the connection to the host was lost: the rest is missing")
@@ -275,6 +282,8 @@ class SourceFollower(threading.Thread):
                 if self._stop_asked.is_set() and (stamped or self._clock.monotonic() - began > FIRST_LINE_S):
                     return self._write([rest] if stamped and rest else [])
                 continue
+            if time.monotonic() > self._end_by:  # it never stops to print
+                return self._too_much("the recording ended before it did")
             if not piece:
                 raise HostLost(f"{self._host.name} was lost", "the output ended without its end mark", "connect again")
             self.lost = False
@@ -284,8 +293,12 @@ class SourceFollower(threading.Thread):
             if stamped:
                 self._write(held)
                 held = []
+            if len(rest) > LONGEST_LINE or sum(map(len, held)) > MOST_HELD_BYTES:
+                held, rest, stamped = [*held, rest + b"\n"], b"", True
+                self._write(held)
+                held = []
             if self.raw.size > MOST_BYTES:
-                return self._too_much()
+                return self._too_much(f"it is above {MOST_BYTES:,} bytes")
         held += [line.rstrip(b"\n") + b"\n" for line in rest[: end.start()].split(b"\n") if line]
         if end[1] == b"0" or stamped or any(stamp_of(line) is not None for line in held):
             self._write(held)
@@ -304,8 +317,8 @@ class SourceFollower(threading.Thread):
             self._said.add(said)
             self.raw.note(said)
 
-    def _too_much(self) -> None:
+    def _too_much(self, why: str) -> None:
         self._whole = False
         self.raw.note(f"stopped after {self.raw.size:,} bytes")
-        self._manifest.lacks(f"the rest of {self.path}", f"it is above {MOST_BYTES:,} bytes", "fetch its end: --tail, --since")
+        self._manifest.lacks(f"the rest of {self.path}", why, "fetch its end: --tail, --since")
         self._stop_asked.set()

@@ -30,6 +30,10 @@ END_S = 10.0
 """How long the last lines may take. It has the lowest priority: on a host without a free core that may be long."""
 RAW_WORDS = re.compile(rb',"(?:argv|environ)":.*', re.DOTALL)
 """Words of a command line or an environment that awk gives, which cannot scrub them: they never reach the disk."""
+MOST_BYTES, LONGEST_LINE = 1 << 30, 16 << 20
+"""A day of 2,000 threads takes some hundred MB; the longest line, a process with its environment and maps, below 1 MB."""
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a line that is JSON, but not a sampler's, gives rise to."""
 BUSY = "the sampler was late: the host is busy or was suspended"
 
 
@@ -164,14 +168,16 @@ class Sampling:
         """Plain lines."""
         if way != "python":
             return pieces
-        stream = zlib.decompressobj(-15)
-        return (stream.decompress(data) for data in pieces if data)
+        return _decompressed(pieces)
 
     def _write(self, data: bytes) -> bool:
-        """Write whole lines; what is not whole waits for its rest."""
+        """Write whole lines; what is not whole waits for its rest. False where no more may come."""
         data = self._rest + data
         end = data.rfind(b"\n") + 1
         self._rest = data[end:]
+        if self._raw.size + len(data) > MOST_BYTES or len(self._rest) > LONGEST_LINE:
+            self._rest, self._why = b"", "the sampler printed too much and was ended"
+            return False
         lines = [_scrubbed(line) for line in data[:end].splitlines(keepends=True)]
         if not self._raw.write(b"".join(lines)):
             return False
@@ -180,7 +186,7 @@ class Sampling:
             if marked or b'"denied":' in line or b'"state":"Z"' in line:
                 try:
                     self._watch(json.loads(line))
-                except (ValueError, KeyError):
+                except _MALFORMED:
                     continue  # whoever reads the file is told
         return True
 
@@ -242,10 +248,19 @@ def _scrubbed(line: bytes) -> bytes:
         return line
     try:
         entry = json.loads(line.decode("utf-8", "replace"))
-    except ValueError:
+        if "argv" in entry:
+            entry["cmd"] = scrub_argv(entry.pop("argv"))
+        if "environ" in entry:
+            entry["vars"] = scrub_environ(dict(word.partition("=")[::2] for word in entry.pop("environ") if "=" in word))
+        return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+    except _MALFORMED:
         return RAW_WORDS.sub(b"", line) + b"\n"
-    if "argv" in entry:
-        entry["cmd"] = scrub_argv(entry.pop("argv"))
-    if "environ" in entry:
-        entry["vars"] = scrub_environ(dict(word.partition("=")[::2] for word in entry.pop("environ") if "=" in word))
-    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+
+
+def _decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """What pieces of a deflate stream unpack to, a MiB at a time."""
+    stream = zlib.decompressobj(-15)
+    for data in pieces:
+        while data:
+            yield stream.decompress(data, 1 << 20)
+            data = stream.unconsumed_tail

@@ -61,15 +61,17 @@ def _by_python(host: Host, port: int, path: str, payload: dict | None, limit_s: 
     out = host.ask_python("\n\n".join([*texts, call]), limit_s + 10)
     try:
         status, shown, body = json.loads(out)
-    except ValueError:
+        if not (isinstance(status, int | None) and isinstance(shown, str) and isinstance(body, str)):
+            raise TypeError
+    except (ValueError, TypeError, RecursionError):
         return None, "curl: (28) the request did not end", ""
-    return status, shown, body
+    return status, shown[: probe_script.MOST_BYTES], body[: probe_script.MOST_BYTES]
 
 
 def _by_curl(host: Host, command: list[str], limit_s: float) -> tuple[int | None, str, str]:
     ran = host.run(command, limit_s + 2)
     shown = ran.text.replace("\r\n", "\n")[: probe_script.MOST_BYTES]
-    status = re.match(r"HTTP/\S+ (\d+)", shown)
+    status = re.match(r"HTTP/\S{1,9} ([0-9]{3})\b", shown)
     return int(status[1]) if status else None, shown or ran.errors, shown.partition("\n\n")[2] if status else ""
 
 
@@ -77,7 +79,7 @@ def first_model(answer: Answer) -> str | None:
     """Name of the first model in an answer of /v1/models."""
     try:
         return str(json.loads(answer.body)["data"][0]["id"])
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
 
 

@@ -7,6 +7,7 @@ import shlex
 
 from kit.capture.find import Launch
 from kit.capture.hosts.host import Host, Ran
+from kit.capture.hosts.process_source import numbers
 from kit.capture.manifest import Manifest
 from kit.capture.processes import ports_of, tree_of
 from kit.capture.tools import probe
@@ -18,6 +19,7 @@ class Snapshots:
 
     def __init__(self, host: Host, manifest: Manifest, launch: Launch, probe_generate: bool = False):
         self.host, self.manifest, self.launch, self.probe_generate = host, manifest, launch, probe_generate
+        self._hung: set[str] = set()
 
     def look(self, moment: int) -> None:
         """All tools of a moment: 0 at the beginning of a recording, 1 at its end, further ones between."""
@@ -49,14 +51,22 @@ class Snapshots:
                 self.manifest.lacks(f"output of {tool.program}", f"{tool.program} is not installed on the host", tool.how_to_get)
             return False
         words = tool.words(pids=",".join(map(str, pids)), **values)
+        if tool.program in self._hung or self.host.left_s <= 0:
+            why = "it did not answer before" if tool.program in self._hung else "the programs before it took too long"
+            self.manifest.lacks(f"output of {tool.program}", f"it was not run: {why}", f"run it by hand: {shlex.join(words)}")
+            return False
         ran = self.host.run(words, tool.limit_s)
+        if ran.timed_out or ran.cut:
+            self._hung.add(tool.program)
         text = kept_lines(ran, tool.keep, set(pids), self.launch.port)
-        if ran.code != 0 and not text.strip():
+        if ran.cut or ran.code != 0 and not text.strip():
             self.manifest.lacks(f"output of {tool.program}", ran.failure, f"run it by hand: {shlex.join(words)}")
         if not (text.strip() or ran.errors.strip()):
             return False
         self.manifest.save(
-            tool.capture_file(number), tool.kind, shlex.join(words), text if text.strip() else ran.errors, moment=number
+            *(tool.capture_file(number), tool.kind, shlex.join(words), text if text.strip() else ran.errors),
+            whole=not ran.cut,
+            moment=number,
         )
         return True
 
@@ -127,5 +137,4 @@ def kept_lines(ran: Ran, keep: str | int, pids: set[int], port: int | None) -> s
 
 def _owners(line: str) -> set[int]:
     """Processes that a line names: `pid=7`, else its second column, as lslocks has it."""
-    named = re.findall(r"pid=(\d+)", line) or [word for word in line.split()[1:2] if word.isdigit()]
-    return {int(pid) for pid in named}
+    return set(numbers(" ".join(re.findall(r"pid=([0-9]{1,7})\b", line) or line.split()[1:2])))

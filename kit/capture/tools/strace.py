@@ -12,6 +12,7 @@ from kit.capture.manifest import RawFile
 from kit.redact import scrub_text
 
 STRACE_MOST_BYTES = 64 << 20
+LONGEST_LINE = 1 << 20
 
 
 def attach_words(pids: Iterable[int | str]) -> list[str]:
@@ -29,7 +30,7 @@ def tracers_of(host: Host, pids: Iterable[int]) -> dict[int, int]:
     """Tracer by traced process: only one fits a process."""
     files = " ".join(f"/proc/{pid}/status" for pid in pids)
     _, out = host.ask(f"grep -H '^TracerPid:' {files} /dev/null")
-    found = re.findall(rb"/proc/(\d+)/status:TracerPid:\s+([1-9]\d*)", out)
+    found = re.findall(rb"/proc/([0-9]{1,7})/status:TracerPid:\s+([1-9][0-9]{0,6})\b", out)
     return {int(pid): int(tracer) for pid, tracer in found}
 
 
@@ -54,6 +55,11 @@ class Strace:
                 size += len(piece)
                 lines, newline, pending = (pending + piece).rpartition(b"\n")
                 self._write(lines + newline)
+                if len(pending) > LONGEST_LINE:
+                    self._write(pending)
+                    pending = b""
+                if size > STRACE_MOST_BYTES:
+                    break
         except (HostLost, OSError, ValueError):
             self.lost = True
         self._write(pending)
