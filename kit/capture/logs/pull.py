@@ -91,11 +91,8 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
     with open_host(target, connection=connection) as host:
         found, missing = find_files(host, paths)
         if not found:
-            raise EvidenceError(
-                f"nothing to pull from {target}",
-                f"no file at {', '.join(missing) or ', '.join(paths)}",
-                "look what is there: ls -l",
-            )
+            why = f"no file at {', '.join(missing) or ', '.join(paths)}"
+            raise EvidenceError(f"nothing to pull from {target}", why, "look what is there: ls -l")
         if before is None:
             make_folder(folder)
         manifest = Manifest(folder, __version__, target, host.abilities, before)
