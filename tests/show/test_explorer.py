@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from nbformat import v4, write
 
 import kit
 from kit.frames import FRAMES
@@ -87,6 +93,15 @@ def browser() -> Iterator:
         chromium.close()
 
 
+def drag(tab, name: str, begin: float, end: float) -> None:
+    """Drag over a track, from one share of its width to another."""
+    box = track(tab, name)
+    tab.mouse.move(box["x"] + box["width"] * begin, box["y"] + 20)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + box["width"] * end, box["y"] + 20, steps=3)
+    tab.mouse.up()
+
+
 @pytest.fixture(scope="module")
 def opened(browser, packed: bytes, tmp_path_factory) -> Iterator:
     """The page of a file, without a network: a request would be noted."""
@@ -134,11 +149,7 @@ def listed(tab) -> int:
 
 
 def test_a_brush_sets_the_window_of_all_views(tab) -> None:
-    box = track(tab, "memory")
-    tab.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
-    tab.mouse.down()
-    tab.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20, steps=3)
-    tab.mouse.up()
+    drag(tab, "memory", 0.25, 0.5)
     begin, end = view(tab, "v.window")
     assert [round(begin / 899, 2), round(end / 899, 2)] == [0.25, 0.5]
     assert listed(tab) == sum(begin <= 3 * n <= end for n in range(200))
@@ -264,12 +275,58 @@ def test_nothing_for_axe_to_find(tab, width: int, scheme: str) -> None:
 
 
 def test_the_choice_comes_back_as_frames() -> None:
-    explorer = kit.explore(kit.sample_path("stopped-rank"))
+    explorer = kit.explore(kit.sample_path("sg01-capture-hang"))
     explorer.window, explorer.filters = (40.0, 60.0), {"rank": 1}
-    assert explorer.selected.threads["t_s"].between(40, 60).all()
-    assert explorer.selected.threads["pid"].unique().tolist() == [15343]
-    assert len(explorer.selected.log) == 0
-    explorer.window, explorer.filters = (), {"rank": 0, "call": "futex"}
-    assert set(explorer.selected.syscalls["syscall"]) == {"futex"}
+    assert explorer.selected.log["t_s"].between(40, 60).all() and set(explorer.selected.log["rank"]) <= {1}
+    assert len(explorer.selected.processes) == 0
+    explorer.window = ()
+    assert set(explorer.selected.processes["pid"]) == {2311} and set(explorer.selected.log["rank"]) == {1}
+    explorer.filters = {"call": "futex"}
+    assert set(explorer.selected.syscalls["syscall"]) == {"futex"} and len(explorer.selected.log) == 226
     explorer.as_of = 30.0
     assert explorer._judged[0]["state"] == explorer.verdict.state != "stalled"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """JupyterLab on a folder of its own, and its address."""
+    own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")} | {"IPYTHONDIR": str(tmp_path)}
+    given = ["--allow-root", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", "--IdentityProvider.token=t"]
+    given += ["--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly", f"--ServerApp.root_dir={tmp_path}"]
+    given += ["--KernelManager.transport_encryption=auto"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *given], env={**os.environ, **own}, stderr=subprocess.PIPE, text=True
+    )
+    with server:
+        found = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in server.stderr)))
+        yield tmp_path, found[0]
+        server.terminate()
+        server.stderr.read()
+
+
+def test_in_jupyterlab_a_brush_moves_the_frames(browser, lab) -> None:
+    folder, address = lab
+    cells = [f"import kit\nexplorer = kit.explore({str(kit.sample_path('stopped-rank'))!r})\nexplorer"]
+    cells += ["print(*explorer.window, explorer.selected.threads['t_s'].min(), explorer.selected.threads['t_s'].max())"]
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    write(v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells], metadata=spec), folder / "a.ipynb")
+    tab = browser.new_page(viewport={"width": 1300, "height": 1000})
+    tab.set_default_timeout(120_000)
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{address}/lab/tree/a.ipynb?token=t")
+    tab.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    run_all = "window.jupyterapp.commands.execute('notebook:run-all-cells');"
+    tab.evaluate(f"async () => {{ await window.jupyterapp.shell.currentWidget.sessionContext.ready; {run_all} }}")
+    tab.wait_for_selector('.sk [data-track="threads"]')
+    tab.wait_for_function("[...document.querySelectorAll('.jp-InputPrompt')].every((one) => /[0-9]/.test(one.innerText))")
+    drag(tab, "threads", 0.6, 0.8)
+    tab.wait_for_function("document.querySelector('.sk').explorer.host.saving")
+    second = "window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;"
+    tab.evaluate(f"() => {{ {second} {run_all.replace('run-all-cells', 'run-cell')} }}")
+    tab.wait_for_function("document.querySelectorAll('.jp-OutputArea-output')[1]?.innerText.startsWith('4')")
+    begin, end, first, last = map(float, tab.locator(".jp-OutputArea-output").nth(1).inner_text().split())
+    assert (round(begin / 75.885, 2), round(end / 75.885, 2)) == (0.6, 0.8)
+    assert begin <= first < begin + 3 and end - 3 < last <= end
+    assert [one for one in asked if not one.startswith((address, "data:", "blob:"))] == []
+    tab.close()

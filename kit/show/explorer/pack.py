@@ -51,6 +51,7 @@ def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = s
         judge=lambda: story.judged(run, clean=clean),
         moments=(lambda events: story.earlier(run, events, clean)) if moments else None,
         clean=clean,
+        port=scene.fact("port"),
     )
 
 
@@ -66,10 +67,11 @@ def pack(
     judge: Callable[[], dict] | None = None,
     moments: Callable[[list[dict]], list[dict]] | None = None,
     clean: Callable[[str], str] = str,
+    port: int | None = None,
 ) -> bytes:
     """Pack frames by name; times in seconds since launch, ranks by pid."""
     packer = Packer()
-    run = tracks.clocked(frames, zero_ns, ranks, clean)
+    run = tracks.clocked(frames, zero_ns, ranks, clean, port)
     bands = frames.get("phases", NO_BANDS)
     if run.zero is not None and "begin" in bands and not bands["begin_t_s"].notna().any():
         begin, end = ((bands[one] - run.zero).dt.total_seconds() for one in ("begin", "end"))

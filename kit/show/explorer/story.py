@@ -83,13 +83,27 @@ def told(verdict: Verdict, clean: Callable[[str], str] = str) -> dict[str, Any]:
 
 
 def _evidence(verdict: Verdict, clean: Callable[[str], str]) -> list[dict]:
-    """Claims, each once, with the first place of each that a line is known of."""
+    """Claims, each once, with the first place of each that a line is known of, and the second of the axis that it speaks of."""
+    seconds = _moments_of(verdict)
     found: dict[str, dict] = {}
     for entry in verdict.evidence:
-        claim = clean(entry["claim"])
+        claim, place = clean(entry["claim"]), (entry["capture"], entry["line"])
         if claim not in found or not found[claim]["line"] and entry["line"]:
-            found[claim] = {"claim": claim, "file": entry["capture"] and clean(entry["capture"]), "line": entry["line"]}
+            at = seconds.get(place, seconds.get((entry["capture"], None)))
+            found[claim] = {"claim": claim, "file": entry["capture"] and clean(entry["capture"]), "line": entry["line"], "t": at}
     return list(found.values())
+
+
+def _moments_of(verdict: Verdict) -> dict[tuple, float]:
+    """When each row of the evidence is of, by file and line; and each file without times, as a whole."""
+    evidence = verdict.scene.evidence
+    zero = evidence.run.launch_zero_ns
+    if zero is None:
+        return {}
+    times = {(name, None): when for name, when in evidence.run.known_from().items()}
+    for rows in evidence.rows.values():
+        times |= {(row.get("capture"), row.get("line")): row["time"] for row in rows if row.get("time") is not None}
+    return {place: round((when - zero) / NS, 3) for place, when in times.items() if when is not None}
 
 
 def _board(verdict: Verdict, activity: LogActivity, clean: Callable[[str], str]) -> dict:

@@ -63,6 +63,7 @@ class Clocked:
     from_launch: bool
     ranks: dict[int, int]
     clean: Callable[[str], str] = field(default=str)
+    port: int | None = None
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -96,6 +97,7 @@ def clocked(
     zero_ns: int | None = None,
     ranks: Mapping[int, int] | None = None,
     clean: Callable[[str], str] = str,
+    port: int | None = None,
 ) -> Clocked:
     """Put frames on one clock: seconds since launch, or since the first row where the launch is not known."""
     raw = {name: frames[name] if name in frames else FRAMES[name].empty() for name in FRAMES_SHOWN}
@@ -106,7 +108,7 @@ def clocked(
         if zero is not None:
             seconds = seconds.fillna((frame["time"] - zero).dt.total_seconds())
         raw[name] = frame.assign(t_s=seconds)
-    return Clocked(raw, zero, zero_ns is not None, dict(ranks or {}), clean)
+    return Clocked(raw, zero, zero_ns is not None, dict(ranks or {}), clean, port)
 
 
 def _timed(run: Clocked, name: str) -> tuple[pd.DataFrame, str]:
@@ -337,7 +339,7 @@ def socket_track(pack: Packer, run: Clocked) -> dict:
     lanes = []
     if len(rows):
         moments = np.sort(rows["t_s"].unique())
-        ports = _service_ports(rows)
+        ports = _service_ports(rows, run.port)
         table = rows.assign(port=ports).groupby(["state", "port", "t_s"]).size()
         groups = table.groupby(level=["state", "port"], sort=False)
         ranked = sorted(groups, key=lambda pair: (_turn(pair[0][0]), pair[0][1] < 0, -float(pair[1].sum()), pair[0][1]))
@@ -348,11 +350,11 @@ def socket_track(pack: Packer, run: Clocked) -> dict:
     return {"moments": pack.seconds(np.empty(0)), "lanes": [], "probes": _probes(run, probes)}
 
 
-def _service_ports(rows: pd.DataFrame) -> pd.Series:
-    """Port of the service that each socket belongs to, -1 where both ends have a number that the kernel chose."""
+def _service_ports(rows: pd.DataFrame, own: int | None) -> pd.Series:
+    """Port of the service that each socket belongs to, -1 where the kernel chose its number, unless it is the launch's `own`."""
     listening = set(rows.loc[rows["state"] == "LISTEN", "local_port"].dropna())
     port = rows["local_port"].where(rows["local_port"].isin(listening) | rows["peer_port"].isna(), rows["peer_port"])
-    return port.where(port < EPHEMERAL, -1).fillna(-1).astype(int)
+    return port.where((port < EPHEMERAL) | (port == own), -1).fillna(-1).astype(int)
 
 
 def _turn(state: str) -> int:
@@ -385,15 +387,16 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
     moments, at = np.unique(np.asarray(column, dtype=float), return_inverse=True)
     if len(moments) == 1:
         return {"note": describe_thread_strip(rows, names=run.names)}
-    ids = pd.MultiIndex.from_arrays([rows["pid"].fillna(-1).astype(int), rows["tid"].astype(int)])
-    row, known = pd.factorize(ids, sort=True)
+    pids = rows["pid"].fillna(-1).to_numpy(np.int64)
+    known, row = np.unique((pids << 32) + rows["tid"].to_numpy(np.int64), return_inverse=True)  # a thread is named by both
     seconds = np.full(len(moments), np.inf)
     np.minimum.at(seconds, at, rows["t_s"].to_numpy(float))
-    letters = rows["state"].str[0]
-    letters = letters.where(letters.isin(list(threads.STATES)), threads.OTHER_STATE)
-    order = list(letters.value_counts().index)
+    number, words = pd.factorize(rows["state"])
+    letters = [str(word)[0] if str(word)[0] in threads.STATES else threads.OTHER_STATE for word in words]
+    counts = pd.Series(np.bincount(number), letters).groupby(level=0).sum()
+    order = list(counts.sort_values(ascending=False, kind="stable").index)
     codes = np.zeros((len(known), len(moments)), dtype=np.uint8)
-    np.maximum.at(codes, (row, at), letters.map({letter: n + 1 for n, letter in enumerate(order)}).to_numpy(np.uint8))
+    np.maximum.at(codes, (row, at), np.array([order.index(letter) + 1 for letter in letters], dtype=np.uint8)[number])
     busy = _busy(rows, row, at, codes.shape, seconds)
     total = len(moments)
     codes, begins = thinning.columns(codes)
@@ -411,8 +414,8 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
         "t": pack.seconds(seconds[begins]),
         "codes": pack.codes(codes),
         **({"busy": pack.codes(busy)} if busy.any() else {}),
-        "pid": pack.ints(known.get_level_values(0).to_numpy()),
-        "tid": pack.ints(known.get_level_values(1).to_numpy()),
+        "pid": pack.ints(known >> 32),
+        "tid": pack.ints(known & 0xFFFFFFFF),
         "comms": [run.clean(name) for name in comms],
         "comm": pack.ints(comm),
         "places": [run.clean(name) for name in places],
@@ -422,7 +425,7 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
                 "name": run.clean(names.get(int(pid), f"pid {pid}" if pid >= 0 else "threads")),
                 "rank": run.ranks.get(int(pid)),
             }
-            for pid in known.get_level_values(0).unique()
+            for pid in np.unique(known >> 32)
         },
         **({"of": [len(begins), total]} if len(begins) < total else {}),
     }

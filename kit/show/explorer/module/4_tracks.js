@@ -42,6 +42,11 @@ class Track {
     this.draw(ctx, width);
   }
 
+  /** First and last second that it has anything of. */
+  get extent() {
+    return this.t?.length ? [this.t[0], this.t[this.t.length - 1]] : null;
+  }
+
   /** Words on what stands at a second: the label shows them while the pointer moves. */
   at() {
     return "";
@@ -206,6 +211,10 @@ class LineTrack extends Track {
     });
   }
 
+  get extent() {
+    return [Math.min(...this.lines.map(({ t }) => t[0])), Math.max(...this.lines.map(({ t }) => t.at(-1)))];
+  }
+
   get shownLines() {
     return this.lines.filter((line) => line.gpu !== undefined || this.panel.shows(line.pid));
   }
@@ -251,6 +260,11 @@ class LineTrack extends Track {
     ctx.beginPath();
     let before = null;
     for (let i = first; i < last; i++) {
+      if ((i - first) % 48 === 47 && before) {
+        ctx.stroke(); // a browser draws many short paths far faster than one that crosses itself often
+        ctx.beginPath();
+        ctx.moveTo(before.x, before.y);
+      }
       const at = i * level.step;
       const t = line.t[at];
       const x = this.axis.x(t);

@@ -96,11 +96,19 @@ class Panel {
     if (!log) return -1;
     let best = -1;
     const consider = (i) => {
-      if (log.dated[i] && log.t[i] <= t + 1e-9 && (kind === undefined || log.kinds[log.kind[i]] === kind) && (best < 0 || log.t[i] >= log.t[best])) best = i;
+      if (log.dated[i] && log.t[i] <= t + 2e-6 && (kind === undefined || log.kinds[log.kind[i]] === kind) && (best < 0 || log.t[i] >= log.t[best])) best = i;
     };
     if (listed) this.list.rows.forEach(consider);
     else for (let i = 0; i < log.t.length; i++) consider(i);
     return best;
+  }
+
+  /** Put the reading line on a second, within the window, and the log beside it. */
+  goToTime(t) {
+    this.view.bring(t - this.shift);
+    this.view.draw();
+    this.view.setCursor(t - this.shift, null);
+    this.list.showTime(t);
   }
 
   build() {
@@ -124,7 +132,7 @@ class Panel {
     this.story = new Story(this);
     this.chips = make("div", { class: "sk-chips", role: "group", "aria-label": "Processes" }, ...this.processChips());
     const title = this.view.packs.length > 1 ? make("p", { class: "sk-name" }, `${"AB"[this.number] ?? this.number + 1} · ${plain(head.name)}`) : null;
-    this.element = make("div", { class: "sk-panel" }, title, this.answer, this.asked, this.chips, this.plots, make("div", { class: "sk-below" }, this.list.element, this.story.element));
+    this.element = make("div", { class: "sk-panel" }, title, this.answer, this.asked, this.chips, this.plots, make("div", { class: `sk-below${head.verdict ? "" : " sk-alone"}` }, this.list.element, this.story.element));
     this.view.listen(this);
   }
 
@@ -140,7 +148,13 @@ class Panel {
     track.canvas = make("canvas", { role: "img", "aria-label": NAMES[name] });
     track.reading = make("span", { class: "sk-value" });
     track.about = make("span", { class: "sk-about" });
-    const parts = [make("b", {}, NAMES[name]), track.reading, track.about];
+    const zoom = () => {
+      const [begin, end] = track.extent ?? this.window;
+      const room = Math.max((end - begin) * 0.04, 0.01);
+      this.view.setWindow([begin - room - this.shift, end + room - this.shift]);
+    };
+    const title = track.extent ? make("button", { class: "sk-title", title: "Show the time that it has data of", onclick: zoom }, NAMES[name]) : make("b", {}, NAMES[name]);
+    const parts = [title, track.reading, track.about];
     if (name === "threads" && track.busy) {
       const toggle = make("button", { class: "sk-mini", title: "Colour the threads by state, or by CPU used", onclick: () => {
         track.mode = track.mode === "state" ? "busy" : "state";

@@ -74,10 +74,13 @@ class Story {
 
   evidence(verdict) {
     const { panel } = this;
-    return [make("ol", { class: "sk-evidence" }, ...verdict.evidence.map(({ claim, file, line: at }) => {
+    const [begin, end] = panel.head.span;
+    return [make("ol", { class: "sk-evidence" }, ...verdict.evidence.map(({ claim, file, line: at, t }) => {
       const inLog = panel.log && file && at && panel.log.files.includes(file);
       const where = file ? `${plain(file)}${at ? `:${at}` : ""}` : null;
-      const jump = inLog ? make("button", { class: "sk-jump", title: "Show this line in the log", onclick: () => panel.list.goTo(at, file) }, where) : where && make("code", {}, where);
+      const known = typeof t === "number" && t >= begin && t <= end;
+      const go = () => (inLog && panel.list.goTo(at, file)) || (known && panel.goToTime(t));
+      const jump = inLog || known ? make("button", { class: "sk-jump", title: inLog ? "Show this line in the log" : `Show this moment, ${place(t)}`, onclick: go }, where) : where && make("code", {}, where);
       return make("li", {}, plain(claim), where ? " " : null, jump);
     }))];
   }

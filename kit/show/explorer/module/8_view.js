@@ -165,10 +165,7 @@ class View {
     const from = this.cursor ?? (way > 0 ? -Infinity : Infinity);
     const next = way > 0 ? events.find(({ t }) => t > from + 1e-6) : events.filter(({ t }) => t < from - 1e-6).at(-1);
     if (!next) return this.say(way > 0 ? "no later event" : "no earlier event");
-    this.bring(next.t);
-    this.draw();
-    this.setCursor(next.t, next.panel, false);
-    next.panel.list.showTime(next.t + next.panel.shift);
+    next.panel.goToTime(next.t + next.panel.shift);
     return this.say(`${place(next.t)}: ${plain(next.label)}`, true);
   }
 
