@@ -181,7 +181,7 @@ def main() -> None:
             subprocess.run([options.others, "-c", OTHERS, scratch, "500000"], check=True)
         drawn = {
             "bokeh": "document.querySelector('.bk-Figure, [class*=bk]') && window.Bokeh?.documents?.[0]?.is_idle",
-            "plotly": "document.querySelectorAll('.gl-canvas, canvas').length && document.querySelector('.xaxislayer-above text')",
+            "plotly": "document.querySelector('canvas') && document.querySelector('.xaxislayer-above text')",
         }
         for name, ready in drawn.items():
             file = Path(scratch) / f"{name}.html"

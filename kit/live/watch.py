@@ -8,10 +8,12 @@ from __future__ import annotations
 import atexit
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.live_status import LogActivity, Status, status_of
@@ -24,10 +26,14 @@ from kit.capture.manifest import make_folder
 from kit.capture.options import Connection, Options, takes
 from kit.capture.recording import Recording
 from kit.capture.waiting import CLOCK, Clock
-from kit.live.judging import QuietTimer, judge_so_far, listens_itself
+from kit.errors import UsageError
+from kit.live.judging import DUTY, QuietTimer, judge_so_far, listens_itself
 from kit.live.triage_tests import TriageTests
 from kit.open import open_run
 from kit.run import Run
+
+if TYPE_CHECKING:
+    from kit.show.explorer.widget import Explorer
 
 FIRST_S = 2.3
 """The first board has two samples."""
@@ -55,7 +61,10 @@ def watch_frame(run: Run | str | Path) -> Status:
 
 
 class Watch:
-    """A launch that is watched: `boards` gives one board after the other until it ends, the time is over, or `stop`."""
+    """A launch that is watched: `boards` gives one board after the other until it ends, the time is over, or `stop`.
+
+    `run` holds what was recorded by the last board.
+    """
 
     @takes(connection=Connection)
     def __init__(
@@ -73,6 +82,7 @@ class Watch:
         clock: Clock = CLOCK,
     ):
         self.clock = clock
+        self.run: Run | None = None
         self.out, self.limit_s, self._stop = out, limit_s if limit_s is not None else LIMIT_S, threading.Event()
         self.host = open_host(target, connection=connection)
         self.host.connect()
@@ -108,7 +118,8 @@ class Watch:
                 raise
             finally:
                 recording.leave_nothing_behind()
-            yield self._named(watch_frame(folder), quiet_timer)
+            self.run = open_run(folder)
+            yield self._named(watch_frame(self.run), quiet_timer)
 
     def _named(self, board: Status, quiet_timer: QuietTimer) -> Status:
         """The board under the name of what is watched; a stall that is believed in too early is none yet."""
@@ -130,6 +141,7 @@ class Watch:
             if not asked and listens_itself(recording):
                 asked = tests.health()
             judged = judge_so_far(recording, WINDOW_S)
+            self.run = judged.verdict.scene.evidence.run
             quiet_timer.take(judged)
             board = self._named(judged.board, quiet_timer)
             yield board
@@ -151,6 +163,8 @@ class LiveView:
         self._watch = watch
         self.board: Status | None = None
         self.error: Exception | None = None
+        self._explorer: Explorer | None = None
+        self._explored = 0.0
         self.view = StatusView(watch.name, self.stop)
         self._thread = threading.Thread(target=self._run, daemon=True, name="watch")
         self._thread.start()
@@ -161,11 +175,35 @@ class LiveView:
             for board in self._watch.boards():
                 self.board = board
                 self.view.update(board)
+                self._feed()
         except Exception as error:  # what a thread raises is seen by nobody
             self.error = error
             self.view.failed(error)
         atexit.unregister(self.stop)
         self.view.ended(f"kept in {self._watch.out}" if self._watch.out is not None else "nothing was kept")
+
+    def explore(self) -> Explorer:
+        """The explorer of what was recorded so far; it follows until the watch ends.
+
+        Raises
+        ------
+        UsageError
+            Before the first board.
+        """
+        from kit.show.explorer.widget import Explorer
+
+        if self._watch.run is None:
+            raise UsageError("nothing was recorded yet", "the first board comes after two samples", "wait for it, then try again")
+        self._explorer = Explorer(self._watch.run)
+        return self._explorer
+
+    def _feed(self) -> None:
+        """Hand the explorer what is new; packing it takes a fifth of one processor at most."""
+        began = time.monotonic()
+        if self._explorer is None or self._watch.run is None or began < self._explored:
+            return
+        self._explorer.update(self._watch.run)
+        self._explored = began + DUTY * (time.monotonic() - began)
 
     @property
     def running(self) -> bool:

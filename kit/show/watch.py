@@ -26,7 +26,7 @@ class StatusView:
     def __init__(self, title: str, stop: Callable[[], None]):
         self.title, self.note, self.is_over = title, "", False
         self.board: Status | None = None
-        self._handle, self._loop = None, _loop()
+        self._handle, self._loop = None, kernel_loop()
         self.widget = self._make(stop)
 
     def _make(self, stop: Callable[[], None]):
@@ -63,11 +63,7 @@ class StatusView:
         self._draw()
 
     def _draw(self) -> None:
-        """Draw on the loop of the kernel: widgets are not to be touched by two threads at once."""
-        if self._loop is None or self._loop.is_closed():
-            self._draw_now()
-        else:
-            self._loop.call_soon_threadsafe(self._draw_now)
+        on_loop(self._loop, self._draw_now)
 
     def _draw_now(self) -> None:
         if self.widget is not None:
@@ -93,7 +89,15 @@ class StatusView:
         self._handle = display(self._repr_mimebundle_(), raw=True, display_id=True)
 
 
-def _loop() -> asyncio.AbstractEventLoop | None:
+def on_loop(loop: asyncio.AbstractEventLoop | None, act: Callable[[], None]) -> None:
+    """Act on the loop of the kernel, or at once where there is none: widgets are not to be touched by two threads at once."""
+    if loop is None or loop.is_closed():
+        act()
+    else:
+        loop.call_soon_threadsafe(act)
+
+
+def kernel_loop() -> asyncio.AbstractEventLoop | None:
     """The loop of the kernel that runs the cell, None in a plain interpreter."""
     try:
         return asyncio.get_running_loop()

@@ -13,6 +13,7 @@ from kit.run import Run
 from kit.show.explorer import tracks
 from kit.show.explorer.pack import pack_run
 from kit.show.explorer.page import module
+from kit.show.watch import kernel_loop, on_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +129,7 @@ class Explorer(anywidget.AnyWidget):
     def __init__(self, *runs: Run):
         self.runs = list(runs)
         super().__init__(_packs=[pack_run(run) for run in runs])
+        self._loop = kernel_loop()
         self.observe(self._judge, "as_of")
 
     @property
@@ -156,9 +158,10 @@ class Explorer(anywidget.AnyWidget):
         return verdict(run, at=earlier_text(run, self.as_of) if self.as_of is not None else None)
 
     def update(self, *runs: Run) -> None:
-        """Show other runs, or the same with what was captured since; window and filters stay."""
+        """Show other runs, or the same with what was captured since; window and filters stay. From any thread."""
         self.runs = list(runs) or self.runs
-        self._packs = [pack_run(run) for run in self.runs]
+        packs = [pack_run(run) for run in self.runs]
+        on_loop(self._loop, lambda: setattr(self, "_packs", packs))
 
     def _judge(self, change: dict) -> None:
         """Judge what could be known at the as-of cursor; an error is shown where the verdict would be."""

@@ -60,6 +60,19 @@ class View {
     this.draw();
   }
 
+  /** Go on where the view before stood: what was searched, which tab was open, where the focus was. */
+  resume(before) {
+    this.panels.forEach((panel, number) => {
+      const old = before.panels[number];
+      if (!old) return;
+      for (const name of ["search", "level"]) if (panel.list[name] && old.list[name]) panel.list[name].value = old.list[name].value;
+      panel.story.tab = old.story.tab;
+      panel.story.fill();
+    });
+    this.cursor = before.cursor;
+    if (before.focused) this.panels[0].plots.focus({ preventScroll: true });
+  }
+
   alignChoice() {
     const begins = this.packs.map(({ head }) => new Map((head.tracks.phases.bands ?? []).map(([, phase, begin]) => [phase, begin]).reverse()));
     const common = [...begins[0].keys()].reverse().filter((phase) => begins.every((one) => one.has(phase)));
@@ -433,6 +446,7 @@ async function mount(element, zipped, host) {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", redress);
     view.close = () => {
+      view.focused = element.contains(document.activeElement);
       sizes.disconnect();
       theme.disconnect();
       scheme.removeEventListener("change", redress);
@@ -466,7 +480,9 @@ async function render({ model, el }) {
     view = await mount(element, packs(), host);
     if (!view) return;
     const { window: window_, filter, asOf } = before ?? { window: model.get("window"), filter: model.get("filters"), asOf: model.get("as_of") };
-    if (window_.length && !before?.isWhole) view.setWindow(window_, { tell: false, remember: false });
+    const later = before && before.window[1] === before.span[1] ? view.span[1] - before.span[1] : 0; // who looks at the end follows it
+    if (window_.length && !before?.isWhole) view.setWindow([window_[0] + later, window_[1] + later], { tell: false, remember: false });
+    if (before) view.resume(before);
     view.setFilter(filter ?? {}, { tell: false });
     if (asOf !== null && asOf !== undefined) view.setAsOf(asOf, { tell: false });
     view.judged = model.get("_judged");
