@@ -39,6 +39,12 @@ def arguments(text: str, names: dict[str, str]) -> dict[str, Any]:
     return kept
 
 
+ECHO = re.compile(
+    r"\+{1,4} (?:\w+=\S* +)*(?:export|exec|env|nohup|sudo|srun|mpirun|uv|python[\d.]*|torchrun|accelerate|\S*/\S+) "
+)
+"""What `set -x` of a shell echoes: a command, whose words are no progress of what it starts."""
+
+
 class Matcher:
     """The milestones and bars that hold for one file, in the order in which they are tried."""
 
@@ -88,7 +94,10 @@ class Matcher:
 
     def match(self, text: str, stage: str) -> tuple[Milestone, dict[str, Any]] | None:
         """First milestone that a record matches, with its fields; `stage` is init, http or ready."""
+        echoed = ECHO.match(text)
         for part, milestone in self.candidates(text):
+            if echoed and not milestone.args:
+                continue
             if part in text and (milestone.when is None or milestone.when == stage):
                 fields = milestone.fields_of(text)
                 if fields is not None:

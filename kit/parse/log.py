@@ -169,6 +169,8 @@ class _Reader:
                 rank = known[0] if known is not None and code in _PID_RANK else fields["rank"]
         elif rank is None and label is None and prefix.pid in self.ranks and prefix.pid is not None:
             rank = self.ranks[prefix.pid][0]
+        elif rank is None and label is None:
+            rank = self.source.rank
         row.update(
             process=prefix.process,
             pid=prefix.pid,

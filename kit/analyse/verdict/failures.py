@@ -43,7 +43,7 @@ def first_error(log: LogDigest) -> Mark | None:
     began = cause(log)
     if began is not None and began.role == "initiating":
         return began
-    marks = [mark for mark in errors(log) if mark.role != "teardown" and not survived(log, mark)]
+    marks = [mark for mark in errors(log) if mark.role not in ("teardown", *ENDING) and not survived(log, mark)]
     return next(iter([mark for mark in marks if mark.role != "header"] or marks), None)
 
 

@@ -77,6 +77,7 @@ class Bar:
     line: int
     text: str
     moved_elapsed_s: float | None = None
+    rank: int | None = None
     phase: str | None = None
     points: list[tuple[float, float]] = field(default_factory=list)
 
@@ -218,6 +219,7 @@ class LogDigest:
             if (bar.kind, bar.description, bar.total) == (row["bar_kind"], description, total) and n >= bar.n:
                 moved = n > bar.n
                 bar.n, bar.order = n, order
+                bar.rank = bar.rank if bar.rank == row.get("rank") else None
                 bar.elapsed_s = elapsed if elapsed is not None else bar.elapsed_s
                 bar.s_per_item = row.get("bar_s_per_item") or bar.s_per_item
                 bar.time = row.get("time") or bar.time
@@ -243,6 +245,7 @@ class LogDigest:
                 line=row["line"],
                 text=row["raw"],
                 moved_elapsed_s=elapsed,
+                rank=row.get("rank"),
                 phase=row.get("phase"),
             )
         )

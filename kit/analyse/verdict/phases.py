@@ -188,11 +188,14 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
         if mark.code in own and rank is not None and mark.phase in ORDER:
             seen_by_code.setdefault(mark.code, {}).setdefault(rank, []).append(mark)
     now = evidence.run.captured_ns or evidence.log.last_time
+    # A server that says ready has waited for all its ranks: who wrote less before that is not late.
+    ready = max((mark.order for mark in marks if mark.phase == "ready"), default=-1)
     for seen in reversed(list(seen_by_code.values())):
         most = max(len(found_marks) for found_marks in seen.values())
         ahead = [rank for rank in ranks if len(seen.get(rank, ())) == most]
         behind = [rank for rank in ranks if len(seen.get(rank, ())) < most]
-        if not behind or len(ahead) < len(behind) or repeated:
+        last = max(mark.order for found_marks in seen.values() for mark in found_marks)
+        if not behind or len(ahead) < len(behind) or repeated or last < ready:
             continue
         passed = max((mark.time for rank in ahead for mark in seen[rank] if mark.time is not None), default=None)
         since = (now - passed) / NS if now is not None and passed is not None else None

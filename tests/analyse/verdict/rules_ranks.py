@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analyse.verdict.scenes import BEGIN, NS, error, gpu, line, ps, row, shown, stack, twice, worker, workers
+from tests.analyse.verdict.scenes import BEGIN, NS, bar, error, gpu, line, ps, row, shown, stack, twice, worker, workers
 
 REDUCE = "all_reduce (torch/distributed/distributed_c10d.py)"
 GATHER = "all_gather (torch/distributed/distributed_c10d.py)"
@@ -161,6 +161,11 @@ COLLECTIVES = [
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1, 2, 3))]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1))]),
+    shown(
+        "absent_rank_works",
+        *(WORLD4, *map(timed_out, (0, 1, 2)), bar("data", 9, 100, 3590, rank=3)),
+        unlike=[WORLD4, *map(timed_out, (0, 1, 2)), bar("data", 9, 100, 3590, rank=1)],
+    ),
     shown(
         "desync_report", line("desync_lagging", "[1] joined but didn't finish", kind="symptom", ranks="1"), unlike=[line("args")]
     ),

@@ -80,10 +80,12 @@ def error(milestone: str | None, text: str = "", **columns: object) -> Part:
     return line(milestone, text, "error", **columns)
 
 
-def bar(kind: str, n: float, total: float, at: float, elapsed_s: float | None = None) -> Part:
+def bar(kind: str, n: float, total: float, at: float, elapsed_s: float | None = None, **more: object) -> Part:
     """One frame of a progress bar."""
     columns = {"record": 1, "bar_kind": kind, "bar": "", "bar_n": n, "bar_total": total, "bar_elapsed_s": elapsed_s}
-    return row("log", milestone=None, kind="progress", text="", raw="", time=BEGIN + int(at * NS), time_source="own", **columns)
+    return row(
+        "log", milestone=None, kind="progress", text="", raw="", time=BEGIN + int(at * NS), time_source="own", **columns, **more
+    )
 
 
 def ps(pid: int, title: str, state: str = "S", **columns: object) -> Part:

@@ -15,7 +15,7 @@ APART = ("mismatch", "missing", "unresponsive", "incomplete")
 """States by which NCCL RAS says that ranks differ."""
 
 
-@rule("collective_timeout", "timeout_lacks_ranks", needs=("log",))
+@rule("collective_timeout", "timeout_lacks_ranks", "absent_rank_works", needs=("log",))
 def timeouts(scene: Scene) -> Signs:
     """A collective timed out, on most ranks but not on all."""
     lines = scene.log.of("collective_timeout")
@@ -33,6 +33,10 @@ def timeouts(scene: Scene) -> Signs:
         verb = "was" if len(absent) == 1 else "were"
         claim = f"{len(waited)} of {world} ranks timed out in the collective; {named('rank', absent)} {verb} not in it"
         yield Sign("timeout_lacks_ranks", claim, [lines[0].ref], absent)
+        works = next((bar for bar in reversed(scene.log.bars) if bar.rank in absent and not bar.done), None)
+        if works:
+            claim = f"{named('rank', [works.rank])} was at work meanwhile: {works.text.strip()[:120]}"
+            yield Sign("absent_rank_works", claim, [works.ref], absent)
 
 
 @rule("desync_report", needs=("log",))

@@ -43,11 +43,23 @@ def _unexplained(scene: Scene) -> Mark | None:
     return None if first is None or first.code in _explained(scene) or first.role == "ending" else first
 
 
+def ended_by_watchdog(scene: Scene) -> bool:
+    """Whether NCCL's watchdog ended the ranks, as it does after a time-out: what died then died of that.
+
+    Its abort names the watchdog, or stands below the time-out in the log of the same rank.
+    """
+    timeouts = scene.log.of("collective_timeout")
+    deaths = [mark for mark in scene.log.marks if mark.code in ("abort", "segfault", "worker_died")]
+    waited = {mark.capture: mark.order for mark in reversed(timeouts)}
+    own = [mark for mark in deaths if mark.code != "worker_died"]
+    return bool(timeouts) and all(waited.get(mark.capture, mark.order) < mark.order for mark in own)
+
+
 @rule("worker_died_line", "silent_death", needs=("log",))
 def dead_worker(scene: Scene) -> Signs:
     """The log reports a dead worker; it died in silence where no error tells why."""
     worker = scene.log.first("worker_died")
-    if worker is None:
+    if worker is None or ended_by_watchdog(scene):
         return
     yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
     if died_in_silence(scene):

@@ -12,7 +12,7 @@ from kit.analyse.verdict.failures import cause, worked_after
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence
+from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
 from kit.words import count_of, named
 
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
@@ -22,7 +22,9 @@ DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdo
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
-    tied = [row for row in killed if row.get("pid") in own or not own and not scene.log.of("usage_error")]
+    # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
+    open_end = not own and not scene.log.of("usage_error") and ending(scene.log) is None
+    tied = [row for row in killed if row.get("pid") in own or open_end and titles.may_serve(row.get("process") or "python")]
     alike = [row for row in killed if titles.may_serve(row.get("process"))]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     explained = deaths_known(scene) or began is not None and began.role == "initiating" and began.code != "host_oom"
@@ -170,6 +172,8 @@ def orderly_end(scene: Scene) -> Signs:
 @rule("crash_signal", needs=("log",))
 def crash_lines(scene: Scene) -> Signs:
     """The log shows that a process crashed by a signal."""
+    if ended_by_watchdog(scene):
+        return
     if mark := scene.log.first("segfault") or scene.log.first("abort"):
         yield Sign("crash_signal", f"a process crashed: {mark.text[:120]}", [mark.ref])
     elif (number := scene.fact("signal")) in CRASH_SIGNALS:
