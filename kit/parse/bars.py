@@ -23,6 +23,19 @@ OPEN = re.compile(
     r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]*/\w+)?[^\]\[(]*(?P<end>\])?"
 )
 TGI = re.compile(r"(?P<desc>Download): \[(?P<n>\d+)/(?P<total>\d+)\] -- ETA: (?P<eta>[\d:]+)")
+_SIZE = r"\d[\d.,]{0,15}"
+TRANSFER = re.compile(
+    rf"(?<![\w.])(?P<n>{_SIZE})\s?(?P<nm>[kKMGT]?i?)B?\s?(?:/|of)\s?(?P<total>{_SIZE})\s?(?P<tm>[kKMGT]?i?)B\b(?!/s)"
+    r"[^\d]{0,12}(?:\d{1,3}%[^\d]{0,12})?(?:CN:\d{1,3} )?(?:DL:)?(?:(?P<rate>\d[\d.]{0,15}) ?(?P<mult>[kKMGT]?)i?B(?P<unit>/s)?)?"
+)
+"""Bytes of bytes, as downloaders print them: NIM, Ollama, docker, pip, aria2, rclone, s5cmd."""
+WGET = re.compile(
+    rf"(?P<pct>\d{{1,3}})%\s?\[[^\]]{{0,200}}\]\s+(?P<n>{_SIZE})(?P<nm>[KMGT]?)\s+"
+    r"(?P<rate>\d[\d.]{0,15})(?P<mult>[KMGT]?)B(?P<unit>/s)"
+)
+MOVING = re.compile(r"B/s|DL:|[█▏▕━▓]|[=#]>|\[[=#>. -]{4,200}\]|ownload|ulling")
+"""What tells a transfer from a share of memory."""
+CLOCK = re.compile(r"\[(\d{1,3}:\d\d(?::\d\d)?)\]")
 DOTS = re.compile(r"\.{3,101}")
 
 
@@ -89,12 +102,15 @@ def read(text: str, position: int = 0) -> Bar | None:
     >>> bar = read("model.safetensors:  38%|###   | 2.20G/5.74G [01:06<01:46, 33.1MB/s]")
     >>> bar.n, bar.total
     (2200000000.0, 5740000000.0)
+    >>> bar = read("model-1.safetensors [00:14:04] [█████░░] 3.81 GiB/4.58 GiB 4.81 MiB/s (2m)")
+    >>> bar.description, round(bar.n / 2**30, 2), round(bar.total / 2**30, 2), bar.elapsed_s
+    ('model-1.safetensors', 3.81, 4.58, 844.0)
     """
     found = BAR.search(text, position) if "%" in text else None
     if found is None and "[" in text:
         found = OPEN.search(text, position) or TGI.search(text, position)
     if found is None:
-        return None
+        return _transfer(text, position)
     got = found.groupdict()
     n, total = _float(got["n"]), _float(got["total"])
     if n is None:
@@ -117,6 +133,41 @@ def read(text: str, position: int = 0) -> Bar | None:
         found.end(),
         bool(got.get("end")),
     )
+
+
+def _transfer(text: str, position: int) -> Bar | None:
+    """A downloader's own bar, which counts bytes and has no brackets of tqdm's."""
+    found = TRANSFER.search(text, position) if "B" in text and MOVING.search(text, position) else None
+    found = found or (WGET.search(text, position) if "%" in text else None)
+    if found is None:
+        return None
+    got = found.groupdict()
+    n, total = (_bytes(got.get(name), got.get(unit)) for name, unit in (("n", "nm"), ("total", "tm")))
+    if n is None:
+        return None
+    if got.get("nm") == "" and got.get("tm") and found.re is TRANSFER and not text[found.end("n") :].lstrip().startswith("B"):
+        n = _bytes(got["n"], got["tm"]) or n  # pip writes the unit once
+    if total is None and got.get("pct", "0") != "0":
+        total = round(n * 100 / int(got["pct"]), -3)
+    rate, clock = _bytes(got.get("rate"), got.get("mult")), CLOCK.search(text, position)
+    head = re.split(r"[\[▕█━|]|\d{1,3}%", text[position : found.start()], maxsplit=1)[0]
+    return Bar(
+        head.strip().rstrip(":").strip() or "download",
+        round(n, 3),
+        total,
+        seconds(clock[1]) if clock else None,
+        1.0 / rate if rate else None,
+        position,
+        len(text),
+        closed=True,
+    )
+
+
+def _bytes(text: str | None, unit: str | None) -> float | None:
+    number = _float(text.replace(",", "")) if text else None
+    unit = unit or ""
+    power = " KMGTP".find(unit[:1].upper()) if unit else 0
+    return None if number is None else number * (1024 if unit.endswith("i") else 1000) ** max(power, 0)
 
 
 def dots(text: str) -> Bar | None:

@@ -59,6 +59,8 @@ PURPOSES = (
 )
 """Purpose of a path. /health_generate runs a token through the model, so it is `generate`; its path tells it apart."""
 _COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
+_TIME = re.compile(r"(?:^|\n)\s*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s*$")
+_LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")
 _ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo \$\?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
 _STATUS = re.compile(r"^(?:< )?HTTP/[\d.]+ (?P<status>\d{3})\b")
@@ -233,6 +235,7 @@ def _give(probe: Probe, report: Report) -> Rows:
         "error_code": probe.code,
     }
     row |= _address(probe.url)
+    body = _timed(body, row)
     body = _template(probe, body, row)
     body = _exit_code(probe, body)
     if probe.code is not None:
@@ -247,6 +250,15 @@ def _give(probe: Probe, report: Report) -> Rows:
     row["body"] = body[:BODY_CHARS] or None
     report.records += 1
     yield "probes", row
+
+
+def _timed(body: str, row: Row) -> str:
+    """Take what the shell's `time` printed off the end of the body."""
+    found = _TIME.search(body)
+    if not found:
+        return body
+    row["duration_s"] = int(found["minutes"]) * 60 + float(found["seconds"].replace(",", "."))
+    return body[: found.start()].strip()
 
 
 def _exit_code(probe: Probe, body: str) -> str:
@@ -283,7 +295,9 @@ def _template(probe: Probe, body: str, row: Row) -> str:
     if 100 <= code < 600:
         row["http_status"] = code
     elif got.get("http_code") == "000" and probe.code is None:
-        row["error"] = "other"
+        limit = _LIMIT.search(probe.command or "")
+        waited = limit is not None and (row.get("duration_s") or 0) >= float(limit[1])
+        row["error"] = "timeout" if waited else "other"
     if got.get("time_total"):
         row["duration_s"] = float(got["time_total"])
     return body[: found.start()].strip()

@@ -48,7 +48,7 @@ _GLUE = re.compile(
     r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
     r"|\b(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d "
 )
-BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [")
+BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [", "B/s", "DL:", "==>", "▕", "━", "█")
 _GLUE_SIGNS = ("[20", " pid=", "INFO ", "WARNING ", "ERROR ")
 _EXCEPTION = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"

@@ -409,3 +409,36 @@ def test_a_wrong_grammar_names_file_line_and_key(tmp_path, text, line, key):
     with pytest.raises(KitError) as error:
         grammar.load([tmp_path])
     assert f"bad.toml, line {line}, key {key!r}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "description", "share"),
+    [
+        ("model-3.safetensors [00:14:04] [█████████░░░] 3.81 GiB/4.58 GiB 4.81 MiB/s (2m)", "model-3.safetensors", 0.832),
+        ("pulling 6a0746a1ec1a...  45% ▕████        ▏ 2.1 GB/4.7 GB   52 MB/s     49s", "pulling 6a0746a1ec1a...", 0.447),
+        ("a1b2c3d4e5f6: Downloading [=====>       ]  1.234GB/3.4GB", "a1b2c3d4e5f6: Downloading", 0.363),
+        ("[#2089b0 400.0KiB/33.2MiB(1%) CN:1 DL:115.7KiB ETA:4m51s]", "download", 0.012),
+        ("Transferred:   \t  1.2 GiB / 3 GiB, 40%, 30.1 MiB/s, ETA 1m2s", "Transferred", 0.4),
+        ("     ━━━━━━━━━━━ 1.2/3.4 GB 30.1 MB/s eta 0:01:02", "download", 0.353),
+        ("model.gguf          45%[=====>      ]   2.10G  52.1MB/s    eta 50s", "model.gguf", 0.45),
+    ],
+)
+def test_bars_of_downloaders(line, description, share):
+    bar = bars.read(line)
+    assert (bar.description, round(bar.n / bar.total, 3)) == (description, share)
+
+
+@pytest.mark.parametrize("line", ["mem usage 12.3 GiB/80 GiB", "GPU memory: 3 of 80 GB", "KV cache 12.3GB / 80.0GB used [ok]"])
+def test_shares_of_memory_are_no_bars(line):
+    assert bars.read(line) is None
+
+
+def test_what_a_shell_echoes_is_no_progress():
+    rows, _ = read("+ export RANK=0\n+ python3 train.py config.yml steps=30 lr=1\nstep: 4 loss: 2.1\n")
+    assert [row["line"] for row in rows if row.get("milestone") == "train_step"] == [3]
+
+
+def test_the_path_of_a_log_tells_the_rank_where_no_line_does():
+    lines = "loading\n[rank3]: loading\n".split("\n")
+    rows = [row for _, row in parse(lines, Source("node0/rank2.log", captured_ns=0, rank=2), Report())]
+    assert [row["rank"] for row in rows if row["raw"]] == [2, 3]

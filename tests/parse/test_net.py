@@ -144,3 +144,20 @@ def test_host_facts(snapshot) -> None:
     assert rows["host"][1]["value"] == "10.145.9.77 train-0.train.svc"
     rows, _ = snapshot(FORMATS, "lspci", "vl01-lspci.txt")
     assert "ReqRedir+" in rows["host"][1]["value"] and rows["host"][1]["key"] == "40:01.1"
+
+
+TIMED = "$ time curl -s -m 60 -w '%{http_code}\\n' localhost:30000/health\nCODE\n\nreal\tTOOK\nuser\t0m0.006s\nsys\t0m0.003s\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "took", "status", "error", "seconds"),
+    [
+        ("000", "1m0.008s", None, "timeout", 60.008),
+        ("000", "0m0.011s", None, "other", 0.011),
+        ("200", "0m0.020s", 200, None, 0.02),
+    ],
+)
+def test_what_the_shells_time_says_of_a_probe(snapshot, answer, took, status, error, seconds) -> None:
+    rows, _ = snapshot(FORMATS, "curl", TIMED.replace("CODE", answer).replace("TOOK", took))
+    row = rows["probes"][0]
+    assert (row.get("http_status"), row.get("error"), row.get("duration_s")) == (status, error, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from kit.analyse.verdict.evidence import Evidence
@@ -18,6 +19,9 @@ ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
 """Phases that alternate, and that draft models repeat: among them a launch may go back, elsewhere it may not."""
 BAR_PHASE = {"weights": "weights", "graph": "graph_capture", "download": "download", "jit": "compile"}
+
+LOADING = re.compile(r"(?i)loading model|model \S* ?is (?:currently |still )?loading")
+"""What llama.cpp's server and Hugging Face's endpoints answer with 503 until the weights are read."""
 
 
 @dataclass
@@ -218,6 +222,8 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     phase = phase_of_frames(evidence.stacks, evidence.run.knowledge)
     if phase is not None:
         return phase, "stacks"
+    if any(row.get("http_status") == 503 and LOADING.search(row.get("body") or "") for row in evidence.probes):
+        return "weights", "probe"
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
         return "ready", "probe"
     return "launch", "none"

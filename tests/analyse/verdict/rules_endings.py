@@ -44,6 +44,16 @@ ENDINGS = [
         unlike=[SERVER, error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
     shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
+    shown(
+        "kernel_oom_kill",
+        *(line("args"), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[line("args"), kernel("oom_kill", pid=99, process="java")],
+    ),
+    shown(
+        "kernel_oom_kill",
+        *(line("args"), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[line("ready", phase="ready"), line("sigterm", role="ending"), kernel("oom_kill", pid=99, process="python3")],
+    ),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), kernel("oom_kill", pid=1, process="x")]),
     shown(

@@ -47,6 +47,16 @@ SERVING = [
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
     shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),
     shown("health_bad", asked("/health", 503), unlike=[asked("/health", 404)]),
+    shown(
+        "health_unanswered",
+        asked("/health", purpose="health", error="timeout", duration_s=60.0),
+        unlike=[asked("/health", purpose="health", error="connection refused")],
+    ),
+    shown(
+        "accept_queue_full",
+        *(*SERVER, listen(30000, 10, recv_q=129, send_q=128)),
+        unlike=[*SERVER, listen(30000, 10, recv_q=3, send_q=128)],
+    ),
     shown("health_failed_line", error("health_failed"), unlike=[error("exception")]),
     shown("serves_unlogged", *SERVER, listen(30000, 10), asked("/health", 200), unlike=[*SERVER, READY, asked("/health", 200)]),
     shown(

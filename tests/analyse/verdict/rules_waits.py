@@ -230,6 +230,11 @@ THREADS = [
         row("stacks", tool="pyspy-top", pid=10, share_percent=80, function="render", file="jinja2/environment.py", depth=0),
         unlike=[row("stacks", tool="pyspy-top", pid=10, share_percent=20, function="render", file="jinja2/x.py", depth=0)],
     ),
+    shown(
+        "frontend_burns",
+        row("threads", pid=10, tid=10, comm="sglang::tokeniz", cpu_percent=99.0),
+        unlike=[row("threads", pid=10, tid=10, comm="sglang::schedul", cpu_percent=99.0)],
+    ),
     shown("frontend_burns", ps(10, "vllm serve", cpu_percent=99), unlike=[worker(0, cpu_percent=99)]),
     shown("one_thread_polls", thread(10, cpu_percent=99), *IDLE, unlike=[thread(10, cpu_percent=99), *IDLE[:2]]),
     shown(

@@ -139,9 +139,9 @@ def counter(name: str, value: float, source: str, **columns: object) -> Part:
     return row("counters", name=name, value=value, source=source, **columns)
 
 
-def listen(port: int, pid: int | None, process: str = "python3") -> Part:
+def listen(port: int, pid: int | None, process: str = "python3", **columns: object) -> Part:
     """A listening socket."""
-    return row("sockets", state="LISTEN", local_port=port, pid=pid, process=process)
+    return row("sockets", state="LISTEN", local_port=port, pid=pid, process=process, **columns)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,12 @@ def kernel_kill(scene: Scene) -> Signs:
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
     open_end = not own and not scene.log.of("usage_error") and ending(scene.log) is None
-    tied = [row for row in killed if row.get("pid") in own or open_end and titles.may_serve(row.get("process") or "python")]
+    known = bool(scene.log.records)
+    tied = [
+        row
+        for row in killed
+        if row.get("pid") in own or open_end and (not known or titles.may_serve(row.get("process") or "python"))
+    ]
     alike = [row for row in killed if titles.may_serve(row.get("process"))]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     explained = deaths_known(scene) or began is not None and began.role == "initiating" and began.code != "host_oom"

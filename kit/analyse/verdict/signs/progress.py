@@ -46,24 +46,33 @@ def _item_s(bar: Bar) -> float | None:
 
 def _still_s(bar: Bar, scene: Scene) -> float | None:
     """Seconds for which a bar has not moved, None where no clock tells."""
-    run = scene.evidence.run
-    now = run.captured_ns if run.captured_ns is not None and run.captured_by != "file time" else scene.log.last_time
+    now = scene.evidence.run.captured_ns if _clocked(scene) else scene.log.last_time
     return (now - bar.moved_time) / NS if now is not None and bar.moved_time is not None else scene.silence_s
+
+
+def _clocked(scene: Scene) -> bool:
+    """Whether the moment of the capture is known."""
+    run = scene.evidence.run
+    return run.captured_ns is not None and run.captured_by != "file time"
 
 
 @rule(*MOVES, *STANDS, "graph_bar_never_moved", needs=("log",), moving=MOVES)
 def bars(scene: Scene) -> Signs:
     """The bar that was drawn last moved a moment ago, or stands for many times its own pace."""
     bar = max(scene.log.bars, key=lambda bar: bar.order, default=None)
-    if bar is None or bar.done or bar is not scene.log.last_bar(bar.kind) or scene.phase not in PHASES_OF_BAR.get(bar.kind, ()):
+    if bar is None or bar.done or scene.phase not in PHASES_OF_BAR.get(bar.kind, ()):
         return
     still, item = _still_s(bar, scene), _item_s(bar)
     if still is None:
         return
-    count = f"{bar.n:g}/{bar.total:g}" if bar.total else f"{bar.n:g}"
+    count = _count(bar)
     if still <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * (item or 0.0)):
-        when = f"{show_duration(still)} before the capture" if still >= 0 else "in its last frame"  # the file's time is earlier
-        claim = f"the {bar.kind} bar was at {count} {when}{_left(bar)}"
+        when = (
+            f"was at {count} {show_duration(still)} before the capture"
+            if _clocked(scene) and still >= 0
+            else f"at {count} is the log's last word"
+        )
+        claim = f"the {bar.kind} bar {when}{_left(bar)}"
         yield Sign(f"{bar.kind}_bar_moves", claim, [bar.ref])
     elif bar.n:
         pace = f"; an item took {show_duration(item)} before" if item else ""
@@ -72,6 +81,15 @@ def bars(scene: Scene) -> Signs:
     elif bar.kind == "graph":
         claim = f"the graph bar began {show_duration(still)} ago and is still at {count}"
         yield Sign("graph_bar_never_moved", claim, [bar.ref])
+
+
+def _count(bar: Bar) -> str:
+    """Where a bar stands: items, or gibibytes where it counts bytes by the hundred million."""
+    scale, unit = (2**30, " GiB") if max(bar.n, bar.total or 0) >= 1e8 else (1, "")
+    done = f"{bar.n / scale:.3g}" if unit else f"{bar.n:g}"
+    return (
+        f"{done}/{bar.total / scale:.3g}{unit}" if bar.total and unit else f"{done}/{bar.total:g}" if bar.total else done + unit
+    )
 
 
 def _left(bar: Bar) -> str:

@@ -90,6 +90,28 @@ def health(scene: Scene) -> Signs:
         yield Sign(code, f"the health endpoint answers {status}", scene.facts.refs("health_http"))
 
 
+@rule("health_unanswered")
+def silent_health(scene: Scene) -> Signs:
+    """The last question to the health endpoint was taken and not answered."""
+    asked = [row for row in scene.evidence.probes if row.get("purpose") == "health"]
+    if asked and asked[-1].get("error") in ("timeout", "empty reply"):
+        took = asked[-1].get("duration_s")
+        within = f" within {show_duration(took)}" if took else ""
+        yield Sign(
+            "health_unanswered", f"the health endpoint does not answer{within}", [ref(asked[-1], asked[-1].get("command"))]
+        )
+
+
+@rule("accept_queue_full", needs=("sockets",))
+def backlog(scene: Scene) -> Signs:
+    """More connections wait at the server's port than its backlog holds: nobody accepts them (`ss`: Recv-Q, Send-Q)."""
+    for row in scene.evidence.sockets:
+        waiting, most = row.get("recv_q") or 0, row.get("send_q") or 0
+        if row.get("state") == "LISTEN" and row.get("local_port") == scene.fact("port") and waiting >= most > 0:
+            claim = f"{waiting} connections wait to be accepted on port {row['local_port']}, whose backlog is {most}"
+            yield Sign("accept_queue_full", claim, [ref(row)])
+
+
 @rule("health_failed_line", needs=("log",))
 def own_check(scene: Scene) -> Signs:
     """The server's own health check failed."""

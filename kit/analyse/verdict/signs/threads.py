@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -63,7 +64,7 @@ def text_work(scene: Scene) -> Signs:
                 return
 
 
-@rule("frontend_burns", needs=("processes",))
+@rule("frontend_burns", needs=("processes|threads",))
 def burns(scene: Scene) -> Signs:
     """A process that is no worker takes a whole core."""
     for process in scene.processes.of_role("frontend", "helper", "other"):
@@ -71,6 +72,14 @@ def burns(scene: Scene) -> Signs:
         if (share or 0) >= scene.limits["frontend_burns_percent"]:
             claim = f"pid {process.pid} ({process.title[:50]}) uses {share:.0f} % CPU"
             yield Sign("frontend_burns", claim, [ref(process.rows[-1], process.title[:100])])
+            return
+    titles = titles_of(scene.evidence)
+    for row in scene.evidence.threads:  # `ps -L` alone: the main thread bears the process's name
+        own = row.get("pid") == row.get("tid") and titles.role(row.get("comm") or "") in ("frontend", "helper")
+        if own and (row.get("cpu_percent") or 0) >= scene.limits["frontend_burns_percent"]:
+            claim = f"the main thread of pid {row['pid']} ({row['comm']}) uses {row['cpu_percent']:.0f} % CPU"
+            yield Sign("frontend_burns", claim, [ref(row, row["comm"])])
+            return
 
 
 @rule("stack_tool_failed", needs=("tool_errors",))
