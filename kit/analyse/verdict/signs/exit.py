@@ -23,8 +23,8 @@ def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
-    open_end = not own and not scene.log.of("usage_error") and ending(scene.log) is None
-    known = bool(scene.log.records)
+    in_order, known = ending(scene.log) is not None, bool(scene.log.records)
+    open_end = not own and not scene.log.of("usage_error") and not in_order
     tied = [
         row
         for row in killed
@@ -32,7 +32,8 @@ def kernel_kill(scene: Scene) -> Signs:
     ]
     alike = [row for row in killed if titles.may_serve(row.get("process"))]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
-    explained = deaths_known(scene) or began is not None and began.role == "initiating" and began.code != "host_oom"
+    failed = began is not None and began.role == "initiating" and began.code != "host_oom"
+    explained = deaths_known(scene) or failed or in_order
     rows = tied or (alike if death_told(scene) and not explained else [])
     if rows or alike:
         pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
