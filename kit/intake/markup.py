@@ -103,8 +103,7 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     except (ValueError, RecursionError):
         # Read at once only where they come newest first, and all are records: others are read as they come, and none is lost.
         lines = list(shippers.records_of_lines(raw)) if shippers.falls(data) else []
-        return _laid_out("json lines", lines) if len(lines) == sum(1 for line in raw.split("
-") if line.strip()) else None
+        return _laid_out("json lines", lines) if len(lines) == sum(1 for line in raw.split("\n") if line.strip()) else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value:
         return "notebook", _numbered(raw, _notebook(value))
     texts = list(_texts(value))
