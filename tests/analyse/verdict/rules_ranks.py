@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.analyse.verdict.scenes import BEGIN, NS, bar, error, gpu, line, ps, row, shown, stack, twice, worker, workers
 
+CC1PLUS = {"pid": 20, "tool": "sampler", "comm": "cc1plus", "cmdline": "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus -quiet"}
 REDUCE = "all_reduce (torch/distributed/distributed_c10d.py)"
 GATHER = "all_gather (torch/distributed/distributed_c10d.py)"
 SYNC = "synchronize (torch/cuda/streams.py)"
@@ -268,6 +269,25 @@ SAMPLES = [
     shown("size_flat", twice("sizes", "size_bytes", 9, 9, **MODEL), unlike=twice("sizes", "size_bytes", 1, 9, **MODEL)),
     shown("compile_cache_grows", twice("sizes", "size_bytes", 1, 9, **CACHE), unlike=twice("sizes", "size_bytes", 9, 9, **CACHE)),
     shown("compilers_run", ps(20, "/usr/bin/ptxas -v"), unlike=[ps(20, "ninja -v")]),
+    shown(
+        "compilers_work",
+        twice("processes", "utime_s", 0.1, 3.0, **CC1PLUS),
+        unlike=twice("processes", "utime_s", 0.1, 0.1, **CC1PLUS),
+    ),
+    shown(
+        "compilers_work",
+        ps(20, "/usr/bin/ptxas -v", moment=0),
+        ps(21, "/usr/bin/ptxas -v", moment=1),
+        unlike=[ps(20, "/usr/bin/ptxas -v")],
+    ),
+    shown(  # whoever waits for a compiler that computes is not flat
+        "cpu_flat",
+        twice("processes", "utime_s", 5.0, 5.0, pid=10, tool="sampler", cmdline="sglang::scheduler_TP0"),
+        unlike=[
+            *twice("processes", "utime_s", 5.0, 5.0, pid=10, tool="sampler", cmdline="sglang::scheduler_TP0"),
+            *twice("processes", "utime_s", 0.1, 3.0, **CC1PLUS),
+        ],
+    ),
     shown("no_compilers", worker(0), unlike=[worker(0), ps(20, "/usr/bin/ptxas -v")]),
 ]
 

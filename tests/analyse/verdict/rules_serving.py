@@ -44,6 +44,16 @@ SERVING = [
         unlike=[line("request", kind="request", phase="serving", path="/tokenize", status=200)],
     ),
     shown("generate_works", asked("/generate", 200, purpose="generate", tokens=1), unlike=[asked("/health", 200)]),
+    shown(
+        "first_request_compiles",
+        *[line("ready", phase="ready"), asked("/generate", purpose="generate", error="timeout")],
+        *[ps(20, "/usr/bin/ptxas -v", moment=0), ps(21, "/usr/bin/ptxas -v", moment=1)],
+        unlike=[
+            line("ready", phase="ready"),
+            asked("/generate", purpose="generate", error="timeout"),
+            ps(20, "/usr/bin/ptxas -v"),
+        ],
+    ),
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
     shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),
     shown("health_bad", asked("/health", 503), unlike=[asked("/health", 404)]),

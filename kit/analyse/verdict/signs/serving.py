@@ -9,6 +9,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.signs.two_samples import compilers_work
 from kit.clock import NS, show_duration
 from kit.parse.grammar import metric_names
 from kit.schema import Row
@@ -69,14 +70,19 @@ def training(scene: Scene) -> Signs:
         yield Sign("training_goes_on", claim, [steps[-1].ref])
 
 
-@rule("generate_works", "requests_served", "generate_fails")
+@rule("generate_works", "requests_served", "first_request_compiles", "generate_fails")
 def request(scene: Scene) -> Signs:
-    """A real request was answered, or not; what the server's own log tells of its clients is of some time ago."""
+    """A real request was answered, or not, or not yet, for the first of a shape may wait for a compiler.
+
+    What the server's own log tells of its clients is of some time ago.
+    """
     works, refs = scene.fact("generate_works"), scene.facts.refs("generate_works")
     if works is True and any(where.get("capture") in scene.log.captures for where in refs):
         yield Sign("requests_served", "the log shows a client's request that was answered, and nothing wrong after it", refs)
     elif works is True:
         yield Sign("generate_works", "a real request was answered", refs)
+    elif works is False and refs[0].get("text", "").endswith("timeout") and scene.fact("ready") and compilers_work(scene):
+        yield Sign("first_request_compiles", "a real request is not answered yet, and compilers have begun to work", refs)
     elif works is False:
         yield Sign("generate_fails", "a real request got no answer", refs)
 

@@ -53,7 +53,7 @@ def cpu(scene: Scene) -> Signs:
     if busy:
         claim = f"{len(busy)} of {count_of(len(chosen), 'process')} using CPU, up to {most:.2f} cores{gap}"
         yield Sign("cpu_busy", claim, where, scene.ranks_of(delta.key for delta in busy))
-    if all(delta.per_s <= scene.limits["flat_cores"] for delta in every.values()):
+    if all(delta.per_s <= scene.limits["flat_cores"] for delta in every.values()) and not compilers_work(scene):
         claim = f"almost no CPU time used between two samples by {count_of(len(every), 'process')} ({most:.3f} cores{gap})"
         yield Sign("cpu_flat", claim, where)
 
@@ -153,12 +153,22 @@ def is_compile_cache(path: str) -> bool:
     return bool(COMPILE_CACHE.search(path)) and not DOWNLOADS.search(path)
 
 
-@rule("compilers_run", "no_compilers", needs=("processes",), moving=("compilers_run",))
+@rule("compilers_run", "compilers_work", "no_compilers", needs=("processes",), moving=("compilers_run", "compilers_work"))
 def compilers(scene: Scene) -> Signs:
-    """Compilers at work, or none."""
+    """Compilers that are there, that get on with their work, or none."""
     running = scene.processes.of_role("compiler")
     if running:
-        claim = f"{count_of(len(running), 'compiler')} running: {running[0].title[:60]}"
-        yield Sign("compilers_run", claim, [ref(p.rows[-1], p.title[:120]) for p in running[:2] if p.rows])
+        where = [ref(p.rows[-1], p.title[:120]) for p in running[:2] if p.rows]
+        yield Sign("compilers_run", f"{count_of(len(running), 'compiler')} running: {running[0].title[:60]}", where)
+        if compilers_work(scene):
+            yield Sign("compilers_work", "compilers use CPU time, or new ones are started", where)
     elif scene.fact("compilers_running") == 0:
         yield Sign("no_compilers", "no compiler is running")
+
+
+def compilers_work(scene: Scene) -> bool:
+    """Whether compilers compute, or one was started after another was seen: what they compile for advances."""
+    running = [process for process in scene.processes.of_role("compiler") if process.rows]
+    used = deltas((row for process in running for row in process.rows), "pid", cpu_s)
+    firsts = {process.rows[0].get("moment") for process in running} - {None}
+    return len(firsts) > 1 or any(delta.per_s > scene.limits["flat_cores"] for delta in used.values())
