@@ -161,7 +161,7 @@ class Evidence:
 
 
 class _Edges:
-    """Keeps all rows of the first and last few moments of a series, and the ends of processes that had lived for long.
+    """Keeps all rows of the first and last few moments of a series, the ends of processes that had lived for long, and zombies.
 
     Rows from before `since` are passed over: a triage judges the last seconds.
     """
@@ -170,6 +170,8 @@ class _Edges:
         self.kept, self.since = kept, since
         self.seen: dict[int | None, int] = defaultdict(int)
         self.ended: list[Row] = []
+        self.zombies: set[int] = set()
+        self.counts: dict[tuple, Row] = {}
         self.first: list[int] = []
         self.late: dict[int, list[Row]] = {}
 
@@ -180,6 +182,12 @@ class _Edges:
                 self.ended.append(row)
             return
         self.seen[row.get("pid")] += 1
+        if row.get("exit_status") is not None and row["pid"] not in self.zombies:  # what ended it is told while it is one
+            self.zombies.add(row["pid"])
+            self.ended.append(row)
+            return
+        if row.get("name") == "oom_kill":  # read seldom, and decides at the end
+            self.counts[row["source"], row.get("labels")] = row
         if self.since is not None and row.get("time") is not None and row["time"] < self.since:
             return
         if moment is None or moment in self.first:
@@ -197,6 +205,7 @@ class _Edges:
         for moment in sorted(self.late):
             self.kept.extend(self.late[moment])
         self.kept.extend(self.ended)
+        self.kept.extend(row for row in self.counts.values() if row not in self.kept)
 
 
 def gather(

@@ -94,7 +94,9 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     # A row of `kubectl get pods` says how a pod is, not why: the events and the description are still to come.
     seen = {str(row.get("source")) for row in evidence.events if not _ROW_OF_PODS.match(row["text"])}
     orchestrators = {name for name, marks in known.orchestrators.items() if any(map(marks.search, texts))}
-    server = settings.server or ""
+    # Whatever the program: where it lists models as OpenAI's interface does, it can be asked for a token.
+    lists = any(row.get("purpose") == "models" and '"data"' in (row.get("body") or "") for row in evidence.probes)
+    server = settings.server or ("openai" if lists else "")
     port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
     holding = {
         "gpu": accelerator not in (None, "cpu"),

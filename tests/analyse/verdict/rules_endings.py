@@ -81,6 +81,11 @@ ENDINGS = [
         *[error("worker_died", role="cascade"), kernel("other")],
         unlike=[error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
+    shown(  # a log of the kernel that was refused tells nothing
+        "killed_from_outside",
+        *[line("exit_code", exit_code="-9"), kernel("other")],
+        unlike=[line("exit_code", exit_code="-9"), row("tool_errors", tool="dmesg", error="permission", text="not permitted")],
+    ),
     shown(  # whoever may not read the kernel's log may read its count of such kills
         "killed_from_outside",
         *[line("exit_code", exit_code="-9", at=5), *twice("counters", "value", 1.0, 1.0, source="vmstat", name="oom_kill")],

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kit.analyse.verdict.processes import Titles
+from kit.analyse.verdict.verdict import verdict
 from kit.parse import grammar
 from tests.analyse.verdict.scenes import line, row, scene
 
@@ -60,3 +64,31 @@ def test_a_dead_child_of_the_server_was_a_worker() -> None:
 )
 def test_world_size_of_data_parallel_servers(server: str, world: int) -> None:
     assert scene(line("args", tp_size=4, dp_size=2, server=server)).processes.world_size == world
+
+
+def recorded(folder: Path, seconds: int, died_at: int) -> Path:
+    """A run of a second a sample: a worker is killed in the midst, its parent takes the exit status two samples later."""
+    begin, pid = 1_760_000_000_000_000_000, 9
+    lines = [{"k": "head", "format": "stallkit-sampler", "version": 2, "hz": 100, "wall_ns": begin, "roots": [7]}]
+    for n in range(seconds):
+        lines.append({"k": "sample", "n": n, "wall_ns": begin + n * 10**9, "mono_ns": n * 10**9})
+        one = {"k": "proc", "n": n, "all": True, "ppid": 1, "comm": "vllm", "utime": 5, "stime": 1, "start": 1}
+        lines.append({**one, "pid": 7, "state": "S", "cmd": ["vllm", "serve", "m", "-tp", "2"]})
+        if n < died_at:
+            lines.append({**one, "pid": pid, "ppid": 7, "state": "S", "cmd": ["VLLM::Worker_TP1"]})
+        elif n < died_at + 2:
+            lines.append({**one, "pid": pid, "ppid": 7, "state": "Z", "exit": 9})
+        elif n == died_at + 2:
+            lines.append({"k": "gone", "n": n, "pid": pid, "comm": "vllm", "was": "Z"})
+        if n % 10 == 0:
+            lines.append({"k": "counters", "n": n, "rows": [["vmstat", "oom_kill", None, 3]]})
+        lines.append({"k": "done", "n": n})
+    folder.mkdir()
+    (folder / "sampler.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return folder
+
+
+def test_the_death_of_a_rank_in_the_midst_of_a_long_recording_is_kept(tmp_path: Path) -> None:
+    found = verdict(recorded(tmp_path / "run", seconds=60, died_at=25))
+    assert (found.facts.value("signal"), found.klass, found.ranks) == (9, "worker_crashed", [1])
+    assert any("the kernel counts no kill for memory" in entry["claim"] for entry in found.evidence)

@@ -117,8 +117,9 @@ def killed_from_outside(scene: Scene) -> Signs:
 
 def _denies(evidence: Evidence, died_ns: int) -> str | None:
     """Which of the kernel's own accounts, taken after a death, would tell of a kill for memory: its log, or its count of them."""
-    read = [capture.captured_ns or died_ns for capture in evidence.run.captures if capture.kind == "kernel"]
-    if max(read, default=-1) >= died_ns or not read and evidence.kernel_log:
+    lines = [*evidence.kernel_log, *(item.row for item in evidence.foreign if item.frame == "kernel_log")]
+    taken = {capture.file: capture.captured_ns for capture in evidence.run.captures}
+    if any((taken.get(row["capture"]) or died_ns) >= died_ns for row in lines):
         return "the kernel's log tells of"
     counts = {row["time"]: row["value"] for row in evidence.counters if (row["source"], row["name"]) == ("vmstat", "oom_kill")}
     before, after = ([n for at, n in counts.items() if at and (at < died_ns) is early] for early in (True, False))
