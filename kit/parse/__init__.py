@@ -134,12 +134,12 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
 def tables(lines: LineReader, kind: str, source: Source) -> tuple[Report, Iterator[tuple[str, Any]]] | None:
     """Read a large file as it lies on the disk into Arrow tables: (frame name, table or row).
 
-    None where the file is small, not in UTF-8 or not as it lies, or where the kind has no such way: `read` reads it then.
+    None where the file is small or not as it lies, or where the kind has no such way: `read` reads it then.
     """
     entry, report = formats()[kind], Report()
     if entry.tables is None or not isinstance(lines.path, Path) or lines.size < TABLES_FROM_BYTES:
         return None
-    found = entry.tables(lines, source, report) if lines.encoding.startswith("utf-8") else None
+    found = entry.tables(lines, source, report)
     if found is None:
         return None
 

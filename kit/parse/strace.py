@@ -3,19 +3,108 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kit.clock import parse_time
+from kit.errors import EvidenceError, UsageError, nearest
+from kit.frames import FRAMES
+from kit.parse import TABLES_FROM_BYTES, recognise
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import only_failures
 from kit.parse.strace_events import Event, Joiner
-from kit.parse.strace_rows import CallRows, Clock, pid_of_name
+from kit.parse.strace_rows import CallRows, Clock, Wanted, pid_of_name
 from kit.parse.strace_scan import split_prefix
 from kit.parse.syscall_names import GENERIC, X86_64
-from kit.parse.text import LineReader
+from kit.parse.text import LineReader, head_of
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def read(
+    path: Path | str,
+    columns: Sequence[str] | None = None,
+    window: tuple[str | int | None, str | int | None] | None = None,
+    calls: Iterable[str] | None = None,
+) -> pandas.DataFrame:
+    """Read a capture as frame `syscalls`, without a run: what is not wanted is not kept in memory.
+
+    Parameters
+    ----------
+    path : path
+        A file that strace wrote, or a folder of those that `strace -ff` wrote.
+    columns : sequence of str, optional
+        Columns of the frame; all where it is not given.
+    window : tuple, optional
+        Calls that were in flight between two moments: text as `kit.clock.parse_time` reads it, UTC nanoseconds, None for no
+        end. Clocks without a date or a zone (-t, -tt) are taken as UTC, of the day the file was written.
+    calls : iterable of str, optional
+        Names of the calls that are wanted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a call in the order in which they end, as `Run.frame("syscalls")` gives it; `t_s` is empty, for there is no launch.
+
+    Raises
+    ------
+    EvidenceError
+        Where the file is no output of strace; it says what it looks like.
+    UsageError
+        Where a column does not exist or a moment is no time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.strace"
+    >>> _ = path.write_text("7 1795956512.5 close(2) = 0 <0.00001>\\n7 1795956513.5 read(3, \\"x\\", 1) = 1 <0.00001>\\n")
+    >>> read(path, ["pid", "syscall", "fd"], calls=["read"]).to_dict("records")
+    [{'pid': 7, 'syscall': 'read', 'fd': 3}]
+    """
+    import pandas as pd
+
+    declared = FRAMES["syscalls"]
+    unknown = next((name for name in columns or () if name not in declared.by_name), None)
+    if unknown is not None:
+        close = nearest(unknown, declared.by_name)
+        raise UsageError(
+            f"no column {unknown!r}",
+            "frame syscalls has none of this name",
+            f"did you mean {close}?" if close else "see docs/columns.md",
+        )
+    moments = [parse_time(one)[0] if isinstance(one, str) else one for one in window or (None, None)]
+    span = (-(1 << 63) if moments[0] is None else moments[0], (1 << 63) - 1 if moments[1] is None else moments[1])
+    wanted = Wanted(tuple(columns or declared.by_name), span if window else None, frozenset(calls) if calls is not None else None)
+    files = [one for one in sorted(Path(path).iterdir()) if one.is_file()] if Path(path).is_dir() else [Path(path)]
+    found = [_frame_of(one, wanted) for one in files]
+    parts = [part for part in found if len(part)]
+    return (
+        pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0] if parts else declared.empty()[list(wanted.columns)]
+    )
+
+
+def _frame_of(path: Path, wanted: Wanted) -> pandas.DataFrame:
+    """The wanted calls of one file."""
+    head = head_of(path)
+    kind = recognise(path.name, head)[0]
+    if kind != "strace" and head.strip():
+        looks = f"it looks like {kind}" if kind else "no parser knows what it is"
+        raise EvidenceError(f"{path.name} is not output of strace", looks, "give the file that `strace -o FILE` wrote")
+    source, report, lines = Source(path.name, path.stat().st_mtime_ns), Report(), LineReader(path)
+    tables = strace_tables(lines, source, report, wanted) if lines.size >= TABLES_FROM_BYTES else None
+    if tables is not None:
+        import pyarrow
+
+        parts = [item for frame, item in tables if frame == "syscalls"]
+        if parts:
+            return pyarrow.concat_tables(parts).to_pandas(split_blocks=True, self_destruct=True)
+    rows = (row for frame, row in (() if tables is not None else parse_strace(lines, source, report)) if frame == "syscalls")
+    made = FRAMES["syscalls"].build(row | {"capture": source.name} for row in rows if wanted.takes(row))
+    return made[list(wanted.columns)]
 
 
 def read_events(paths: Iterable[Path | str]) -> Iterator[Event]:
@@ -86,13 +175,15 @@ def _counted(lines: Iterable[str], report: Report) -> Iterator[str]:
         yield line
 
 
-def strace_tables(lines: LineReader, source: Source, report: Report) -> Iterator[tuple[str, Any]] | None:
+def strace_tables(
+    lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
+) -> Iterator[tuple[str, Any]] | None:
     """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`)."""
-    if find_spec("numba") is None:
+    if find_spec("numba") is None or lines.encoding.startswith("utf-16"):
         return None
     from kit.parse.strace_table import tables
 
-    return tables(lines, source, report)
+    return tables(lines, source, report, wanted)
 
 
 # --- is it one? ----------------------------------------------------------------------------------------------------------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 from kit.clock import NS
+from kit.frames import FRAMES
 from kit.parse.base import Report, Rows, Source
 from kit.parse.snapshot import Line, failure
 from kit.parse.strace_events import Event
+from kit.schema import Row
 
 DAY_NS = 86_400 * NS
 FD_FIRST = frozenset(
@@ -24,6 +27,29 @@ FD_FIRST = frozenset(
 )
 """Calls whose first argument is a descriptor (openat and its like: or AT_FDCWD)."""
 _FD = re.compile(r"(?:fd=|sockfd=|epfd=|dfd=)?(\d+)(?=[<,\s]|$)")
+
+
+_FIGURE = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+UNRETURNED = ("open", "detached", "moved", "cut")
+"""States of calls whose return is not in the file."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a capture: columns, calls that were in flight in a window of UTC nanoseconds, names of calls."""
+
+    columns: tuple[str, ...] = tuple(FRAMES["syscalls"].by_name)
+    window: tuple[int, int] | None = None
+    calls: frozenset[str] | None = None
+
+    def takes(self, row: Row) -> bool:
+        """Whether a row is wanted."""
+        if self.calls is not None and row["syscall"] not in self.calls:
+            return False
+        if self.window is None:
+            return True
+        begin, end = row["time"], None if row["state"] in UNRETURNED else row["duration_s"] or 0.0
+        return begin is not None and begin <= self.window[1] and (end is None or begin + end * NS >= self.window[0])
 
 
 def pid_of_name(name: str) -> int | None:
@@ -149,7 +175,7 @@ class CallRows:
             got = {name: cell for name, cell in zip(names, cells, strict=False) if name}
             if got.get("syscall"):
                 self.report.records += 1
-                figures = {name: float(cell) for name, cell in got.items() if name != "syscall" and cell is not None}
+                figures = {name: float(cell) for name, cell in got.items() if name != "syscall" and _FIGURE.fullmatch(cell or "")}
                 counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors")}
                 yield "syscall_totals", {"pid": self.first_pid, "syscall": got["syscall"], **figures, **counts, "line": line}
 

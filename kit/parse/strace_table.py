@@ -14,8 +14,6 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
 from typing import IO
 
 import numpy as np
@@ -28,7 +26,7 @@ from kit.parse import strace_join as calls_of
 from kit.parse.base import Report, Source
 from kit.parse.strace_bytes import count_lines, hash_of
 from kit.parse.strace_events import SIGNAL, Event, Joiner
-from kit.parse.strace_rows import FD_FIRST, CallRows, Clock
+from kit.parse.strace_rows import FD_FIRST, UNRETURNED, CallRows, Clock, Wanted
 from kit.parse.strace_scan import shown_text, split_prefix
 from kit.parse.text import LINE_LIMIT, LineReader
 from kit.schema import Row
@@ -39,21 +37,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _BELOW = (b" > ", b" | ", b" * ", b"\n", b"\r\n")
 """What a line begins with that belongs to the call before it: no chunk begins with one."""
-_NEVER_RETURNED = tuple(calls_of.STATES.index(state) for state in ("open", "detached", "moved", "cut"))
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is wanted of a capture: columns, calls that were in flight in a window of UTC nanoseconds, names of calls."""
-
-    columns: tuple[str, ...] = tuple(FRAMES["syscalls"].by_name)
-    window: tuple[int, int] | None = None
-    calls: frozenset[str] | None = None
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Arrow's types of the columns, as pandas writes and reads them."""
-        return pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(self.columns)], preserve_index=False)
+_UNRETURNED = tuple(calls_of.STATES.index(state) for state in UNRETURNED)
 
 
 def tables(
@@ -64,7 +48,7 @@ def tables(
     Parameters
     ----------
     lines : LineReader
-        The capture: a file in UTF-8 as it lies on the disk.
+        The capture: a file as it lies on the disk, its bytes below 128 ASCII.
     source, report
         As for every parser; the report is complete once the tables are used up.
     wanted : Wanted, optional
@@ -138,6 +122,7 @@ class _Pass:
         self.lent: dict[int, tuple[int, int, Event]] | None = None
         self.after, self.patience, self.by_hand = 0, 1, 0
         self.carried = np.empty(0, calls_of.CALL)
+        self.encoding = lines.encoding.removesuffix("-sig")
         lines.bad_bytes = lines.nul_bytes = lines.long_lines = 0
 
     def run(self) -> Iterator[tuple[str, Row | pa.Table]]:
@@ -271,9 +256,9 @@ class _Pass:
             at += 1
             if at - begin >= self.patience and self._is_quiet() and at < len(lines) and kinds[at] >= lines_of.DONE:
                 break
-        for event in self.joiner.give():
-            self._take(event)
         if self._is_quiet():
+            for event in self.joiner.give():
+                self._take(event)
             self._take_back()
             self.after, self.patience = at, min(2 * self.patience, 1 << 16)
         return at
@@ -288,7 +273,7 @@ class _Pass:
         raw = self.mapped[at : at + min(size, 4 * LINE_LIMIT)]
         if raw.isascii() and size <= LINE_LIMIT and 0 not in raw:
             return raw.decode("ascii")
-        text = raw.decode("utf-8", "replace")
+        text = raw.decode(self.encoding, "replace")
         self.lines.bad_bytes += text.count("\ufffd")
         self.lines.nul_bytes += text.count("\0")
         text = text.replace("\0", "")
@@ -419,7 +404,7 @@ def _chosen(calls: np.ndarray, ready: np.ndarray, wanted: Wanted) -> np.ndarray:
     if wanted.window is not None:
         begin, duration = calls["begin"][ready], calls["duration"][ready]
         took = np.where(np.isnan(duration), 0.0, duration * NS)
-        lasts = np.isin(calls["state"][ready], _NEVER_RETURNED)
+        lasts = np.isin(calls["state"][ready], _UNRETURNED)
         inside = (begin <= wanted.window[1]) & (lasts | (begin + took >= wanted.window[0])) & (begin != calls_of.NO_TIME)
         ready = ready[inside]
     return ready
@@ -467,8 +452,9 @@ def _table(
     if "stack" in columns and columns["stack"].null_count < count:
         stacks = columns["stack"].to_pylist()
         columns["stack"] = pa.array([text and "\n".join(_frames(text)) for text in stacks], pa.large_string())
-    rest = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in wanted.schema]
-    return pa.Table.from_arrays(rest, schema=wanted.schema)
+    schema = pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(wanted.columns)], preserve_index=False)
+    rest = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in schema]
+    return pa.Table.from_arrays(rest, schema=schema)
 
 
 def _known(values: np.ndarray, missing: int) -> pa.Array:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
+import tracemalloc
 from pathlib import Path
 
+import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.parse import strace_table
+import kit
+from kit.analyse.verdict.evidence import SyscallDigest
+from kit.errors import EvidenceError, UsageError
+from kit.parse import TABLES_FROM_BYTES, strace_table
 from kit.parse.base import Report, Source
-from kit.parse.strace import parse_strace
+from kit.parse.strace import parse_strace, read
+from kit.parse.strace_events import Joiner
+from kit.parse.strace_rows import Wanted
 from kit.parse.text import LineReader
 from kit.schema import rows_of
 
@@ -113,3 +121,98 @@ def test_both_agree_on_any_text(tmp_path, pieces):
     path.write_bytes("".join(pieces).encode("latin-1"))
     careful, fast = both(path)
     assert fast == careful
+
+
+def capture_of(path: Path, calls: int) -> Path:
+    """A capture in which two threads call in turn, one of them in halves; the clock moves on by a millisecond a call."""
+    with open(path, "w") as file:
+        for n in range(calls):
+            at = f"{1_795_956_512 + n // 1000}.{n % 1000:03}000"
+            if n % 2:
+                file.write(f'7  {at} read(3</srv/a>, "x(y) = \\"1", 4096) = 8 <0.000010>\n')
+            else:
+                file.write(f"8  {at} futex(0x7f0, FUTEX_WAIT, 1, NULL <unfinished ...>\n8  {at} <... futex resumed>) = 0 <0.5>\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    """Large enough for the compiled pass."""
+    path = capture_of(tmp_path_factory.mktemp("strace") / "big.strace", 52_000)
+    assert path.stat().st_size > TABLES_FROM_BYTES
+    return path
+
+
+def test_a_large_capture_gives_the_frame_of_a_small_one(large, tmp_path):
+    small = capture_of(tmp_path / "small.strace", 100)
+    os.utime(small, ns=(CAPTURED, CAPTURED))
+    os.utime(large, ns=(CAPTURED, CAPTURED))
+    expected = read(small).drop(columns="capture")
+    found = read(large)
+    assert found["capture"].unique().tolist() == ["big.strace"]
+    pandas.testing.assert_frame_equal(found.drop(columns="capture").head(100), expected)
+    assert len(found) == 52_000 and found["duration_s"].sum() == pytest.approx(26_000 * (0.5 + 0.00001))
+    assert found["state"].value_counts().to_dict() == {"merged": 26_000, "done": 26_000}
+
+
+@pytest.mark.parametrize("size", ["large", "small"])
+def test_columns_window_and_calls_are_chosen_alike(size, large, tmp_path):
+    path = large if size == "large" else capture_of(tmp_path / "small.strace", 4_000)
+    begin = 1_795_956_512 * NS
+    rows = read(path, ["time", "syscall"], window=(begin + NS, begin + NS + 10 * NS // 1000))
+    assert rows["syscall"].value_counts().to_dict() == {"futex": 256, "read": 5}  # a wait of half a second reaches into it
+    only = read(path, ["fd", "args"], window=("2026-11-29T12:48:33Z", "2026-11-29T12:48:33.010Z"), calls=["read"])
+    assert only.to_dict("records") == [{"fd": 3, "args": '3</srv/a>, "x(y) = \\"1", 4096'}] * 5
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(strace_table, "CHUNK_BYTES", 100_000)
+    peaks = []
+    for calls in (10_000, 40_000):
+        lines = LineReader(capture_of(tmp_path / "a.strace", calls))
+        tracemalloc.start()
+        for _ in strace_table.tables(lines, Source("a.strace"), Report(), Wanted(("pid", "args"))):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 1_000_000
+
+
+def test_colours_go(tmp_path):
+    path = tmp_path / "colour.strace"
+    path.write_bytes(b"\x1b[1m7\x1b[0m  \x1b[33mclose\x1b[0m(\x1b[34m3\x1b[0m) = \x1b[32m0\x1b[0m <0.000010>\r\n" * 3)
+    careful, fast = both(path)
+    assert fast == careful and [row["args"] for row in fast["syscalls"]] == ["3"] * 3
+
+
+def test_a_folder_of_ff_takes_pids_from_the_names(tmp_path):
+    for pid in (40, 41):
+        (tmp_path / f"launch.strace.{pid}").write_text("12:00:00.5 close(3) = 0\n12:00:01.5 +++ exited with 0 +++\n")
+    assert read(tmp_path)[["pid", "syscall"]].to_dict("records") == [
+        {"pid": 40, "syscall": "close"},
+        {"pid": 41, "syscall": "close"},
+    ]
+
+
+def test_what_is_no_output_of_strace_says_what_it_looks_like(tmp_path):
+    path = tmp_path / "strace.txt"
+    path.write_text("[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n")
+    with pytest.raises(EvidenceError, match="strace.txt is not output of strace"):
+        read(path)
+    with pytest.raises(UsageError, match="no column 'syscal'"):
+        read(path, ["syscal"])
+
+
+def test_a_run_reads_a_large_capture_by_tables_and_keeps_it(large, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Joiner, "feed", None)  # the careful reader is not needed for any line
+    run = kit.open_run(large)
+    frame = run.frame("syscalls")
+    pandas.testing.assert_frame_equal(frame[["pid", "args", "duration_s"]], read(large, ["pid", "args", "duration_s"]))
+    assert list((tmp_path / "cache").glob("**/syscalls.parquet"))
+    digests = []
+    for make in (SyscallDigest(), SyscallDigest()):
+        consumers = {"syscalls": make.add} | ({"syscall_tables": make.add_table} if digests else {})
+        run.scan(consumers)
+        digests.append({**vars(make), "samples": {key: plain(row) for key, row in make.samples.items()}})
+    assert digests[0] == digests[1] and digests[0]["calls"] == 52_000
