@@ -25,6 +25,7 @@ def open_run(
     path: str | Path | Sequence[str | Path],
     captured_at: str | None = None,
     knowledge: str | Path | Iterable[str | Path] | None = None,
+    at: str | None = None,
 ) -> Run:
     """Open the evidence of a launch.
 
@@ -37,6 +38,8 @@ def open_run(
         When the evidence was taken, local time of the host (`2026-02-18 02:11:52`) unless it names a zone.
     knowledge : path or paths, optional
         Folders with log grammars and signatures of your own; those of `KIT_KNOWLEDGE` follow.
+    at : str, optional
+        Leave out what came after this moment, local time of the host (`Run.as_of`).
 
     Returns
     -------
@@ -75,7 +78,8 @@ def open_run(
             "the folder holds no files",
             "put the server's log there, and what else you have: ps, ss, /proc/PID/status, py-spy, nvidia-smi",
         )
-    return Run(path, captures, manifest, captured_at, folders, tuple(notes))
+    run = Run(path, captures, manifest, captured_at, folders, tuple(notes))
+    return run if at is None else run.as_of(at)
 
 
 def _given(path: str | Path) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kit import multi_host as hosts
 from kit import store
+from kit.as_of import Cursor
 from kit.clock import NS, parse_time, show_time
 from kit.document import Document, Item, Section, Shown, Table
 from kit.errors import UsageError, nearest
@@ -78,6 +79,7 @@ class Run(Shown):
         self.recorded = manifest is not None
         self.missing: list[dict] = list(self.manifest.get("missing") or [])
         self.as_of_ns: int | None = None
+        self.cursor: Cursor | None = None
         self.doubts: list[Row] = []
         self._derived: dict[Callable, Any] = {}
         self._derived_of: dict[str, str] = {}
@@ -91,7 +93,7 @@ class Run(Shown):
         self.reports, self.reads = self._reading.reports, self._reading.reads
 
     def as_of(self, at: str) -> Run:
-        """The run as a verdict would have seen it at a moment: what is gathered from it leaves later rows out; frames stay whole.
+        """The run as it was known at a moment: facts, frames, tables and figures leave later rows out.
 
         Raises
         ------
@@ -111,7 +113,8 @@ class Run(Shown):
                 )
         earlier = copy(self)
         earlier.captured_ns, earlier.captured_by, earlier.as_of_ns = ns, "asked with --at", ns
-        earlier._derived = {}
+        earlier._derived, earlier.doubts = {}, []
+        earlier.cursor = Cursor(ns, earlier._known_from())
         launch = dict(self.manifest.get("launch") or {})
         ended_at = launch.get("ended_at")
         if ended_at and parse_time(ended_at)[0] > ns:
@@ -120,7 +123,12 @@ class Run(Shown):
         earlier.manifest = {key: value for key, value in self.manifest.items() if key not in later} | {"launch": launch}
         return earlier
 
-    def known_from(self) -> dict[str, int | None]:
+    def _later(self, capture: Capture) -> bool:
+        """Whether a capture of one moment was taken after the moment that the run is looked at."""
+        taken = capture.captured_ns if capture.moment is not None else None
+        return self.as_of_ns is not None and taken is not None and taken > self.as_of_ns
+
+    def _known_from(self) -> dict[str, int | None]:
         """When rows without a time were known, by capture: a log's at its first stamp, others' when they were captured."""
         return {
             capture.file: (self._reading.first_stamp([capture]) if capture.kind == "log" else None)
@@ -162,6 +170,9 @@ class Run(Shown):
         threads_from_ns : int, optional
             The sampler's rows of threads from before this are not wanted.
         """
+        if self.cursor is not None:  # lines are not skimmed then, as that loses their times
+            self.cursor.later = 0
+            consumers = {name: self.cursor.filtered(take) for name, take in consumers.items() if name != "log_skipped"}
         for capture in self.captures:
             if consumers.keys().isdisjoint(capture.frames):
                 continue
@@ -190,6 +201,8 @@ class Run(Shown):
         """Stretches without samples, as the manifest notes them."""
         for gap in self.manifest.get("gaps") or ():
             begin, end = (parse_time(gap[key])[0] for key in ("from", "to"))
+            if self.as_of_ns is not None and begin > self.as_of_ns:
+                continue
             row = {"time": begin, "end": end, "duration_s": (end - begin) / NS, "why": gap["why"], "capture": "run.json"}
             if gap.get("host") in self._places:
                 row["capture"] = f"{gap['host']}/run.json"
@@ -273,6 +286,8 @@ class Run(Shown):
         """
         import pandas as pd
 
+        if self.cursor is not None:  # what was counted instead of read has no times
+            return self.frame("log")
         rows = (row for capture in self.captures if "log" in capture.frames for row in self._reading.condensed(capture))
         parts = [FRAMES["log"].build(chunk) for chunk in store.chunks(rows)]
         return self._timed(pd.concat(parts, ignore_index=True) if parts else FRAMES["log"].empty())
@@ -295,15 +310,18 @@ class Run(Shown):
             kept = self._reading.keep(capture)
             if kept is None or kept.rows is not None:
                 pairs = self._reading.rows(capture) if kept is None else kept.rows
-                rows += [row for frame, row in pairs if frame == declared.name]
+                rows += [row for frame, row in pairs if frame == declared.name and (not self.cursor or self.cursor.holds(row))]
                 continue
             yield declared.build(rows)[columns]
             rows = []
+            timed = list(dict.fromkeys([*columns, *(["time"] if self.cursor and "time" in declared.by_name else [])]))
             try:
-                part = store.load(self._reading.place_of(capture, kept.key), declared, columns)
-                yield from () if part is None else (part,)
+                part = store.load(self._reading.place_of(capture, kept.key), declared, timed)
+                if part is not None:
+                    yield self.cursor.part(part, capture.file)[columns] if self.cursor else part
             except store.Damaged:  # read it again; the next time it is made anew
-                again = (row for frame, row in self._reading.rows(capture) if frame == declared.name)
+                pairs = self._reading.rows(capture)
+                again = (row for frame, row in pairs if frame == declared.name and (not self.cursor or self.cursor.holds(row)))
                 yield from (declared.build(chunk)[columns] for chunk in store.chunks(again))
         yield declared.build(rows)[columns]
 
@@ -315,9 +333,10 @@ class Run(Shown):
         pandas.DataFrame
             Columns `frame`, `rows`, `files` (captures they come from), `meaning`. Reads what was not read yet.
         """
-        import pandas as pd
-
         counts: dict[str, Counter[str]] = {name: Counter() for name in FRAMES}
+        if self.cursor is not None:
+            self.scan({name: _counting(counts[name]) for name in FRAMES})
+            return self._counted(counts)
         for row in self._gaps():
             counts["gaps"][row["capture"]] += 1
         for capture in self.captures:
@@ -330,6 +349,13 @@ class Run(Shown):
                     counts[name][capture.file] += 1
         for row in self._notes():
             counts["notes"][row["capture"]] += 1
+        return self._counted(counts)
+
+    @staticmethod
+    def _counted(counts: dict[str, Counter[str]]) -> pandas.DataFrame:
+        """Frames that have rows, with the captures these come from."""
+        import pandas as pd
+
         return pd.DataFrame(
             [
                 {"frame": name, "rows": files.total(), "files": ", ".join(+files), "meaning": FRAMES[name].meaning}
@@ -351,7 +377,7 @@ class Run(Shown):
         import pandas as pd
 
         rows = []
-        for capture in self.captures:
+        for capture in (capture for capture in self.captures if not self._later(capture)):
             row: dict[str, Any] = {name: getattr(capture, name) for name in _SHOWN}
             row["captured"] = pd.to_datetime(capture.captured_ns, unit="ns", utc=True)
             report = self.reports.get(capture.id)
@@ -434,6 +460,11 @@ def _zone_of_stamps(captures: Iterable[Capture]) -> int | None:
             if (stamp := _ZONED.match(line)) and (stamp["h"], stamp["m"]) != ("00", "00"):
                 zones.add((1 if stamp["sign"] == "+" else -1) * (int(stamp["h"]) * 3600 + int(stamp["m"]) * 60))
     return zones.pop() if len(zones) == 1 else None
+
+
+def _counting(files: Counter[str]) -> Callable[[Row], None]:
+    """A consumer that counts rows by their capture."""
+    return lambda row: files.update((row["capture"],))
 
 
 def _is_old_sample(row: Row, from_ns: int) -> bool:

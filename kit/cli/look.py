@@ -42,6 +42,7 @@ def add(verbs: Verbs) -> None:
     add_path(verb)
     verb.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default report.html")
     verb.add_argument("--against", metavar="PATH", nargs="+", default=[], help="launches to compare it with, say one that worked")
+    verb.add_argument("--at", metavar="TIME", help="as it was known at this moment, local time of the host")
     add_knowledge(verb)
 
     verb = verbs.add("export", export, "write one frame of a run as csv, jsonl or parquet")
@@ -122,7 +123,7 @@ def report(args: argparse.Namespace) -> int:
     from kit.render.report import report as write
 
     with working(f"writing {args.output}"):
-        more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge}
+        more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge, "at": args.at}
         written = write(args.path, args.output, **more)
     print(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
     return DONE

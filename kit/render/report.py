@@ -28,6 +28,7 @@ def report(
     notebook: str | Path | None = None,
     against: Sequence[str | Path] = (),
     knowledge: str | Path | Sequence[str | Path] | None = None,
+    at: str | None = None,
 ) -> Path:
     """Write the post-mortem of a run as one self-contained HTML file.
 
@@ -36,18 +37,14 @@ def report(
 
     Parameters
     ----------
-    path : str or path
-        A recorded run, a folder of loose files, or one file.
+    path, captured_at, knowledge, at
+        As for `kit.open_run`; with `at`, facts, tables and figures hold nothing of after that moment.
     out : str or path
         File to write; its folder is made where it is missing.
-    captured_at : str, optional
-        When the evidence was taken, as for `kit.open_run`.
     notebook : str or path, optional
         Another notebook than the post-mortem, with a cell tagged `parameters` that sets `run_path`, `captured_at`, `knowledge`.
     against : sequence of str or path, optional
         Launches to hold the run against, say one that worked: the comparison follows the post-mortem.
-    knowledge : path or paths, optional
-        Folders with log grammars and signatures of your own.
 
     Raises
     ------
@@ -67,9 +64,9 @@ def report(
     from kit.open import open_run
     from kit.render.notebook import notebook_path
 
-    run, others = open_run(path, captured_at, knowledge), [open_run(one, None, knowledge) for one in against]
+    run, others = open_run(path, captured_at, knowledge, at), [open_run(one, None, knowledge) for one in against]
     book = Path(notebook) if notebook is not None else notebook_path(NOTEBOOK)
-    executed, failures = _executed(book, run, others, captured_at)
+    executed, failures = _executed(book, run, others, captured_at, at)
     out = _write(Path(out), _html(executed, run, len(failures)))
     if failures:
         raise KitError(
@@ -81,14 +78,14 @@ def report(
     return out
 
 
-def _executed(book: Path, run: Run, others: list[Run], captured_at: str | None) -> tuple[NotebookNode, list[str]]:
+def _executed(book: Path, run: Run, others: list[Run], captured_at: str | None, at: str | None) -> tuple[NotebookNode, list[str]]:
     """The notebook with its outputs, scrubbed, and what failed in it."""
     import nbformat
 
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
 
     known = list(map(str, run.knowledge)) or None
-    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known}
+    values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known, "at": at}
     executed = with_parameters(nbformat.read(book, as_version=4), values)
     if book == notebook_path(NOTEBOOK):  # the page has a title and says what it is: the verdict comes first
         executed.cells[0].source = "## " + executed.cells[0].source.partition("\n\n## ")[2]

@@ -227,9 +227,8 @@ def gather(
     if run.as_of_ns is None and "syscalls" not in (also or {}):
         own["syscall_tables"] = evidence.syscalls.add_table
     taken = own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()}
-    if run.as_of_ns is not None:
-        taken = _until(evidence, taken)
     run.scan(taken, since if "threads" not in (also or {}) else None)
+    evidence.later = run.cursor.later if run.cursor else 0
     for edge in edges.values():
         edge.finish()
     return evidence
@@ -238,24 +237,6 @@ def gather(
 def _without(captures: Container[str], take: Callable[[Row], None]) -> Callable[[Row], None]:
     """A consumer that passes over the rows of some captures."""
     return (lambda row: None if row.get("capture") in captures else take(row)) if captures else take
-
-
-def _until(evidence: Evidence, taken: dict[str, Callable[[Row], None]]) -> dict[str, Callable[[Row], None]]:
-    """Consumers that are handed what was known at the moment of the run; lines are not skimmed, as that loses their times."""
-    known_from, until = evidence.run.known_from(), evidence.run.as_of_ns
-
-    def earlier(take: Callable[[Row], None]) -> Callable[[Row], None]:
-        def filtered(row: Row) -> None:
-            when = row.get("time")
-            when = known_from.get(row["capture"]) if when is None else when
-            if when is not None and until is not None and when <= until:
-                take(row)
-            else:
-                evidence.later += 1
-
-        return filtered
-
-    return {name: earlier(take) for name, take in taken.items() if name != "log_skipped"}
 
 
 def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:

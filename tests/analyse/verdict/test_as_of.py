@@ -71,3 +71,21 @@ def test_nothing_was_known_yet(tmp_path: Path) -> None:
     (tmp_path / "status.txt").write_text("Name:\tpython3\nState:\tS (sleeping)\nPid:\t7\nThreads:\t3\n", encoding="utf-8")
     with pytest.raises(EvidenceError, match="no evidence as of 2026-02-18 00:29:00"):
         kit.verdict(tmp_path, captured_at="2026-02-18 00:31:00", at="2026-02-18 00:29:00")
+
+
+def test_the_run_of_a_moment_leaks_nothing_of_after_it() -> None:
+    """Frames, their count, the condensed log and the captures hold what was known, whatever the figure that asks for them."""
+    at = "2026-11-29 18:55:50"
+    whole, early = kit.open_run(kit.sample_path("no-weights")), kit.open_run(kit.sample_path("no-weights"), at=at)
+    moment = early.captured_ns
+    rows = {name: (len(whole.frame(name)), len(early.frame(name))) for name in ("log", "processes", "threads", "gpus", "sockets")}
+    assert rows["log"][0] > rows["log"][1] > 0 and rows["processes"][0] > rows["processes"][1] > 0
+    for name in whole.frames()["frame"]:
+        frame = early.frame(name)
+        if "time" in frame:
+            assert not (frame["time"].dropna().astype("int64") > moment).any(), name
+    assert early.frames().set_index("frame")["rows"]["log"] == rows["log"][1] == len(early.condensed_log())
+    taken = early.captures_table().dropna(subset=["moment"])["captured"].dropna()
+    assert not (taken.astype("int64") > moment).any() and len(early.captures_table()) <= len(whole.captures_table())
+    assert kit.verdict(early).klass == kit.verdict(whole, at=at).klass == "slow_weights"
+    assert set(early.phases()["phase"]) < set(whole.phases()["phase"])
