@@ -114,7 +114,7 @@ class Run(Shown):
         earlier = copy(self)
         earlier.captured_ns, earlier.captured_by, earlier.as_of_ns = ns, "asked with --at", ns
         earlier._derived, earlier.doubts = {}, []
-        earlier.cursor = Cursor(ns, earlier._known_from())
+        earlier.cursor = Cursor(ns, earlier.known_from())
         launch = dict(self.manifest.get("launch") or {})
         ended_at = launch.get("ended_at")
         if ended_at and parse_time(ended_at)[0] > ns:
@@ -128,7 +128,7 @@ class Run(Shown):
         taken = capture.captured_ns if capture.moment is not None else None
         return self.as_of_ns is not None and taken is not None and taken > self.as_of_ns
 
-    def _known_from(self) -> dict[str, int | None]:
+    def known_from(self) -> dict[str, int | None]:
         """When rows without a time were known, by capture: a log's at its first stamp, others' when they were captured."""
         return {
             capture.file: (self._reading.first_stamp([capture]) if capture.kind == "log" else None)
