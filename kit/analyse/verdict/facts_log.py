@@ -209,7 +209,7 @@ def _signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[
 
 def _of_zombies(processes: Processes) -> tuple[int, list[dict]] | None:
     """The signal of the process that a signal ended first, by the exit status that its parent had not taken yet."""
-    own = processes.of_role("frontend", "engine", "worker")
+    own = processes.first_dead or processes.of_role("frontend", "engine", "worker")
     dead = [row for process in own for row in process.rows if (row.get("exit_status") or 0) & 127]
     if not dead:
         return None

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from kit.analyse.verdict import flight_recorder
 from kit.analyse.verdict.collective_counts import counts
 from kit.analyse.verdict.evidence import Evidence
+from kit.clock import NS
 from kit.parse.grammar import load, traits
 from kit.parse.grammar_file import ProcessRule
 from kit.parse.records import global_rank
 from kit.schema import Row
 
+TOGETHER_NS = 3 * NS
+"""Deaths within so long are one: vLLM gives its workers 4 s to end, SGLang kills at once, and the sampler looks each second."""
 _MANAGED = re.compile(r"managed by process (\d+)")
 _SIZES = {
     "tp": ("tp_size", "tensor_parallel_size", "tp"),
@@ -47,6 +50,11 @@ class Process:
         return [row["state"] for row in self.rows if row.get("state")]
 
     @property
+    def died_ns(self) -> int | None:
+        """When it was first seen dead."""
+        return min((row["time"] for row in self.rows if row.get("state") in ("Z", "X") and row.get("time")), default=None)
+
+    @property
     def dead(self) -> bool:
         """A zombie at the last look."""
         return bool(self.states) and self.states[-1] in ("Z", "X")
@@ -74,6 +82,12 @@ class Processes:
     def workers(self) -> list[Process]:
         """Processes that hold a rank, by rank."""
         return sorted((p for p in self.by_pid.values() if p.rank is not None), key=lambda p: p.rank)
+
+    @property
+    def first_dead(self) -> list[Process]:
+        """The processes of the server that died first; what died seconds later was ended with the rest."""
+        died = {p.pid: p.died_ns for p in self.of_role("frontend", "engine", "worker") if p.dead and p.died_ns is not None}
+        return [self.by_pid[pid] for pid, at in died.items() if at - min(died.values()) <= TOGETHER_NS]
 
     @property
     def alive(self) -> bool | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyse.verdict.scenes import error, line, row, scene
+from kit.analyse.verdict.rules import all_signs
+from tests.analyse.verdict.scenes import BEGIN, NS, error, line, row, scene
 
 FRONT = row("processes", pid=7, state="S", cmdline="vllm serve org/m --port 8000")
 LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python3")
@@ -80,6 +81,21 @@ def test_the_signal_of_a_killed_rank_is_that_of_its_zombie() -> None:
     assert (
         scene(engine, row("processes", pid=9, state="Z", cmdline="VLLM::Worker_TP1", exit_status=0)).facts.value("signal") is None
     )
+
+
+def test_what_dies_seconds_after_the_first_death_was_ended_with_the_rest() -> None:
+    """The parent took the exit status of rank 1 before anybody looked; rank 0 did not heed SIGTERM, and was killed."""
+    engine = row("processes", pid=7, state="S", cmdline="VLLM::EngineCore", ppid=1)
+    workers = [
+        row("processes", pid=8 + rank, state="R", cmdline=f"VLLM::Worker_TP{rank}", ppid=7, time=BEGIN) for rank in range(2)
+    ]
+    first = row("processes", pid=9, state="X", tool="sampler", time=BEGIN + 5 * NS)
+    second = row("processes", pid=8, state="Z", exit_status=9, ppid=7, time=BEGIN + 14 * NS)
+    here = scene(engine, *workers, first, second, error("worker_died", role="cascade"))
+    signs = all_signs(here)
+    assert (here.facts.value("ranks_dead"), here.facts.value("signal")) == ([0, 1], None)
+    assert signs["ranks_dead"].claim == "ranks 0, 1 are dead, rank 1 first" and signs["ranks_dead"].ranks == [1]
+    assert "silent_death" in signs and "signal_9" not in signs
 
 
 def test_the_rank_that_died_in_silence_is_the_one_that_does_not_answer_the_end() -> None:

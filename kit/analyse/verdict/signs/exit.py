@@ -99,14 +99,14 @@ def sigkill(scene: Scene) -> Signs:
 @rule("killed_from_outside", "died_unkilled", needs=("kernel_log|counters",))
 def killed_from_outside(scene: Scene) -> Signs:
     """A rank was ended by SIGKILL, or died without a word, and the kernel, asked afterwards, tells of no kill for memory."""
-    evidence, dead, number = scene.evidence, scene.fact("ranks_dead") or [], scene.fact("signal")
+    evidence, dead, number = scene.evidence, _died_first(scene), scene.fact("signal")
     where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
     counted = {sign.code for sign in (*cgroup_kills(scene), *orchestrator_kills(scene))}
     told = _killed(scene) or kernel_rows(scene, "oom_kill") or "cgroup_oom_kill" in counted
     if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
         return
     told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
-    seen = [row["time"] for row in evidence.processes if (row.get("exit_status") or 0) & 127 == signal.SIGKILL]
+    seen = [process.died_ns for process in scene.processes.first_dead]
     by = _denies(evidence, min((time for time in [*told_at, *seen] if time), default=0))
     who = named("rank", dead) if dead else "a worker" if not number else "the launch"
     if by and number:
@@ -140,7 +140,16 @@ def dead_ranks(scene: Scene) -> Signs:
     """Ranks whose process is gone."""
     if dead := scene.fact("ranks_dead"):
         verb = "is" if len(dead) == 1 else "are"
-        yield Sign("ranks_dead", f"{named('rank', dead)} {verb} dead", scene.facts.refs("ranks_dead"), dead)
+        first = _died_first(scene)
+        order = f", {named('rank', first)} first" if len(first) < len(dead) else ""
+        yield Sign("ranks_dead", f"{named('rank', dead)} {verb} dead{order}", scene.facts.refs("ranks_dead"), first)
+
+
+def _died_first(scene: Scene) -> list[int]:
+    """Of the dead ranks those that were seen to die first: the others were ended with what was left; else all of them."""
+    dead = scene.fact("ranks_dead") or []
+    first = {process.rank for process in scene.processes.first_dead}
+    return [rank for rank in dead if rank in first] or dead
 
 
 @rule("workers_alive", needs=("processes",))
