@@ -8,8 +8,8 @@ from kit.analyse.verdict.log_digest import LogDigest, Mark
 
 ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
-
-
+DEATH_WITHIN = 100
+"""Records between an error and the line that reports the death of who wrote it: its stack dumps stand between."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
 
@@ -49,7 +49,12 @@ def first_error(log: LogDigest) -> Mark | None:
 
 def survived(log: LogDigest, mark: Mark) -> bool:
     """Whether its own log shows later that the launch lived on: it became ready, served, stepped, was started or asked again."""
-    return log.last_life.get(mark.capture, -1) > mark.order or _asked_again(log, mark)
+    died = any(
+        other.code == "worker_died" and other.capture == mark.capture and abs(other.order - mark.order) <= DEATH_WITHIN
+        for other in log.marks
+    )
+    lived = log.last_token if died else log.last_life
+    return lived.get(mark.capture, -1) > mark.order or _asked_again(log, mark)
 
 
 def worked_after(log: LogDigest, mark: Mark) -> bool:

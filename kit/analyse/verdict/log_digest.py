@@ -127,6 +127,8 @@ class LogDigest:
     """By log: place of the last record that shows that the launch got ready, served, stepped, or was started again."""
     last_work: dict = field(default_factory=dict)
     """The same without starts."""
+    last_token: dict = field(default_factory=dict)
+    """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
     _ends: dict = field(default_factory=dict)
     _newest: dict = field(default_factory=dict)
 
@@ -152,8 +154,10 @@ class LogDigest:
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again:
             self.last_work[row["capture"]] = self.last_life[row["capture"]] = order
+            if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):
+                self.last_token[row["capture"]] = order
         elif again:
-            self.last_life[row["capture"]] = order
+            self.last_token[row["capture"]] = self.last_life[row["capture"]] = order
         if code in COUNTED:
             mark = _mark(row, code, kind, order)
             self._latest[

@@ -27,6 +27,15 @@ vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See 
 OUT_OF_MEMORY = """ERROR 02-18 01:02:00 [core.py:708] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 INFO:     127.0.0.1:50412 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error
 """
+ASSERTED = (
+    "/b/x/Index.cu:40: scatter_check: block: [0,0,0], thread: [0,0,0] Assertion `n <= size` failed.\n"
+    "(EngineCore_DP0 pid=9) ERROR 02-18 01:02:00 [core.py:781] EngineCore encountered a fatal error.\n"
+    "(EngineCore_DP0 pid=9) torch.AcceleratorError: CUDA error: device-side assert triggered\n"
+    'INFO:     127.0.0.1:50412 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error\n'
+    "INFO 02-18 01:02:09 [loggers.py:208] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: "
+    "100.2 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%\n"
+)
+ASKED = "INFO 02-18 01:02:00 [async_llm.py:269] Added request chatcmpl-1.\n"
 LEAKED = (
     "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked "
     "semaphore objects to clean up at shutdown\n"
@@ -54,8 +63,12 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS + CANCELLED, "ended", "ended"),
         (STEPS + "{'train_runtime': 871.66, 'train_samples_per_second': 1.147, 'epoch': 1.0}\n", "ended", "ended"),
         (STEPS, "ready", "ready"),
+        (STEPS + "Pretraining completed. Saved to /x\n", "ended", "ended"),
+        (SERVED + ASSERTED + SHUTDOWN, "failed", "worker_crashed"),
+        (SERVED + ASKED, "ready", "ready"),
     ],
-    ids=["served", "error as an echo", "error after it", "error before it", "cancelled", "finished", "still stepping"],
+    ids=["served", "error as an echo", "error after it", "error before it", "cancelled", "finished", "still stepping"]
+    + ["finished in its own words", "statistics outlive an engine", "cut while it serves"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)

@@ -32,7 +32,7 @@ def digest(*lines: str) -> LogDigest:
         (["ERROR 01-02 03:04:05 [core.py:7] the worker hit an exception", OPENS, FRAME, "KeyError: 'q'"], "KeyError: 'q'"),
         (["ERROR 01-02 03:04:05 [core.py:7] disk quota exceeded", "KeyError: 'q'"], "disk quota exceeded"),
         ([OPENS, FRAME], OPENS),
-        (["Received SIGTERM"], "Received SIGTERM"),
+        (["Received SIGTERM"], None),
     ],
     ids=["first of two", "cascade before", "report before", "teardown before", "teardown alone", "header", "no header",
          "cut traceback", "ending alone"],
@@ -126,6 +126,8 @@ def test_an_error_between_the_waits_of_a_repeated_check_is_no_cause(lines: list[
         ("XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait", "store_barrier_timeout", "initiating"),
         ("/job:worker/replica:0/task:17", "barrier_missing", None),
         ("Collectives differ in the following aspects: Sequence number: 3vs 7", "collective_mismatch", "initiating"),
+        ("a.cu:4: f: block: [0,0,0], thread: [3,0,0] Assertion `i < n` failed.", "device_error", "initiating"),
+        ("Stopping coordination service as cluster registration failed.", "store_barrier_timeout", "initiating"),
         ("FatalError: `Termination signal` is detected by the operating system.", "sigterm", "ending"),
     ],
 )
