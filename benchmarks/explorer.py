@@ -136,6 +136,7 @@ def made(tids: int, moments: int, step_s: float, records: int, calls: int) -> di
 
 def measured(tab, file: Path, ready: str) -> float:
     """Seconds from asking for a page to its first picture."""
+    tab.set_default_timeout(300_000)
     began = time.perf_counter()
     tab.goto(file.as_uri())
     tab.wait_for_function(ready)

@@ -77,7 +77,8 @@ def judged() -> dict:
 def packed() -> bytes:
     """The frames as one pack, with an earlier verdict."""
     earlier = {**judged(), "t": 100.0, "state": "progressing", "answer": "progressing in launch: it loads"}
-    return pack(frames(), name="two <ranks>", zero_ns=ZERO, ranks={10: 0, 11: 1}, judge=judged, moments=lambda events: [earlier])
+    given = {"name": "two <ranks>", "zero_ns": ZERO, "ranks": {10: 0, 11: 1}}
+    return pack(frames(), judge=judged, moments=lambda events, span: [earlier], **given)
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +207,14 @@ def test_search_level_and_line(tab) -> None:
     assert "shard 150" in tab.get_by_label("Selected record").inner_text()
     assert view(tab, "v.cursor") == 450.0
     assert tab.locator(".sk-row[aria-selected=true]").inner_text().endswith("shard 150")
+
+
+def test_an_empty_window_leads_to_the_last_record_before(tab) -> None:
+    view(tab, "v.setWindow([700, 800])")
+    assert listed(tab) == 0
+    tab.get_by_role("button", name="The last before: 9:57, line 201").click()
+    assert view(tab, "v.window") == [547, 647] and view(tab, "v.cursor") == 597
+    assert "</script><img" in tab.get_by_label("Selected record").inner_text()
 
 
 def test_evidence_leads_to_its_line(tab) -> None:

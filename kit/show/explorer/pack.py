@@ -49,7 +49,7 @@ def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = s
         captured_s=captured,
         silence_s=scene.silence_s,
         judge=lambda: story.judged(run, clean=clean),
-        moments=(lambda events: story.earlier(run, events, clean)) if moments else None,
+        moments=(lambda events, span: story.earlier(run, events, span, clean)) if moments else None,
         clean=clean,
         port=scene.fact("port"),
     )
@@ -65,7 +65,7 @@ def pack(
     captured_s: float | None = None,
     silence_s: float | None = None,
     judge: Callable[[], dict] | None = None,
-    moments: Callable[[list[dict]], list[dict]] | None = None,
+    moments: Callable[[list[dict], tuple[float, float]], list[dict]] | None = None,
     clean: Callable[[str], str] = str,
     port: int | None = None,
 ) -> bytes:
@@ -83,7 +83,7 @@ def pack(
         knee = captured_s - silence_s
     phases = tracks.phase_bands(bands, span[1])
     gaps = run.frames["gaps"].dropna(subset=["t_s"])
-    events = story.events_of(run.frames["log"], gaps, phases.get("bands", []), knee, span[1])
+    events = story.events_of(run.frames, phases.get("bands", []), knee, span[1])
     head: dict[str, Any] = {
         "version": 1,
         "name": clean(name),
@@ -111,6 +111,6 @@ def pack(
             "sockets": tracks.socket_track(packer, run),
         },
         "verdict": judge() if judge is not None else None,
-        "moments": moments(events) if moments is not None else [],
+        "moments": moments(events, span) if moments is not None else [],
     }
     return packer.bytes(head)

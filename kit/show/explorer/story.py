@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from kit.errors import KitError, UsageError
 from kit.run import Run
 from kit.show.status import process_table
 
-MOMENTS = 8
+MOMENTS = 10
 """Most earlier verdicts that a static page holds."""
 CHEAP_BYTES = 30 * 2**20
 """Earlier verdicts are made ahead for evidence of up to this size: each reads what is not kept in memory once more."""
@@ -116,11 +116,13 @@ def _board(verdict: Verdict, activity: LogActivity, clean: Callable[[str], str])
     }
 
 
-def earlier(run: Run, events: list[dict], clean: Callable[[str], str] = str) -> list[dict]:
-    """Verdicts of earlier moments: a little after each phase began, and in each long silence."""
+def earlier(run: Run, events: list[dict], span: tuple[float, float], clean: Callable[[str], str] = str) -> list[dict]:
+    """Verdicts of earlier moments: a little after each phase and the samples began, and while nothing more came."""
     if sum(capture.size_bytes for capture in run.captures) > CHEAP_BYTES:
         return []
-    at = [round(event["t"] + 0.5, 1) for event in events if event["kind"] in ("phase", "silence", "last progress")]
+    at = [round(event["t"] + 0.5, 1) for event in events if event["kind"] != "gap"]
+    at += [round(event["t"] + later, 1) for event in events if event["kind"] == "last progress" for later in (10, 60, 600)]
+    at = sorted(moment for moment in set(at) if moment < span[1])
     chosen = [at[n] for n in np.unique(np.linspace(0, len(at) - 1, min(MOMENTS, len(at))).astype(int))] if at else []
     found = []
     for moment in dict.fromkeys(chosen):
@@ -131,23 +133,26 @@ def earlier(run: Run, events: list[dict], clean: Callable[[str], str] = str) -> 
     return found
 
 
-def events_of(log: pd.DataFrame, gaps: pd.DataFrame, bands: list, knee_s: float | None, end_s: float) -> list[dict]:
-    """What there is to step through: phases, silences, gaps in the samples, the last progress."""
+def events_of(frames: Mapping[str, pd.DataFrame], bands: list, knee_s: float | None, end_s: float) -> list[dict]:
+    """What there is to step through: phases, silences, the first sample, gaps in the samples, the last progress."""
     first: dict[str, float] = {}
     for _, phase, begin, _, _ in bands:
         first[phase] = min(begin, first.get(phase, begin))
     found = [{"t": begin, "kind": "phase", "label": f"{phase} begins"} for phase, begin in first.items()]
-    seconds = np.sort(log["t_s"].dropna().to_numpy(float))
+    seconds = np.sort(frames["log"]["t_s"].dropna().to_numpy(float))
     seconds = np.append(seconds, end_s) if len(seconds) else seconds
     quiet = np.diff(seconds)
     for at in np.flatnonzero(quiet >= SILENT_S):
         found.append(
             {"t": round(float(seconds[at]), 3), "kind": "silence", "label": f"no record for {show_duration(float(quiet[at]))}"}
         )
-    for gap in gaps.dropna(subset=["t_s"]).itertuples():
+    for gap in frames["gaps"].dropna(subset=["t_s"]).itertuples():
         found.append(
             {"t": round(gap.t_s, 3), "kind": "gap", "label": f"no samples for {show_duration(gap.duration_s)}: {gap.why}"}
         )
+    sampled = frames["processes"]["t_s"].min()
+    if not pd.isna(sampled):
+        found.append({"t": round(float(sampled), 3), "kind": "samples", "label": "the first sample of processes"})
     if knee_s is not None:
         found.append({"t": round(knee_s, 3), "kind": "last progress", "label": "last progress"})
     if len(found) > EVENTS:

@@ -93,9 +93,14 @@ class PhaseTrack extends Track {
         ctx.fillText(phase.replaceAll("_", " "), Math.max(x, 0) + 5, row * step + (step - gap) / 2 + 0.5);
       }
     }
-    if (step >= 12 && rows.length > 1) {
-      for (const [number, rank] of rows.entries()) this.write(String(rank ?? "all"), this.axis.width - 4, (number + 0.5) * step, "right");
+    if (step < 12 || rows.length < 2) return;
+    ctx.textAlign = "right";
+    for (const [number, rank] of rows.entries()) {
+      const covered = this.data.bands.some(([own, , begin, end]) => own === rank && begin < this.axis.t(this.axis.width - 8) && end >= this.axis.end - 1e-9);
+      ctx.fillStyle = covered ? "#15191e" : this.panel.look.dim;
+      ctx.fillText(String(rank ?? "all"), this.axis.width - 5, (number + 0.5) * step);
     }
+    ctx.textAlign = "left";
   }
 
   hatch(ctx, x, y, width, height) {
@@ -236,6 +241,11 @@ class LineTrack extends Track {
     for (const part of parts.sort((a, b) => (a.line.pid === this.data.odd) - (b.line.pid === this.data.odd))) this.trace(ctx, part);
   }
 
+  lineColour(line) {
+    const { series } = this.panel.head.palette;
+    return this.colour(line.colour < 0 ? "#999999" : series[line.colour % series.length]);
+  }
+
   y(value) {
     return this.height - 3 - (value / this.most) * (this.height - 8);
   }
@@ -254,8 +264,7 @@ class LineTrack extends Track {
   }
 
   trace(ctx, { line, level, first, last }) {
-    const series = this.panel.head.palette.series;
-    ctx.strokeStyle = this.colour(line.colour < 0 ? "#999999" : series[line.colour % series.length]);
+    ctx.strokeStyle = this.lineColour(line);
     ctx.lineWidth = line.pid === this.data.odd ? 2.2 : 1.4;
     ctx.beginPath();
     let before = null;
@@ -302,7 +311,7 @@ class LineTrack extends Track {
   under(t, y) {
     const found = this.shownLines.map((line) => ({ line, value: this.value(line, t) })).filter(({ value }) => value !== null);
     found.sort((a, b) => Math.abs(this.y(a.value) - y) - Math.abs(this.y(b.value) - y));
-    const words = found.slice(0, 9).map(({ line, value }) => `${line.label}: ${this.unit(value)}`);
+    const words = found.slice(0, 9).map(({ line, value }) => ({ text: `${plain(line.label)}: ${this.unit(value)}`, colour: this.lineColour(line) }));
     return found.length > 9 ? [...words, `… 9 of ${found.length}`] : words;
   }
 
@@ -623,7 +632,7 @@ class SocketTrack extends Track {
         const to = Math.max(this.axis.x(Math.min(end, this.panel.head.span[1])), x + 2);
         if (to < 0 || x > width) continue;
         ctx.fillStyle = this.colour(SOCKET_COLOUR[lane.state] ?? "#999999");
-        ctx.globalAlpha = 0.45 + (0.5 * lane.n[i]) / most;
+        ctx.globalAlpha = 0.3 + (0.4 * lane.n[i]) / most;
         ctx.fillRect(x, row * step + 2, to - x, step - 4);
       }
       ctx.globalAlpha = 1;

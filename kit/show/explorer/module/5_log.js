@@ -21,9 +21,10 @@ class LogList {
     this.said = make("span", { class: "sk-said", role: "status" });
     this.inner = make("div", { class: "sk-rows", role: "presentation" });
     this.box = make("div", { class: "sk-list", id, tabindex: 0, role: "listbox", "aria-label": "Log records", onscroll: () => this.draw(), onkeydown: (event) => this.key(event) }, this.inner);
+    this.nothing = make("div", { class: "sk-nothing", hidden: true });
     this.text = make("pre", { class: "sk-text", tabindex: 0, "aria-label": "Selected record", hidden: true });
     const bar = make("div", { class: "sk-logbar" }, make("b", {}, "Log"), this.search, this.level, ranks.length > 1 ? this.rank : null, this.line, this.said);
-    this.element = make("div", { class: "sk-log" }, bar, this.box, this.text);
+    this.element = make("div", { class: "sk-log" }, bar, make("div", { class: "sk-frame" }, this.box, this.nothing), this.text);
     if (!log) {
       const why = make("p", { class: "sk-missing" }, ...sentence(panel.head.tracks.log.missing));
       this.element.replaceChildren(make("div", { class: "sk-logbar" }, make("b", {}, "Log")), why);
@@ -72,7 +73,19 @@ class LogList {
     }
     if (this.key_ === undefined && this.rows.length && panel.head.knee !== null) this.showTime(panel.head.knee);
     this.key_ = key;
+    this.sayNothing();
     this.draw();
+  }
+
+  /** Where no record is listed: why, and the way to the last one before. */
+  sayNothing() {
+    const { panel } = this;
+    this.nothing.hidden = this.rows.length > 0;
+    if (this.rows.length) return;
+    const last = panel.lastRecord(panel.window[0], undefined, false, true);
+    const button = last >= 0 && make("button", { onclick: () => this.goTo(panel.log.line[last], panel.log.files[panel.log.file[last]]) }, `The last before: ${place(panel.log.t[last])}, line ${panel.log.line[last]}`);
+    const filtered = panel.isFiltered("rank", "pid", "tid", "kind", "search", "level");
+    this.nothing.replaceChildren(make("span", {}, `No record${filtered ? " passes the filters" : ""} in this window.`), button || "");
   }
 
   draw() {

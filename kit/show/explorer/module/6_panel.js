@@ -90,12 +90,13 @@ class Panel {
     return this.owners.get(tid) ?? tid;
   }
 
-  /** The last record before a second that passes the filters; with `listed`, one of the list. */
-  lastRecord(t, kind, listed = false) {
+  /** The last record before a second; with `listed` one of the list, with `passing` one that passes the filters. */
+  lastRecord(t, kind, listed = false, passing = false) {
     const { log } = this;
     if (!log) return -1;
     let best = -1;
     const consider = (i) => {
+      if (passing && !this.logRow(i)) return;
       if (log.dated[i] && log.t[i] <= t + 2e-6 && (kind === undefined || log.kinds[log.kind[i]] === kind) && (best < 0 || log.t[i] >= log.t[best])) best = i;
     };
     if (listed) this.list.rows.forEach(consider);
@@ -145,6 +146,7 @@ class Panel {
     const kinds = { phases: PhaseTrack, log: LogTrack, threads: ThreadTrack, calls: CallTrack, sockets: SocketTrack };
     const track = kinds[name] ? new kinds[name](this, name, data) : new LineTrack(this, name, data, LINES[name]);
     if (name === "phases") track.height = Math.min(Math.max(track.rows.length * 15, 18), 170);
+    const legend = name === "threads" ? this.legend(track) : null;
     track.canvas = make("canvas", { role: "img", "aria-label": NAMES[name] });
     track.reading = make("span", { class: "sk-value" });
     track.about = make("span", { class: "sk-about" });
@@ -159,6 +161,7 @@ class Panel {
       const toggle = make("button", { class: "sk-mini", title: "Colour the threads by state, or by CPU used", onclick: () => {
         track.mode = track.mode === "state" ? "busy" : "state";
         toggle.textContent = track.mode === "state" ? "show CPU" : "show states";
+        legend.hidden = track.mode !== "state";
         this.view.draw();
       } }, "show CPU");
       parts.push(toggle);
@@ -166,7 +169,7 @@ class Panel {
     track.about.textContent = aboutTrack(name, track, data);
     track.plot = make("div", { class: "sk-row-plot", "data-track": name }, track.canvas);
     track.element = line(null, track.plot, ...parts);
-    if (name === "threads") track.plot.after(this.legend(track));
+    if (legend) track.plot.after(legend);
     this.rowsBox.append(track.element);
     this.tracks.push(track);
   }

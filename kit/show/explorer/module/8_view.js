@@ -6,7 +6,7 @@ const KEYS = [
   ["Shift ← →", "move the reading line; its values are read out"],
   ["Home", "the whole run"],
   ["Backspace", "the window before"],
-  ["n p", "next and previous event: phase, silence, gap, last progress"],
+  ["n p", "next and previous event: phase, silence, first sample, gap, last progress"],
   ["a", "as of the reading line: what could be known then"],
   ["/", "search the log"],
   ["g", "go to a line of the log"],
@@ -196,7 +196,12 @@ class View {
   tell(words, x, y) {
     this.tip.hidden = !words.length;
     if (!words.length) return;
-    this.tip.replaceChildren(...words.map((word) => make("div", {}, word)));
+    this.tip.replaceChildren(...words.map((word) => {
+      if (typeof word === "string") return make("div", {}, word);
+      const swatch = make("i", {});
+      swatch.style.background = word.colour;
+      return make("div", {}, swatch, word.text);
+    }));
     const own = this.element.getBoundingClientRect();
     const left = Math.min(Math.max(x - own.left + 14, 4), Math.max(own.width - this.tip.offsetWidth - 6, 4));
     const under = y - own.top + 16;
@@ -518,8 +523,7 @@ function mountAll(root = document) {
     element.dataset.mounted = "true";
     const packs = [...element.querySelectorAll('script[type="application/x-stallkit"]')].map((block) => Uint8Array.from(atob(block.textContent.trim()), (one) => one.charCodeAt(0)));
     const stage = make("div");
-    for (const still of element.querySelectorAll(":scope > .stallkit-still")) still.hidden = true;
-    element.append(stage);
+    element.append(stage); // the style sheet hides the still picture on a screen, and this one in print
     return mount(stage, packs, { judges: false, changed() {} });
   }));
 }
