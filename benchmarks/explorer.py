@@ -36,7 +36,8 @@ try:
     from bokeh.resources import INLINE
     figures = []
     for y in lines:
-        f = figure(width=1100, height=220, output_backend="canvas", x_range=figures[0].x_range if figures else None)
+        shared = {"x_range": figures[0].x_range} if figures else {}
+        f = figure(width=1100, height=220, output_backend="canvas", **shared)
         f.line(x, y)
         figures.append(f)
     open(out + "/bokeh.html", "w").write(file_html(column(*figures), INLINE, "bokeh"))

@@ -280,7 +280,7 @@ def log_track(pack: Packer, run: Clocked, span: tuple[float, float], most: int =
         "weight": pack.ints(weights[kept]),
         "text": pack.texts(texts),
         "of": [int(kept.sum()), int(weights.sum())],
-        "untimed": int((~dated).sum()),
+        **({} if dated.any() else {"note": logs.NO_TIME}),
         **({"more": [pack.seconds(more[0]), pack.ints(more[1]), pack.ints(more[2])]} if more is not None else {}),
     }
 

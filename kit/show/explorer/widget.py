@@ -71,6 +71,8 @@ class Selection:
         if zero is not None:
             seconds = seconds.fillna((frame["time"] - zero).dt.total_seconds())
         begin, end = self._explorer.window or (float("-inf"), float("inf"))
+        shift = self._explorer.shift(self._number)
+        begin, end = begin + shift, end + shift
         inside = (seconds >= begin - 1e-6) & (seconds <= end + 1e-6)
         return inside | seconds.isna() if not self._explorer.window else inside
 
@@ -124,6 +126,7 @@ class Explorer(anywidget.AnyWidget):
     _judged = traitlets.List(traitlets.Dict(allow_none=True)).tag(sync=True)
     window = traitlets.Tuple().tag(sync=True)
     filters = traitlets.Dict().tag(sync=True)
+    _shifts = traitlets.List(traitlets.Float()).tag(sync=True)
     as_of = traitlets.Float(None, allow_none=True).tag(sync=True)
 
     def __init__(self, *runs: Run):
@@ -157,6 +160,10 @@ class Explorer(anywidget.AnyWidget):
         run = self.runs[0]
         return verdict(run, at=earlier_text(run, self.as_of) if self.as_of is not None else None)
 
+    def shift(self, number: int) -> float:
+        """Second of a run that stands at 0 of the shared axis: where two are aligned at a phase, its begin."""
+        return self._shifts[number] if number < len(self._shifts) else 0.0
+
     def update(self, *runs: Run) -> None:
         """Show other runs, or the same with what was captured since; window and filters stay. From any thread."""
         self.runs = list(runs) or self.runs
@@ -168,9 +175,9 @@ class Explorer(anywidget.AnyWidget):
         from kit.show.explorer.story import judged
 
         found: list[dict] = []
-        for run in self.runs if change["new"] is not None else ():
+        for number, run in enumerate(self.runs if change["new"] is not None else ()):
             try:
-                found.append(judged(run, change["new"]))
+                found.append(judged(run, change["new"] + self.shift(number)))
             except KitError as error:
                 found.append({"error": str(error)})
         self._judged = found

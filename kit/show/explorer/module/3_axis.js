@@ -4,8 +4,8 @@ const ACTIVE_LEAST = 0.25;
 const ACTIVE_SHARE = 0.6;
 
 class Axis {
-  constructor([begin, end], width, knee = null) {
-    Object.assign(this, { begin, end, width });
+  constructor([begin, end], width, knee = null, shift = 0) {
+    Object.assign(this, { begin, end, width, shift });
     const active = knee === null ? 1 : (knee - begin) / (end - begin);
     this.knee = active > 0 && active < ACTIVE_LEAST ? knee : null;
   }
@@ -28,7 +28,7 @@ class Axis {
 
   /** Round seconds to mark, with the step between them; each part of a compressed axis has its own. */
   ticks() {
-    if (this.knee === null) return spread(this.begin, this.end, this.width / 85);
+    if (this.knee === null) return spread(this.begin - this.shift, this.end - this.shift, this.width / 85).map(({ t, step }) => ({ t: t + this.shift, step }));
     const room = this.width / 85;
     const early = spread(this.begin, this.knee, room * ACTIVE_SHARE);
     const from = early.length ? early.at(-1).t : this.begin;

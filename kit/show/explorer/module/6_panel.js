@@ -208,7 +208,7 @@ class Panel {
     const width = this.ticks.parentElement.clientWidth;
     if (width <= 0) return;
     const whole = this.view.isWhole;
-    this.axis = new Axis(this.window, width, whole && this.view.packs.length === 1 ? this.head.knee : null);
+    this.axis = new Axis(this.window, width, whole && this.view.packs.length === 1 ? this.head.knee : null, this.shift);
     this.wholeAxis = new Axis([this.view.span[0] + this.shift, this.view.span[1] + this.shift], width, this.view.packs.length === 1 ? this.head.knee : null);
     this.drawTicks(width);
     for (const track of this.tracks) track.paint(track.canvas);

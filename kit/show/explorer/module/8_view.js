@@ -79,7 +79,9 @@ class View {
     const select = make("select", { "aria-label": "Align the runs at", onchange: () => {
       this.panels.forEach((panel, n) => (panel.shift = select.value ? begins[n].get(select.value) : 0));
       this.span = this.wholeSpan(this.panels.map((panel) => panel.shift));
-      this.setWindow(this.span);
+      this.window = [...this.span];
+      this.host.changed({ _shifts: this.panels.map((panel) => panel.shift), window: this.window });
+      this.schedule();
     } }, make("option", { value: "" }, "align at launch"), ...common.map((phase) => make("option", { value: phase }, `align at ${phase}`)));
     return select;
   }
