@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from kit.errors import UsageError
 
 NS = 1_000_000_000
+LATEST_NS = 7_258_118_400 * NS
+"""Begin of the year 2200. No launch is later, nor before 1970; differences of times in between fit in 64 bits of nanoseconds."""
 _TEXT = re.compile(r"^\s*(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?\d\d)?\s*$")
 
 
@@ -53,7 +55,15 @@ def parse_time(text: str, offset_s: int = 0) -> tuple[int, int | None]:
         raise UsageError(f"{text!r} is not a time", str(error), "write it as: --captured-at '2026-02-18 02:11:52'") from error
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     ns = (since // timedelta(seconds=1)) * NS + int((fraction or "0").ljust(9, "0"))
-    return ns - (own if own is not None else offset_s) * NS, own
+    ns -= (own if own is not None else offset_s) * NS
+    if not in_range(ns):
+        raise UsageError(f"{text!r} is not a time of a launch", "it lies before 1970 or after 2199", "check the year")
+    return ns, own
+
+
+def in_range(ns: int) -> bool:
+    """Whether a time is one that the kit reckons with: 1970 to 2199."""
+    return 0 <= ns < LATEST_NS
 
 
 def _offset(zone: str) -> int:
@@ -73,7 +83,10 @@ def show_time(ns: int | None, offset_s: int = 0) -> str:
     """
     if ns is None:
         return "unknown"
-    return (datetime(1970, 1, 1) + timedelta(seconds=ns // NS + offset_s)).strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=ns // NS + offset_s)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return "unknown"
 
 
 def show_duration(seconds: float | None) -> str:

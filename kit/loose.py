@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kit import parse
+from kit.clock import in_range
 from kit.folder import why_not
 from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
 from kit.parse.text import HEAD_BYTES
@@ -62,7 +63,7 @@ def captures(
 
 
 def _name(path: Path, base: Path) -> str:
-    return str(path.relative_to(base)) if path.is_relative_to(base) else path.name
+    return no_surrogates(str(path.relative_to(base)) if path.is_relative_to(base) else path.name)
 
 
 def _files(base: Path, given: Iterable[Path], notes: list[Note], bound: Path | None) -> Iterator[Path]:
@@ -146,6 +147,7 @@ def _capture(path: Path, name: str, segment: Segment | None, promised: str | Non
     if title is None and segment is not None and segment.how != "file":
         here = here._replace(moment=None)  # parsers number the moments within a text themselves
     when = path.stat().st_mtime_ns if segment is None else segment.content.text.mtime_ns
+    when = when if when is not None and in_range(when) else None
     return Capture(
         file=file,
         path=path,

@@ -20,7 +20,10 @@ from kit.multi_host import Place
 from kit.parse import log_fast
 from kit.parse.base import Source
 from kit.schema import Row, rows_of
+from kit.untrusted import WRONG_FORM
 
+FAILED = "the rest was not read, for its reader failed: report this with the file"
+"""How a note begins on a file that its reader does not stand; the fuzz takes it for a failure."""
 Pairs = Iterator[tuple[str, Row]]
 """Frame names with a row each."""
 
@@ -194,6 +197,9 @@ class Reading:
         except OSError as error:
             self.reports[capture.id] = report
             report.odd(f"could not be read to its end: {error.strerror}", "")
+        except WRONG_FORM as error:  # a file that a reader fails on must not hide the others
+            self.reports[capture.id] = report
+            report.odd(f"{FAILED}: {type(error).__name__}: {error}"[:200], "")
         if not stamped:
             self.first[capture.id] = None
         if report.facts.get("cut") and report.facts.get("ends_open"):

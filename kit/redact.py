@@ -117,7 +117,7 @@ def secret_name(name, flag=False):
             return True
         if _ABOUT.intersection(after[:1]) or word in _OTHER_KEYS:
             continue
-        if word in ("token", "pass") and not capitals and after and not after[0].isdigit():
+        if word in ("token", "pass") and not capitals and after and not after[0].isdecimal():
             continue  # `multi_token_prediction`, `pass_config`
         if word.endswith("token") and _NOT_TOKEN.intersection(before):
             continue
@@ -266,7 +266,7 @@ def _is_secret(name, between, value, flag):
     if not bare or bare == "redacted" or MARK in value:
         return False
     if _HARMLESS.match(bare):
-        return _strict(name) and bare[:1].isdigit() and not flag
+        return _strict(name) and bare[:1].isdecimal() and not flag
     prose = between.endswith((" ", "\t")) and value[:1] not in "'\"\\["  # `next token: Hello`; what is no word is a secret
     if not flag and (name.lower() in _WEAK or prose and len(_words_of(name)) == 1 and not _strict(name)):
         return len(bare) >= 16 or len(bare) >= 6 and re.search(r"\d", bare) is not None
@@ -400,7 +400,7 @@ _OF_PROGRAM["curl"] = ("b",)
 def _behind_user(word):
     """`name:password` keeps the name; a pair of numbers is a user and a group."""
     name, colon, password = word.partition(":")
-    return word if not colon or password.isdigit() else name + colon + MARK
+    return word if not colon or password.isdecimal() else name + colon + MARK
 
 
 def _whole_word(word):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kit.clock import LATEST_NS
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -24,6 +25,17 @@ PANDAS_DTYPE = {"time": "datetime64[ns, UTC]", "int": "Int64", "float": "float64
 """The five types of a column. Rows hold a time as integer nanoseconds since 1970-01-01 UTC, and None for a missing value."""
 
 PYTHON_TYPE = {"time": (int,), "int": (int,), "float": (int, float), "bool": (bool,), "text": (str,)}
+
+
+def _fits(kind: str, given: type, value: Any) -> bool:
+    """Whether a value that is not None is of a type of column, and in the range that pandas and Parquet hold."""
+    if kind == "int":
+        return given is int and -(1 << 63) <= value < 1 << 63
+    if kind == "time":
+        return given is int and 0 <= value < LATEST_NS
+    if kind == "float":
+        return issubclass(given, float) or given is int and abs(value) < 1 << 63
+    return issubclass(given, bool if kind == "bool" else str)
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,11 @@ class Frame:
     snapshot: bool = False
     keep: bool = False
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+    texts: dict[str, bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+        object.__setattr__(self, "texts", {column.name: column.type == "text" for column in self.columns})
 
     def check(self, row: Row) -> None:
         """Raise ValueError where a row does not fit the declaration (tests run this on every parser's rows)."""
@@ -95,6 +109,30 @@ class Frame:
         for column in self.columns:
             if not column.nullable and row.get(column.name) is None:
                 raise ValueError(f"frame {self.name}: column {column.name} may not be missing")
+
+    def mend(self, row: Row) -> list[str]:
+        """Take out of a row, in place, what does not fit the declaration; returns the names of those columns.
+
+        Evidence may say anything: a pid of 30 digits, a time in the year 9999, a list where a name is due.
+
+        Examples
+        --------
+        >>> row = {"pid": 10**30}
+        >>> Frame("demo", "a demonstration", (Column("pid", "int", "process"),)).mend(row), row
+        (['pid'], {'pid': None})
+        """
+        wrong = []
+        for name, value in row.items():
+            kind = value.__class__
+            if value is None or kind is str and self.texts.get(name):
+                continue
+            column = self.by_name.get(name)
+            if column is None or _fits(column.type, kind, value):
+                continue
+            wrong.append(name)
+        for name in wrong:
+            row[name] = None
+        return wrong
 
     def build(self, rows: Iterable[Row]) -> pandas.DataFrame:
         """Make the pandas frame of some rows.

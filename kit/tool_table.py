@@ -112,7 +112,7 @@ class Tool:
                 return line
         elif self.each:
             command, pids = shlex.join(self.words(pid="PID")), str(values.get("pids", "PIDS"))
-            one = pids.isdigit()
+            one = pids.isdecimal()
             line = command.replace("PID", pids) if one else f"for p in {pids}; do {command.replace('PID', '$p')}; done"
         else:
             line = shlex.join(self.words(**values))

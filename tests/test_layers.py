@@ -21,7 +21,19 @@ ALLOWED = {
     "cli": {"cli", "live", "render", "show", "plot", "analyse", "parse", "intake", "capture"},
 }
 """Packages that each may import. Modules beside them (schema, frames, clock, run, …) are the base and checked below."""
-BASE = {"errors", "words", "schema", "frames", "clock", "store", "redact", "tomlfile", "knowledge_paths", "tool_table"}
+BASE = {
+    "errors",
+    "untrusted",
+    "words",
+    "schema",
+    "frames",
+    "clock",
+    "store",
+    "redact",
+    "tomlfile",
+    "knowledge_paths",
+    "tool_table",
+}
 BASE_PACKAGES = {"document", "knowledge"}
 """Packages that any other may import."""
 HEAVY = ("pandas", "numpy", "matplotlib", "paramiko", "ipywidgets", "pyarrow")

@@ -118,12 +118,12 @@ def name_of(command: str) -> str:
     proc = _PROC.search(command)
     if proc:
         return proc[1]
-    while words and (words[0] in _WRAPPERS or "=" in words[0] or words[0].isdigit()):
+    while words and (words[0] in _WRAPPERS or "=" in words[0] or words[0].isdecimal()):
         words.pop(0)
     if not words:
         return ""
     program = words[0].rsplit("/", 1)[-1]
-    files = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
+    files = [word for word in words[1:] if not word.startswith("-") and not word.isdecimal()]
     if program in _SHOWS and files:
         return files[-1].rsplit("/", 1)[-1]
     return program

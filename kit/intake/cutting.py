@@ -20,6 +20,7 @@ from pathlib import Path
 from kit.intake import announce, wrapping
 from kit.intake.content import Content, Part, Text, whole
 from kit.intake.wrapping import COLOUR
+from kit.untrusted import short_digits
 
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
@@ -80,7 +81,7 @@ class Segment:
     def head(self, lead: bool = False) -> str:
         """Its beginning as text."""
         content = self.content if lead or not self.content.leads else replace(self.content, leads=False)
-        return content.head(HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
+        return short_digits(content.head(HEAD_BYTES).decode("utf-8", "replace").replace("\0", ""))[0]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kit.intake import shippers
 from kit.intake.content import Numbers
+from kit.untrusted import load_json
 
 MOST_BYTES = 64 << 20
 """Largest document that is taken apart as a whole; a larger one is read line by line."""
@@ -18,6 +19,8 @@ _HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|c
 _BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "summary", "details", "section", "table", "ul", "hr"}
 
 
+FAR = 1 << 20
+"""How far behind the last line the next one is looked for: the whole rest, for each line that is not there, takes for ever."""
 _OF_AN_ISSUE = {"title", "number", "author", "user", "comments", "id", "created_at", "summary"}
 
 
@@ -47,7 +50,7 @@ class _Page(HTMLParser):
             self.flush(keep=True)
         elif tag in _BLOCKS and not self._pre:
             self.flush()
-            self._line = "## " if tag[0] == "h" and tag[1:].isdigit() or tag == "summary" else ""
+            self._line = "## " if tag[0] == "h" and tag[1:].isdecimal() or tag == "summary" else ""
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("script", "style", "svg", "head"):
@@ -99,8 +102,8 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     """Form and lines of a JSON document that wraps text: a notebook, an issue, records of a log; None for any other."""
     raw = data.decode("utf-8", "replace")
     try:
-        value = json.loads(raw, strict=False)
-    except (ValueError, RecursionError):
+        value = load_json(raw, strict=False)
+    except ValueError:
         # Read at once only where they come newest first, and all are records: others are read as they come, and none is lost.
         lines = list(shippers.records_of_lines(raw)) if shippers.falls(data) else []
         return _laid_out("json lines", lines) if len(lines) == sum(1 for line in raw.split("\n") if line.strip()) else None
@@ -139,7 +142,7 @@ def _numbered(raw: str, lines: Iterator[str]) -> list[tuple[int, str]]:
     for line in lines:
         probe = line.strip()[-60:]
         if probe:
-            places = (raw.find(json.dumps(probe, ensure_ascii=ascii)[1:-1], at) for ascii in (False, True))
+            places = (raw.find(json.dumps(probe, ensure_ascii=ascii)[1:-1], at, at + FAR) for ascii in (False, True))
             place = next((place for place in places if place >= 0), -1)
             if place >= 0:
                 number += raw.count("\n", counted, place)

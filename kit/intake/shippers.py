@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from kit.clock import LATEST_NS
 from kit.intake.content import Numbers
+from kit.untrusted import load_json
 
 MESSAGES = (
     "message", "log", "msg", "@message", "textpayload", "line", "body", "text", "event", "_raw", "logentry", "logmessage",
@@ -89,8 +90,8 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
 
 def _inner(message: str, depth: int) -> tuple[str, str] | None:
     try:
-        record = json.loads(message)
-    except (ValueError, RecursionError):
+        record = load_json(message)
+    except ValueError:
         return None
     return None if _servers_own(record) else message_of(record, depth + 1)
 
@@ -103,7 +104,7 @@ def _stamp(value: Any) -> str:
     """A time as ISO text; numbers are of the epoch, in whatever unit fits the years from 2001 on."""
     if isinstance(value, str) and re.fullmatch(r"\d{10,19}(?:\.\d+)?", value):
         value = float(value) if "." in value else int(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 1e9:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 1e9 < value < LATEST_NS:
         unit = next(unit for unit in (1, 1_000, 1_000_000, 1_000_000_000) if value < 1e11 * unit or unit == 1_000_000_000)
         whole, rest = divmod(int(value * (1_000_000 // unit)) if unit <= 1_000_000 else int(value) // 1000, 1_000_000)
         return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:06}Z"
@@ -129,8 +130,8 @@ def is_json_lines(head: bytes) -> bool:
 
 def _loaded(line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
+        return load_json(line.decode("utf-8", "replace"), strict=False)
+    except ValueError:
         return None
 
 

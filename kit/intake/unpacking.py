@@ -11,6 +11,8 @@ import bz2
 import gzip
 import io
 import lzma
+import math
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -31,7 +33,8 @@ MOST_BYTES = 4 << 30
 """Unpacked size of all that one file may become: four times the largest paste that was asked for."""
 MOST_RATIO, RATIO_FROM = 1100, 64 << 20
 """Deflate reaches 1032 : 1 on nothing but zeros; a log of 64 MiB that is packed better than that by xz is no log."""
-_UNSAFE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError, ValueError)
+_UNSAFE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+_UNSAFE += (RuntimeError, ValueError, ArithmeticError, struct.error, IndexError)
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,8 @@ def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callabl
             why = _refusal(info.name)
             if not info.isreg():
                 why = "is a link, and was not followed" if info.issym() or info.islnk() else "is not a regular file"
-            yield info.name, info.size, int(info.mtime * 1e9), why or partial(archive.extractfile, info)
+            when = int(info.mtime) * 10**9 if math.isfinite(info.mtime) else None
+            yield info.name, info.size, when, why or partial(archive.extractfile, info)
 
 
 _MEMBERS = {"zip": _zip_members, "tar": _tar_members}

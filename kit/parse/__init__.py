@@ -8,8 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kit.frames import FRAMES
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import LineReader, head_of
+from kit.schema import Row
 from kit.tool_table import table
 
 MODULES = (
@@ -125,10 +127,22 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
         content = lines.content() if entry.binary else lines
         for frame, row in entry.parse(content, source, report, *further):
             row["capture"] = source.name
-            yield frame, row
+            if _mended(frame, row, report):
+                yield frame, row
         lines.tell(report)
 
     return report, rows()
+
+
+def _mended(frame: str, row: Row, report: Report) -> bool:
+    """Whether a row holds what its frame needs, once values that fit no column were taken out of it, and counted."""
+    declared = FRAMES.get(frame)
+    if declared is None:
+        return True
+    wrong = declared.mend(row)
+    for name in wrong:
+        report.odd(f"value of {name} that is none", str(row.get("line") or ""))
+    return not wrong or all(declared.by_name[name].nullable for name in wrong)
 
 
 def tables(lines: LineReader, kind: str, source: Source) -> tuple[Report, Iterator[tuple[str, Any]]] | None:
@@ -163,7 +177,8 @@ def skim(lines: LineReader, source: Source, folders: tuple[Path, ...] = ()) -> t
     if lines.size < log_fast.FROM_BYTES or not lines.encoding.startswith("utf-8"):
         return None
     report = Report()
-    return report, ((frame, row | {"capture": source.name}) for frame, row in log_fast.skim(lines, source, report, folders))
+    named = ((frame, row | {"capture": source.name}) for frame, row in log_fast.skim(lines, source, report, folders))
+    return report, ((frame, row) for frame, row in named if _mended(frame, row, report))
 
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable
 
@@ -11,6 +10,7 @@ from kit.parse.gpu import parse_nvidia_smi
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, only_failures, titled
 from kit.schema import Row
+from kit.untrusted import csv_rows
 
 # --- gpustat -------------------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
             columns = [cell.strip() for cell in line.text.split(",")]
             samples.table()
         elif columns and line.text.count(",") >= len(columns) - 1:
-            cells = [cell.strip() for cell in next(csv.reader([line.text], skipinitialspace=True))]
+            cells = [cell.strip() for cell in next(csv_rows([line.text], skipinitialspace=True), [])]
             got: Row = {"gpu": integer(cells[1]), **where, "time": _clock(cells[0], source)}
             for name, cell in zip(columns[2:], cells[2:], strict=False):
                 _xpu_value(got, name, cell)
@@ -220,7 +220,7 @@ def _xpu_pair(pair: re.Match[str], gpu: int | None, rows: dict[int, Row], where:
         if gpu not in rows:
             rows[gpu] = {"gpu": gpu, **where}
             samples.add("gpus", rows[gpu], gpu)
-    name, _, value = right.partition(": ") if not left or left.isdigit() else (left, "", right)
+    name, _, value = right.partition(": ") if not left or left.isdecimal() else (left, "", right)
     if gpu is not None:
         _xpu_value(rows[gpu], name, value)
     return gpu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +9,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, number, only_failures, share, size_bytes, titled
 from kit.schema import Row
+from kit.untrusted import csv_rows
 
 ROCM = (
     ("util_percent", re.compile(r"^GPU use \(%\)")),
@@ -51,10 +51,10 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
                 samples.add("gpus", rows[gpu], gpu)
             _rocm_value(rows[gpu], item["name"], item["value"])
         elif line.text.startswith("device,"):
-            fields = next(csv.reader([line.text]))
+            fields = next(csv_rows([line.text]), [])
             samples.table()
         elif fields and re.match(r"^card\d+,", line.text):
-            cells = next(csv.reader([line.text]))
+            cells = next(csv_rows([line.text]), [])
             got: Row = {"gpu": int(cells[0][4:]), "line": line.number, "time": line.time}
             for name, value in zip(fields[1:], cells[1:], strict=False):
                 _rocm_value(got, name, value)
@@ -209,7 +209,7 @@ class _AmdSmi:
         if words and words[0].upper() == "GPU" and len(words) > 2 and ":" not in words[0]:
             self.columns = words
             return True
-        if self.columns and words and words[0].isdigit():
+        if self.columns and words and words[0].isdecimal():
             return self._columns(line)
         if re.match(r"^(?:PROCESS INFO|AMDSMI|WARNING)", text):
             return True

@@ -66,7 +66,7 @@ def seconds(text: str | None) -> float | None:
     days, _, clock = text.rpartition(", ")
     total = 0.0
     for part in clock.split(":"):
-        if not part.isdigit():
+        if not part.isdecimal():
             return None
         total = total * 60 + int(part)
     return total + 86_400 * int(days.split()[0]) if days else total

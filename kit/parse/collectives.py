@@ -11,6 +11,7 @@ from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Line, body_lines, failure, only_failures, titled
 from kit.schema import Row
+from kit.untrusted import MOST_RANKS, ranks_in
 
 # --- ncclras, text -------------------------------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class _Ras:
         if at is None or not at.many:
             return
         size, left = self.sizes.get(at.group or "", 0), [entry for entry in at.many if entry[1] not in at.listed.values()]
-        others = set(range(size)) - set(at.listed) - self.absent.get(at.communicator, set())
+        others = set(range(min(size, MOST_RANKS))) - set(at.listed) - self.absent.get(at.communicator, set())
         if len(left) == 1 and left[0][0] == len(others):
             for rank in sorted(others):
                 self.add(left[0][2], rank, count=left[0][1])
@@ -173,7 +174,7 @@ class _Ras:
             self._note(at, rank, count)
             self.add(line, rank, state, count)
         elif found := _MISSING.match(text):
-            for rank in _ranks(found["ranks"]):
+            for rank in ranks_in(found["ranks"], MOST_RANKS - len(self.rows)):
                 self._note(at, rank, None)
                 self.add(line, rank)
         elif _PROCESS.match(text):
@@ -189,14 +190,6 @@ class _Ras:
                 at.many.append((1, count, Line(0, "", None, None)))
         if at.state == "missing":
             self.absent.setdefault(at.communicator, set()).add(rank)
-
-
-def _ranks(text: str) -> list[int]:
-    """Ranks of a printed list such as `{0, 1}` or `3,5-7`."""
-    found: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", text):
-        found.extend(range(int(first), min(int(last or first), int(first) + 65_536) + 1))
-    return found
 
 
 def parse_ncclras(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -390,14 +383,14 @@ def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> R
             yield from _block(block, ranks, source, report)
             state = "missing" if old or head["kind"].startswith("Not all") else "mismatch"
             block = {"source": "flight_recorder", "state": state, "text": text.strip(), "line": line.number, "time": line.time}
-            ranks = [(rank, state) for rank in _ranks(old["ranks"])] if old else []
+            ranks = [(rank, state) for rank in ranks_in(old["ranks"], MOST_RANKS - report.records)] if old else []
             block |= (
                 {"communicator": old["group"], "operation": old["operation"]}
                 if old
                 else {"count": int(head["count"]) if head["count"] else None}
             )
         elif no_dump:
-            for rank in _ranks(no_dump["ranks"]):
+            for rank in ranks_in(no_dump["ranks"], MOST_RANKS - report.records):
                 report.records += 1
                 yield (
                     "collectives",
@@ -425,7 +418,7 @@ def _field(block: Row, ranks: list[tuple[int, str]], found: re.Match) -> None:
     elif key == "collective":
         block["operation"] = value
     elif key == "missing ranks":
-        ranks += [(rank, "missing") for rank in _ranks(value)]
+        ranks += [(rank, "missing") for rank in ranks_in(value, MOST_RANKS - len(ranks))]
     elif key == "error msg":
         ranks += [(int(culprit["rank"]), "mismatch") for culprit in _CULPRIT.finditer(value)]
         block["text"] = f"{block['text']}: {value}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import PROMPT, only_failures
 from kit.schema import Row
+from kit.untrusted import load_json
 
 BODY_CHARS = 2000
 ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52: "empty reply", 55: "reset", 56: "reset"}
@@ -264,7 +264,7 @@ def _timed(body: str, row: Row) -> str:
 def _exit_code(probe: Probe, body: str) -> str:
     """Take what `; echo $?` printed off the end of the body: a silent curl tells its failure by nothing else."""
     head, _, last = body.rpartition("\n")
-    if probe.code is None and _ECHO.search(probe.command or "") and last.isdigit():
+    if probe.code is None and _ECHO.search(probe.command or "") and last.isdecimal():
         probe.code = int(last) or None
         return head.strip()
     return body
@@ -430,8 +430,8 @@ def _find(data: object, keys: set[str]) -> list[object]:
 
 def _json(text: str) -> object | None:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.snapshot import body_lines, titled
+from kit.untrusted import MOST_RANKS, ranks_in
 
 _DESYNC = (
     ("timed_out", re.compile(r"- \[(?P<ranks>[\d, -]+)\] Timeout at collective: (?P<operation>[\w:]+), #(?P<count>\d+)")),
@@ -18,14 +19,6 @@ _IN_SNAPSHOT = re.compile(r"^\s*\[(?P<ranks>[\d, -]+)\] (?:started|finished) (?P
 _DESYNC_TITLE = re.compile(
     r"the lagging/dead/mismatched ranks that caused the desync|Snapshot of ranks' latest states|^\s*Rank \d+\s*$"
 )
-
-
-def _ranks(text: str) -> list[int]:
-    """Ranks as the report lists them: `0, 2-4`."""
-    ranks: list[int] = []
-    for first, last in re.findall(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", text):
-        ranks += range(int(first), int(last or first) + 1)
-    return ranks
 
 
 def parse_desync(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -51,7 +44,7 @@ def parse_desync(lines: Iterable[str], source: Source, report: Report) -> Rows:
             if line.text.strip() and not _DESYNC_TITLE.search(line.text):
                 report.odd("no line of a desync report", line.text)
             continue
-        for rank in _ranks(found["ranks"]):
+        for rank in ranks_in(found["ranks"], MOST_RANKS - report.records):
             report.records += 1
             row = {"source": "desync", "rank": rank, "count": int(count), "state": state, "text": line.text.strip()}
             row["operation"] = found.groupdict().get("operation")

@@ -40,10 +40,13 @@ def _du_unit(title: str | None) -> int:
         return 1
     block = re.search(r"(?:-B|--block-size=)(\d*[KMG]?)|(?:^|\s)-[a-zA-Z]*(m)\b", options)
     if block and (block.group(1) or block.group(2)):
-        return (
-            size_bytes((block.group(1) or "M") if (block.group(1) or "M")[0].isdigit() else "1" + (block.group(1) or "M")) or 1024
-        )
+        return _unit(block.group(1) or "M")
     return 1024
+
+
+def _unit(text: str) -> int:
+    """Bytes of a block: `M`, `4K`, `512`."""
+    return size_bytes(text if text[:1].isdecimal() else "1" + text) or 1024
 
 
 def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -190,7 +193,7 @@ def _descriptor(line: Line, pid: int | None) -> Row | None:
             found["target"]
         )
     found = _LSOF.match(line.text)
-    if found and found["fd"].isdigit():
+    if found and found["fd"].isdecimal():
         place = found["rest"].split()
         target = place[-1] if place else ""
         if "(deleted)" in found["rest"]:
@@ -259,7 +262,7 @@ def parse_df(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         if _DF_HEADER.match(line.text):
             block = re.search(r"\s(\d*[KMGTB]{0,2})-blocks", line.text)
-            unit = size_bytes(block.group(1) if block.group(1)[:1].isdigit() else "1" + block.group(1)) or 1024 if block else 1024
+            unit = _unit(block.group(1)) if block else 1024
             inodes = "Inodes" in line.text
             continue
         found = _DF.match(f"{pending} {line.text.strip()}" if pending else line.text)
@@ -379,14 +382,14 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 
 def _free_unit(cells: list[str], line: Line, report: Report) -> int | None:
-    if not cells or not cells[0].isdigit():
+    if not cells or not cells[0].isdecimal():
         return None
     words = command_words(line.title)
     options = "".join(word[1:] for word in words[1:] if re.match(r"^-[a-z]+$", word)) if words[:1] == ["free"] else None
     if options is not None:
         return 1 << {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[next((letter for letter in options if letter in "bkmgt"), "k")]
     unit = next((unit for most, unit in GUESSES if int(cells[0]) < most), "")
-    figures = [int(cell) for cell in cells if cell.isdigit() and cell != "0"]
+    figures = [int(cell) for cell in cells if cell.isdecimal() and cell != "0"]
     if unit == "M" and len(figures) >= PAGED and all(figure % 4 == 0 for figure in figures):
         unit = "K"
     report.odd(f"unit of free is not shown, taken as {unit + 'iB' if unit else 'bytes'}", line.text)

@@ -148,7 +148,7 @@ def _status_rows(dump: dict, entries: list[dict], rank: int | None, line: int | 
             if members:
                 yield base | {"operation": "world size", "count": members, "text": f"group {names[str(key)]}: {members} ranks"}
     by_id = {str(entry.get("pg_id")): _group(entry.get("process_group")) for entry in entries}
-    if len(names) == len(status) and all(key.isdigit() for key in [*names, *map(str, status)]):
+    if len(names) == len(status) and all(key.isdecimal() for key in [*names, *map(str, status)]):
         ordered = sorted(status, key=lambda key: int(key))
         by_id = dict(zip(map(str, ordered), (names[key] for key in sorted(names, key=int)), strict=True)) | by_id
     pairwise = {_group(entry.get("process_group")) for entry in entries if entry.get("is_p2p")}

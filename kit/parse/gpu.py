@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.snapshot import Line, Samples, body_lines, command_words, date_of, failure, integer, number, only_failures, titled
 from kit.schema import Row
+from kit.untrusted import csv_rows
 
 QUERY = {
     "index": "gpu",
@@ -150,7 +150,7 @@ class _Smi:
         return self._values(line)
 
     def _values(self, line: Line) -> bool:
-        row = [cell.strip() for cell in next(csv.reader([line.text], skipinitialspace=True), [])]
+        row = [cell.strip() for cell in next(csv_rows([line.text], skipinitialspace=True), [])]
         if len(row) < 2 and not self.fields:
             return False
         if _ELIDED.match(line.text):

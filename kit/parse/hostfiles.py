@@ -201,7 +201,7 @@ def parse_vmstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         words = line.text.split()
         if _VMSTAT_HEADER.match(line.text):
-            names = [word for word in words if word.islower() or word.isdigit()]  # `vmstat -t` ends with the name of a zone
+            names = [word for word in words if word.islower() or word.isdecimal()]  # `vmstat -t` ends with the name of a zone
             zone = "Z" if words[-1] in ("UTC", "GMT") else ""
         elif names and len(words) >= len(names) and all(integer(word) is not None for word in words[: len(names)]):
             time = date_of(" ".join(words[len(names) :]) + zone, source) or line.time

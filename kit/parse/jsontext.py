@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from kit.untrusted import check_depth, whole_pairs
+
 ATTEMPTS = 2000
 """Openings that are tried without success before the rest is given up: a text with so many of them is no JSON."""
 _DECODER = json.JSONDecoder(strict=False)
@@ -27,14 +29,16 @@ def objects(text: str) -> Iterator[tuple[int, dict]]:
     >>> list(objects('{"a": true\n "b": 2}'))
     [(1, {'a': True, 'b': 2})]
     """
-    text = _NO_COMMA.sub(r"\1,\2", text)
+    text = _NO_COMMA.sub(r"\1,\2", whole_pairs(text))
     at = counted = 0
     line, failed = 1, 0
     while failed < ATTEMPTS and (at := text.find("{", at)) >= 0:
         line += text.count("\n", counted, at)
         counted = at
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, at)
+            check_depth(text[at:end])
+            at = end
         except (ValueError, RecursionError):
             failed, at = failed + 1, at + 1
             continue

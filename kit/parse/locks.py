@@ -59,7 +59,7 @@ def _lslocks_cells(names: list[str], text: str) -> dict[str, str]:
     cells: dict[str, str] = {}
     while names and names[-1] == "BLOCKER":
         names.pop()
-        if len(words) > len(names) and words[-1].isdigit():
+        if len(words) > len(names) and words[-1].isdecimal():
             cells["BLOCKER"] = words.pop()
     for place, name in enumerate(names):
         if not words:
@@ -394,7 +394,7 @@ class _Check:
         elif "flock" in programs and self.current and (_FREE.match(text) or _HELD.match(text)):
             self.file(self.current, line).asked = True
             self.file(self.current, line).held = bool(_HELD.match(text))
-        elif "stat" in programs and self.current and (stamp or text.isdigit()):
+        elif "stat" in programs and self.current and (stamp or text.isdecimal()):
             if stamp:
                 self.file(self.current, line).mtime = _mtime(self.source, stamp)
         elif is_lock(text) and " " not in text:

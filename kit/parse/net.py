@@ -197,7 +197,7 @@ def _owners(text: str) -> list[dict]:
 
 
 def _port(text: str | None) -> int | None:
-    return integer(text) if text and text.isdigit() else SERVICES.get(text or "")
+    return integer(text) if text and text.isdecimal() else SERVICES.get(text or "")
 
 
 def _address(text: str) -> str:

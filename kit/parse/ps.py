@@ -202,7 +202,7 @@ def _rest(text: str, words: int) -> str:
 def _row(got: dict[str, str], columns: list[str], of_threads: bool, tool: str) -> Row:
     row: Row = {"tool": tool}
     for name, cell in got.items():
-        if name in IDS and (name != "P" or cell.isdigit()):
+        if name in IDS and (name != "P" or cell.isdecimal()):
             row[IDS[name]] = integer(cell)
         elif name in SIZES:
             row[SIZES[name][0]] = size_bytes(cell, SIZES[name][1])

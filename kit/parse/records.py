@@ -7,7 +7,6 @@ line apart; which prefixes there are, and what a message means, stands in the gr
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 from kit.parse.base import Source
+from kit.untrusted import MOST_RANKS, load_json, whole_number
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 DAY_NS = 86_400_000_000_000
@@ -105,8 +105,11 @@ def global_rank(label: str | None, sizes: dict[str, int]) -> int | None:
     >>> global_rank("DP1 TP4", {"tp": 8, "dp": 2, "dp_attention": 1}), global_rank("DP1 TP3", {"tp": 4, "dp": 2})
     (4, 7)
     """
-    if not label:
-        return None
+    rank = _global_rank(label, sizes) if label else None
+    return rank if rank is None or rank < MOST_RANKS else None
+
+
+def _global_rank(label: str, sizes: dict[str, int]) -> int | None:
     plain = re.search(r"(?i)rank[ =]?(\d+)", label)
     if plain:
         return int(plain.group(1))
@@ -134,7 +137,7 @@ def _alone(label: str) -> int | None:
 def _day_ns(year: int, month: int, day: int) -> int | None:
     try:
         return (date(year, month, day).toordinal() - 719_163) * DAY_NS
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -147,7 +150,7 @@ def _year_of(month: int, day: int, captured_ns: int, offset_s: int) -> int | Non
         try:
             if date(year, month, day) <= limit:
                 return year
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return None
 
@@ -237,7 +240,7 @@ class RankRule:
 
 def _beginning(character: str) -> str:
     """Class of a first character: prefixes are looked up by it."""
-    return "0" if character.isdigit() else "a" if character.isalpha() else character
+    return "0" if character.isdecimal() else "a" if character.isalpha() else character
 
 
 class Prefixes:
@@ -319,7 +322,7 @@ def _apply(rule: PrefixRule, match: re.Match[str], source: Source, prefix: Prefi
     if "pid" in got:
         prefix.pid = int(got["pid"])
     for name in got.keys() - GROUPS:
-        prefix.extra[name] = int(got[name]) if got[name].lstrip("-").isdigit() else got[name]
+        prefix.extra[name] = whole_number(got[name]) if whole_number(got[name]) is not None else got[name]
     if "process" in got:
         _process(got["process"], prefix)
     if "rank" in got or "local_rank" in got:
@@ -380,8 +383,8 @@ def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
     if not text.endswith("}"):
         return None
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = load_json(text)
+    except ValueError:
         return None
     if not isinstance(data, dict):
         return None

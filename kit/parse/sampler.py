@@ -7,7 +7,6 @@ not, for they may be stale, and nothing is carried over it. A file may hold seve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from kit.parse import sampler_rows
 from kit.parse.base import Format, Report, Source
 from kit.parse.syscall_names import syscall_name
 from kit.schema import Row
+from kit.untrusted import WRONG_FORM, load_json
 
 Line = dict[str, Any]
 
@@ -184,7 +184,7 @@ class _Reader:
 
     def _thread(self, pid: int, line: int, row: list) -> Row:
         tid, state, utime, stime, processor, wchan, call, arguments, comm, run, wait, slices = row
-        name = syscall_name(int(call), self.machine) if call and call.isdigit() else "running" if call == "running" else None
+        name = syscall_name(int(call), self.machine) if call and call.isdecimal() else "running" if call == "running" else None
         return {
             **self.base(line),
             "pid": pid,
@@ -325,9 +325,9 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
             report.odd("line that is not a sampler record", bad)
             bad = None
         try:
-            entry = json.loads(line)
+            entry = load_json(line)
             rows = list(reader.kinds[entry["k"]](entry, number))
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        except WRONG_FORM:
             bad = line
             continue
         report.records += 1

@@ -5,8 +5,6 @@ Names that DCGM, the NVIDIA exporters and node_exporter use fill the frames `gpu
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +13,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import integer
+from kit.untrusted import csv_rows, load_json
 
 GPU = {
     "DCGM_FI_DEV_GPU_UTIL": ("util_percent", 1.0),
@@ -131,7 +130,7 @@ def parse_grafana(lines: Iterable[str], source: Source, report: Report) -> Rows:
     [(0, 97.0)]
     """
     series, heads = _Series(source, report), []
-    for number, row in enumerate(csv.reader(line for line in lines if not line.startswith("sep=")), 1):
+    for number, row in enumerate(csv_rows(line for line in lines if not line.startswith("sep=")), 1):
         report.lines += 1
         if row[:1] and row[0].strip('"').lower() == "time":
             heads = [_SERIES.match(cell.strip()) for cell in row[1:]]
@@ -166,6 +165,7 @@ def parse_otlp(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     Examples
     --------
+    >>> import json
     >>> point = {"timeUnixNano": "1771378393000000000", "asDouble": 5.5, "attributes": []}
     >>> scope = {"metrics": [{"name": "node_load1", "gauge": {"dataPoints": [point]}}]}
     >>> text = json.dumps({"resourceMetrics": [{"resource": {}, "scopeMetrics": [scope]}]})
@@ -176,8 +176,8 @@ def parse_otlp(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for number, line in enumerate(lines, 1):
         report.lines += 1
         try:
-            document = json.loads(line) if line.strip() else {}
-        except (ValueError, RecursionError):
+            document = load_json(line) if line.strip() else {}
+        except ValueError:
             report.odd("not a line of JSON", line)
             continue
         for resource in document.get("resourceMetrics") or () if isinstance(document, dict) else ():

@@ -218,7 +218,7 @@ def _pyspy_line(line: Line, dump: _Dump, inside: bool, report: Report) -> bool:
 
 def _place(text: str) -> tuple[str, int | None]:
     file, colon, line = text.rpartition(":")
-    return (file, int(line)) if colon and line.isdigit() and len(line) < 10 else (text, None)
+    return (file, int(line)) if colon and line.isdecimal() and len(line) < 10 else (text, None)
 
 
 def _is_pyspy(head: str) -> float:
@@ -400,7 +400,7 @@ def parse_faulthandler(lines: Iterable[str], source: Source, report: Report) -> 
             tid = int(thread["id"], 16) if (thread["id"] or "").startswith("0x") else None
             dump.thread(tid, (thread["name"] or "").strip(), "current" if thread["current"] else None)
         elif frame:
-            dump.frame(line, frame["function"], frame["file"], int(frame["line"]) if frame["line"].isdigit() else None, False)
+            dump.frame(line, frame["function"], frame["file"], int(frame["line"]) if frame["line"].isdecimal() else None, False)
         elif binary:
             dump.frame(line, binary["function"] or "??", binary["file"], None, True)
         elif (pid := _banner_pid(text)) is not None:

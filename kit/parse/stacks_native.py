@@ -222,7 +222,7 @@ def _pid_of_command(title: str | None) -> int | None:
     words = command_words(title)
     if named:
         return int(named.group(1))
-    return int(words[-1]) if words and words[-1].isdigit() else None
+    return int(words[-1]) if words and words[-1].isdecimal() else None
 
 
 def looks_like_gdb(head: str) -> float:

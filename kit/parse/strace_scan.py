@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kit.untrusted import whole_number
+
 _PREFIX = re.compile(
     r"(?:\[pid\s+(?P<pid1>\d{1,10})(?:<(?P<comm1>[^<>]*)>)?\]\s+|(?P<pid2>\d{1,7})(?:<(?P<comm2>[^<>]*)>)?\s+)?"
     r"(?:\[(?!Process\b|[0-9a-f]{8}\]|[0-9a-f]{16}\])(?P<context>!{0,2}[A-Za-z_][^\]\s]*)\]\s+)?"
@@ -69,7 +71,7 @@ def split_prefix(line: str) -> Prefix:
     if rel:
         extra["rel"] = rel
     if nr:
-        extra["nr"] = int(nr) if nr.lstrip("-").isdigit() else None
+        extra["nr"] = whole_number(nr)
     if found["ip"]:
         extra["ip"] = found["ip"]
     return Prefix(int(pid) if pid else None, comm, found["ts"], extra, line[found.end() :])

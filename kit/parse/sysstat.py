@@ -129,7 +129,7 @@ def _sadf_samples(host: dict, line: int, source: Source, report: Report) -> Rows
 
 def _day(text: str) -> date | None:
     """Date of the first line, in the forms that sysstat's locales write: 2026-11-29, 11/29/26, 11/29/2026, 29.11.2026."""
-    parts = [int(part) for part in re.split(r"[/.-]", text) if part.isdigit()]
+    parts = [int(part) for part in re.split(r"[/.-]", text) if part.isdecimal()]
     if len(parts) != 3:
         return None
     if parts[0] > 31:
@@ -307,7 +307,7 @@ def _headers(head: str) -> list[set[str]]:
     if not any(_BANNER.match(line.strip()) for line in lines[:40]):
         return []
     timed = [found["rest"].split() for line in lines if (found := _TIME.match(line.strip()))]
-    return [set(words) for words in timed if not any(word[0].isdigit() for word in words if word)]
+    return [set(words) for words in timed if not any(word[0].isdecimal() for word in words if word)]
 
 
 def _is_sar(head: str) -> float:

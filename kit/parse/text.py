@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kit.intake import Chain, Content, encoding_of
 from kit.parse.base import Report
+from kit.untrusted import MOST_DIGITS, short_digits
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its kind."""
@@ -21,7 +22,7 @@ def head_of(path: Path) -> str:
     """Return the first `HEAD_BYTES` of a file as text; bytes that do not decode become U+FFFD, NUL bytes go."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
-    return head.decode(encoding_of(head), errors="replace").replace("\0", "")
+    return short_digits(head.decode(encoding_of(head), errors="replace").replace("\0", ""))[0]
 
 
 class LineReader:
@@ -29,7 +30,8 @@ class LineReader:
 
     Lines end at ``\n`` alone: a carriage return is a matter of the format. After iteration `newlines` holds the number
     of newline characters (what ``wc -l`` prints), `ends_open` whether the last line lacks its end, `long_lines` how many
-    were cut at `LINE_LIMIT`, `bad_bytes` how many characters did not decode, `nul_bytes` how many were dropped.
+    were cut at `LINE_LIMIT`, `long_numbers` how many numbers were cut, `bad_bytes` how many characters did not decode,
+    `nul_bytes` how many were dropped.
 
     Examples
     --------
@@ -43,7 +45,7 @@ class LineReader:
 
     def __init__(self, path: Path | Content | Chain):
         self.path = path
-        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
 
     @property
@@ -58,7 +60,7 @@ class LineReader:
             return encoding_of(file.read(HEAD_BYTES))
 
     def __iter__(self) -> Iterator[str]:
-        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
         with self.path.open("rb") as file:
             head = file.read(CHUNK_BYTES)
@@ -71,7 +73,7 @@ class LineReader:
                 if "\0" in text:
                     self.nul_bytes += text.count("\0")
                     text = text.replace("\0", "")
-                pieces = text.split("\n")
+                pieces = self._short(text).split("\n")
                 for piece in pieces[:-1]:
                     self.newlines += 1
                     yield self._join(pending, length, piece)
@@ -89,12 +91,17 @@ class LineReader:
     def _join(self, pending: list[str], length: int, piece: str) -> str:
         if length + len(piece) > LINE_LIMIT:
             self.long_lines += 1
-            return "".join(pending + [piece])[:LINE_LIMIT]
-        return "".join(pending) + piece if pending else piece
+            return self._short("".join(pending + [piece])[:LINE_LIMIT])
+        return self._short("".join(pending) + piece) if pending else piece
+
+    def _short(self, text: str) -> str:
+        text, cut = short_digits(text)
+        self.long_numbers += cut
+        return text
 
     def content(self) -> Iterator[bytes]:
         """The bytes of the file as they are, a block at a time, for formats that are no text."""
-        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         with self.path.open("rb") as file:
             while block := file.read(CHUNK_BYTES):
                 yield block
@@ -109,7 +116,7 @@ class LineReader:
         tuple of (bytes, bool)
             The lines, and whether they reach beyond the byte `tail_from`.
         """
-        self.newlines = self.long_lines = self.bad_bytes = self.nul_bytes = 0
+        self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
         most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
         with self.path.open("rb") as file:
@@ -136,9 +143,11 @@ class LineReader:
                 yield self._checked(self._cut(pending)), True
 
     def _checked(self, block: bytes) -> bytes:
+        text = block.decode("utf-8", "replace")
         if not block.isascii():
-            self.bad_bytes += block.decode("utf-8", "replace").count("\ufffd")
-        return block
+            self.bad_bytes += text.count("\ufffd")
+        short = self._short(text)
+        return block if short is text else short.encode()
 
     def _cut(self, line: bytes) -> bytes:
         text = line.decode("utf-8", "replace")
@@ -153,6 +162,8 @@ class LineReader:
         report.facts["ends_open"] = self.ends_open
         if self.long_lines:
             report.odd("line longer than 256 KiB, its rest was not read", "", self.long_lines)
+        if self.long_numbers:
+            report.odd(f"number of more than {MOST_DIGITS} digits, its rest was not read", "", self.long_numbers)
         if self.bad_bytes:
             report.odd("bytes that are no text in the file's encoding", "", self.bad_bytes)
         if self.nul_bytes:

@@ -14,6 +14,7 @@ from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.results import Benchmarks, benchmarks
 from kit.errors import EvidenceError, UsageError
 from kit.run import Run
+from kit.untrusted import load_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -295,7 +296,7 @@ def flat(settings: Any) -> dict[str, str]:
     """
     if isinstance(settings, str):
         try:
-            settings = json.loads(settings)
+            settings = load_json(settings)
         except ValueError:
             return {}
     found: dict[str, str] = {}

@@ -69,7 +69,7 @@ class JudgedRun:
     def series(self) -> str | None:
         """Range of versions around the server's: its minor series."""
         numbers = next(iter(self.known["version"]), "").split(".")
-        if len(numbers) < 2 or not (numbers[0] + numbers[1]).isdigit():
+        if len(numbers) < 2 or not (numbers[0] + numbers[1]).isdecimal():
             return None
         return f">={numbers[0]}.{numbers[1]},<{numbers[0]}.{int(numbers[1]) + 1}"
 
@@ -107,7 +107,7 @@ def generalised(text: str) -> str:
     first = next(iter(text.strip().splitlines()), "")[:100].rstrip()
     found = ""
     for at, part in enumerate(_OF_THE_RUN.split(first)):  # every other part is of this run alone
-        any_of_its_kind = r"\d+" if part.isdigit() else r"\S+"
+        any_of_its_kind = r"\d+" if part.isdecimal() else r"\S+"
         found += any_of_its_kind if at % 2 else re.escape(part).replace(r"\ ", " ")
     return found
 

@@ -79,7 +79,7 @@ def _numbers(listed: str, evidence: Evidence) -> set[int]:
     known = {row["uuid"]: row["gpu"] for row in evidence.gpus if row.get("uuid")}
     found: set[int] = set()
     for word in (word.strip() for word in listed.split(",")):
-        fitting = {int(word)} if word.isdigit() else {gpu for uuid, gpu in known.items() if word and uuid.startswith(word)}
+        fitting = {int(word)} if word.isdecimal() else {gpu for uuid, gpu in known.items() if word and uuid.startswith(word)}
         if len(fitting) != 1:
             return set()
         found |= fitting

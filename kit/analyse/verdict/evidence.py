@@ -59,9 +59,9 @@ class SyscallDigest:
         else:
             self.open.pop(pid, None)
         returned = row.get("ret") or ""
-        if row["syscall"] == "write" and returned.isdigit() and int(returned) <= SMALL_BYTES:
+        if row["syscall"] == "write" and returned.isdecimal() and int(returned) <= SMALL_BYTES:
             self.small_writes[pid] += 1
-        if row["syscall"] in READS and returned.isdigit() and int(returned) >= READ_BYTES:
+        if row["syscall"] in READS and returned.isdecimal() and int(returned) >= READ_BYTES:
             self.file_reads += 1
 
     def add_table(self, table: pyarrow.Table) -> None:

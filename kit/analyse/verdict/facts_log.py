@@ -16,6 +16,7 @@ from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
 from kit.parse.grammar import codes, traits
 from kit.reading import Capture
+from kit.untrusted import whole_number
 
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
@@ -199,8 +200,8 @@ def _front_listens(evidence: Evidence, processes: Processes) -> bool:
 
 def _signal(evidence: Evidence, processes: Processes) -> tuple[int | None, list[dict]]:
     """The signal that ended the launch or a rank; a SIGTERM, by which a launcher ends what is left, only where none else did."""
-    recorded = (evidence.run.manifest.get("launch") or {}).get("exit_signal")
-    root = (int(recorded), [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]) if recorded else None
+    recorded = whole_number((evidence.run.manifest.get("launch") or {}).get("exit_signal"))
+    root = (recorded, [{"capture": "run.json", "line": None, "text": f"ended by signal {recorded}"}]) if recorded else None
     found = [told for told in (root, _of_zombies(processes), _in_log(evidence), _of_kernel(evidence, processes)) if told]
     if not found and (last := orchestrator_ends.exit_signal(evidence)):
         return last
@@ -225,11 +226,10 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     told = began is not None and began.role == "ending"  # then "Killed" is how what is left was ended
     late = ("closing_workers", "killed") if told else ("closing_workers",)
     for mark in sorted(evidence.log.marks, key=lambda mark: mark.code in late):
-        if str(mark.fields.get("signal", "")).isdigit():
-            return int(mark.fields["signal"]), [mark.ref]
-        code = mark.fields.get("exit_code")
-        if code is not None and re.fullmatch(r"-?\d+", str(code)):
-            number = int(code)
+        if (told := whole_number(mark.fields.get("signal"))) is not None:
+            return told, [mark.ref]
+        number = whole_number(mark.fields.get("exit_code"))
+        if number is not None:
             if number < 0:
                 return -number, [mark.ref]
             if 128 < number < 160:
@@ -251,8 +251,8 @@ def _of_kernel(evidence: Evidence, processes: Processes) -> tuple[int, list[dict
 def training(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`step`: the last training step that finished."""
     mark = evidence.log.last("train_step")
-    step = str(mark.fields.get("step", "")) if mark else ""
-    return {"step": (int(step), [mark.ref])} if step.isdigit() else {}
+    step = whole_number(mark.fields.get("step")) if mark else None
+    return {"step": (step, [mark.ref])} if step is not None else {}
 
 
 def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict:
@@ -277,9 +277,9 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
     given: dict = {}
     if timeouts:
         first = timeouts[0]
-        given["seq"] = (_int(first.fields.get("seq")), [first.ref])
+        given["seq"] = (whole_number(first.fields.get("seq")), [first.ref])
         given["op"] = (first.fields.get("op"), [first.ref])
-        given["timeout_ms"] = (_int(first.fields.get("timeout_ms")), [first.ref])
+        given["timeout_ms"] = (whole_number(first.fields.get("timeout_ms")), [first.ref])
         pending = {}
         for mark in timeouts:
             pending.setdefault(rank_of(mark, processes), (mark.fields.get("seq"), mark.fields.get("op")))
@@ -294,16 +294,12 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
     return given
 
 
-def _int(text: object) -> int | None:
-    return int(str(text)) if str(text).lstrip("-").isdigit() else None
-
-
 def asked_port(evidence: Evidence) -> tuple[int | None, list[dict]]:
     """The port that the launch asked for, from its command line or from the arguments that the server printed."""
     for fields in argument_fields(evidence):
-        if str(fields.get("port", "")).isdigit() and int(fields["port"]) > 0:
-            where = [mark.ref for mark in evidence.log.marks if mark.fields is fields]
-            return int(fields["port"]), where
+        port = whole_number(fields.get("port")) or 0
+        if port > 0:
+            return port, [mark.ref for mark in evidence.log.marks if mark.fields is fields]
     return None, []
 
 

@@ -14,6 +14,7 @@ from kit.analyse.verdict.sense import internal_ports
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.parse.curl import purpose
 from kit.schema import Row
+from kit.untrusted import whole_number
 from kit.words import count_of
 
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
@@ -51,9 +52,11 @@ def _port(evidence: Evidence, own: list[Row]) -> tuple[int | None, list[dict]]:
     if port is None:
         probed = [row["port"] for row in evidence.probes if row.get("port")]
         mentioned = [
-            int(mark.fields["port"])
+            port
             for mark in evidence.log.marks
-            if str(mark.fields.get("port", "")).isdigit() and mark.phase != "dist_init" and not STORE.search(mark.text)
+            if (port := whole_number(mark.fields.get("port"))) is not None
+            and mark.phase != "dist_init"
+            and not STORE.search(mark.text)
         ]
         listened = [row["local_port"] for row in own] or _server_like(evidence)
         internal = internal_ports(evidence)
@@ -94,8 +97,9 @@ def _health(evidence: Evidence) -> tuple:
     if asked:
         return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
     for mark in reversed(evidence.log.of("probe_request")):
-        if str(mark.fields.get("path", "")).rstrip("/") in HEALTH_PATHS and str(mark.fields.get("status", "")).isdigit():
-            return int(mark.fields["status"]), [mark.ref]
+        status = whole_number(mark.fields.get("status"))
+        if str(mark.fields.get("path", "")).rstrip("/") in HEALTH_PATHS and status is not None:
+            return status, [mark.ref]
     return None, []
 
 
@@ -189,9 +193,9 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
                 last, f"pid {process_.pid} {last.get('comm') or process_.title}: state {last.get('state')}"
             )
     for mark in evidence.log.of("worker_died", "killed"):
-        number = mark.fields.get("rank")  # the rank that the record is about; `mark.rank` is the one that wrote it
-        if str(number).isdigit():
-            ranks.setdefault(int(number), mark.ref)
+        number = whole_number(mark.fields.get("rank"))  # that the record is about; `mark.rank` is the one that wrote it
+        if number is not None:
+            ranks.setdefault(number, mark.ref)
     for rank, where in _unanswered(evidence, processes).items():
         ranks.setdefault(rank, where)
     for rank in _absent(processes):

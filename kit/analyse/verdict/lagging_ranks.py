@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from kit.analyse.verdict.collective_counts import counts, settled
@@ -12,6 +11,7 @@ from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.rank_counters import apart
 from kit.analyse.verdict.stacks import main_stacks, odd_ranks
+from kit.untrusted import ranks_in, whole_number
 
 Found = tuple[list[int], list[dict]]
 
@@ -36,20 +36,6 @@ def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) 
     return [], []
 
 
-def numbers(text: object) -> list[int]:
-    """Numbers of a printed list: `[0, 1, 2]`, `7`, `3-5`.
-
-    Examples
-    --------
-    >>> numbers("[0, 2-4]")
-    [0, 2, 3, 4]
-    """
-    found: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", str(text)):
-        found.extend(range(int(first), int(last or first) + 1))
-    return found
-
-
 def _recorder(evidence: Evidence, processes: Processes) -> Found:
     """Flight recorders of all ranks: whose host or device stopped."""
     found = fault(evidence)
@@ -60,7 +46,7 @@ def _desync(evidence: Evidence, processes: Processes) -> Found:
     ranks: set[int] = set()
     refs = []
     for mark in evidence.log.of("desync_lagging"):
-        ranks.update(numbers(mark.fields.get("ranks", "")))
+        ranks.update(ranks_in(str(mark.fields.get("ranks", ""))))
         refs.append(mark.ref)
     return sorted(ranks), refs[:3]
 
@@ -68,10 +54,10 @@ def _desync(evidence: Evidence, processes: Processes) -> Found:
 def _barrier(evidence: Evidence, processes: Processes) -> Found:
     """A barrier that timed out: the ranks that complain had arrived; the others are late."""
     marks = evidence.log.of("barrier_timeout")
-    waiters = {int(mark.fields["rank"]) if "rank" in mark.fields else rank_of(mark, processes) for mark in marks} - {None}
+    waiters = {whole_number(mark.fields.get("rank", rank_of(mark, processes))) for mark in marks} - {None}
     named = set()
     for mark in [*marks, *evidence.log.of("barrier_missing")]:
-        named.update(numbers(mark.fields.get("missing", "")))
+        named.update(ranks_in(str(mark.fields.get("missing", ""))))
     if named:
         return sorted(named), [mark.ref for mark in [*marks, *evidence.log.of("barrier_missing")][:3]]
     if not waiters or not processes.world_size:
@@ -125,10 +111,10 @@ def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
     pending: dict[int, int] = {}
     for mark in evidence.log.of("collective_timeout"):
         rank = rank_of(mark, processes)
-        if rank is None and "rank" in mark.fields:
-            rank = int(mark.fields["rank"])
-        if rank is not None and str(mark.fields.get("seq", "")).isdigit():
-            pending.setdefault(rank, int(mark.fields["seq"]))
+        rank = whole_number(mark.fields.get("rank")) if rank is None else rank
+        seq = whole_number(mark.fields.get("seq"))
+        if rank is not None and seq is not None:
+            pending.setdefault(rank, seq)
     if not pending or not processes.world_size or len(pending) < 2:
         return [], []
     refs = [mark.ref for mark in evidence.log.of("collective_timeout")[:2]]
@@ -142,9 +128,7 @@ def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
 
 def _not_begun(evidence: Evidence, processes: Processes) -> Found:
     """Ranks that never began to join: no NCCL `Init START` while others have one."""
-    begun = {
-        int(mark.fields["rank"]) for mark in evidence.log.of("nccl_init_start") if str(mark.fields.get("rank", "")).isdigit()
-    }
+    begun = {whole_number(mark.fields.get("rank")) for mark in evidence.log.of("nccl_init_start")} - {None}
     complete = evidence.log.of("nccl_init_complete")
     if not begun or complete or not processes.world_size or processes.sizes.get("nnodes", 1) > 1:
         return [], []

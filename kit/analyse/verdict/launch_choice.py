@@ -9,6 +9,7 @@ from itertools import combinations
 from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.processes import flags, titles_of
 from kit.errors import UsageError
+from kit.untrusted import whole_number
 from kit.words import named
 
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
@@ -65,8 +66,7 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
     logs: dict[str, Log] = defaultdict(Log)
     for mark in evidence.log.marks:
         log = logs[mark.capture]
-        if str(mark.fields.get("port", "")).isdigit() and log.port is None:
-            log.port = int(mark.fields["port"])
+        log.port = whole_number(mark.fields.get("port")) if log.port is None else log.port
         log.begins |= "start" in mark.fields or log.port is not None
         log.part |= mark.fields.get("disaggregation_mode") in ("prefill", "decode") or "kv_transfer_config" in mark.fields
         if mark.pid is not None:
@@ -132,7 +132,7 @@ def check_asked(evidence: Evidence, asked: Asked) -> None:
     pids = {row["pid"] for row in evidence.processes} | {pid for log in _logs(evidence).values() for pid in log.pids}
     pids |= {pid for writers in evidence.log.writers.values() for pid in writers}
     ports = {log.port for log in _logs(evidence).values()} | {row.get("local_port") for row in evidence.sockets}
-    ports |= {int(port) for row in evidence.processes if (port := flags(row.get("cmdline") or "").get("port", "")).isdigit()}
+    ports |= {whole_number(flags(row.get("cmdline") or "").get("port")) for row in evidence.processes}
     for name, number, known in (("pid", asked.pid, pids), ("port", asked.port, ports)):
         if number is not None and number not in known:
             shown = sorted(known - {None})[:12]

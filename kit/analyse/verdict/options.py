@@ -6,7 +6,6 @@ the grammars ([launch]); names and values are brought to one form, so that what 
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import tomllib
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.parse import grammar
+from kit.untrusted import load_json
 
 FILE = Path(__file__).parents[2] / "knowledge" / "options.toml"
 POWERS = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 1024, "M": 1024**2, "G": 1024**3}
@@ -328,7 +328,7 @@ def _named(name: str, values: list[str], server: str, known: dict) -> Iterator[t
         yield canonical(name.removeprefix("no_"), server), False
     elif len(values) == 1 and values[0].startswith("{"):
         try:
-            yield from _flat(name, json.loads(values[0]))
+            yield from _flat(name, load_json(values[0]))
         except ValueError:
             yield name, values[0]
     elif len(values) == 1 and name in known.get("human", ()) and re.fullmatch(r"\d+(?:\.\d+)?[kmgKMG]", values[0]):

@@ -14,6 +14,7 @@ from kit.parse.grammar import load, traits
 from kit.parse.grammar_file import ProcessRule
 from kit.parse.records import global_rank
 from kit.schema import Row
+from kit.untrusted import MOST_RANKS, whole_number
 
 TOGETHER_NS = 3 * NS
 """Deaths within so long are one: vLLM gives its workers 4 s to end, SGLang kills at once, and the sampler looks each second."""
@@ -22,7 +23,7 @@ _SIZES = {
     "tp": ("tp_size", "tensor_parallel_size", "tp"),
     "pp": ("pp_size", "pipeline_parallel_size", "pp"),
     "dp": ("dp_size", "data_parallel_size", "dp"),
-}
+} | {name: (name,) for name in ("nnodes", "node_rank", "world_size", "nproc_per_node")}
 ROLES = ("compiler", "helper", "engine", "frontend", "worker")
 """Roles in the order in which they are looked for: a helper's title often names the server that it serves."""
 
@@ -101,12 +102,8 @@ def sizes_of(evidence: Evidence) -> dict[str, int]:
     found: dict[str, int] = {}
     for fields in argument_fields(evidence):
         for name, keys in _SIZES.items():
-            for key in keys:
-                if str(fields.get(key, "")).isdigit():
-                    found[name] = int(fields[key])
-        for key in ("nnodes", "node_rank", "world_size", "nproc_per_node"):
-            if str(fields.get(key, "")).isdigit():
-                found[key] = int(fields[key])
+            given = [number for key in keys if (number := whole_number(fields.get(key))) is not None]
+            found |= {name: given[-1]} if given else {}
         if fields.get("specs"):
             found.setdefault("world_size", str(fields["specs"]).count("GPU'"))
         if str(fields.get("dp_attention", fields.get("enable_dp_attention", "no"))) in ("True", "", "true"):
@@ -318,7 +315,7 @@ class Titles:
             if match:
                 groups = match.groupdict()
                 if groups.get("rank"):
-                    return int(groups["rank"])
+                    return whole_number(groups["rank"])
                 return global_rank(groups["label"].replace("_", " ").strip(), sizes)
         return None
 
@@ -337,7 +334,7 @@ def titles_of(evidence: Evidence) -> Titles:
 
 
 def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
-    """Number of ranks that the launch asked for: the largest of what arguments, NCCL and c10d say."""
+    """Number of ranks that the launch asked for: the largest of what arguments, NCCL and c10d say, and can be."""
     asked = [sizes["world_size"]] if "world_size" in sizes else []
     if {"tp", "pp", "dp"} & sizes.keys():
         # SGLang's and vLLM's DP attention shares the TP ranks; plain DP multiplies them. Seen ranks decide below.
@@ -348,8 +345,7 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
         asked.append(sizes["nproc_per_node"] * sizes.get("nnodes", 1))
     for mark in evidence.log.marks:
         for key in ("nranks", "world_size"):
-            if str(mark.fields.get(key, "")).isdigit():
-                asked.append(int(mark.fields[key]))
+            asked.append(whole_number(mark.fields.get(key)) or 0)
     asked += [size] if (size := flight_recorder.world_size(evidence)) else []
     asked += [moments[-1].size for moments in counts(evidence).values() if moments[-1].ranks_at]
     ranks = evidence.log.ranks | {rank for label in evidence.log.labels if (rank := global_rank(label, sizes)) is not None}
@@ -358,4 +354,4 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
         int(rank) for mark in evidence.log.of("desync_lagging") for rank in re.findall(r"\d+", str(mark.fields.get("ranks")))
     }
     seen = [rank + 1 for rank in ranks] if len(ranks) > 1 else []
-    return max(asked + seen, default=None)
+    return max((size for size in asked + seen if 0 < size <= MOST_RANKS), default=None)

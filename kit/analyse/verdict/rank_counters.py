@@ -15,6 +15,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import LogDigest, Mark
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.processes import Processes
+from kit.untrusted import whole_number
 from kit.words import count_of, named
 
 _GROUP = re.compile(r"PG (?:ID \d+ )?(?:PG )?GUID (?P<group>\S+?)(?:\(| )")
@@ -40,9 +41,9 @@ def apart(evidence: Evidence, processes: Processes) -> Apart | None:
         if rank is not None:
             by_rank["nccl_op", mark.fields["nranks"], communicators[mark.pid, mark.fields["comm"]]][rank] = mark
     for mark in log.latest("watchdog_failure", "work_status"):
-        rank, group = mark.fields.get("rank", mark.rank), _GROUP.search(mark.raw)
-        if rank is not None and "last_enqueued" in mark.fields:
-            by_rank["work", group["group"] if group else ""][int(rank)] = mark
+        rank, group = whole_number(mark.fields.get("rank", mark.rank)), _GROUP.search(mark.raw)
+        if rank is not None and whole_number(mark.fields.get("last_enqueued")) is not None:
+            by_rank["work", group["group"] if group else ""][rank] = mark
     for mark in log.latest("batch_size"):
         if (rank := rank_of(mark, processes)) is not None:
             by_rank["batch",][rank] = mark

@@ -27,11 +27,11 @@ def internal_ports(evidence: Evidence) -> dict[int, str]:
     found: dict[int, str] = {}
     for fields in argument_fields(evidence):
         for name in _INTERNAL:
-            if str(fields.get(name, "")).isdigit():
+            if str(fields.get(name, "")).isdecimal():
                 found[int(fields[name])] = name
         for name in _ADDRESSES:
             port = str(fields.get(name) or "").rpartition(":")[2]
-            if port.isdigit():
+            if port.isdecimal():
                 found[int(port)] = name
     return found
 

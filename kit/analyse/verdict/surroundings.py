@@ -18,6 +18,7 @@ from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
 from kit.clock import NS, show_time
 from kit.tool_table import Tool, filled, table
+from kit.untrusted import whole_number
 
 MOST_OF_A_CODE = 20
 """Records of one code that are searched for marks: the first of a kind say where it runs, a thousand say no more."""
@@ -196,11 +197,7 @@ def _port(scene: Scene) -> str | None:
 def _several_nodes(scene: Scene, settings: Settings) -> bool:
     sizes, hosts = scene.processes.sizes, {row.get("host_name") for row in scene.evidence.processes}
     nodes = [sizes.get("nnodes"), settings.options.get("nnodes"), settings.of(ENVIRONMENT).get("SLURM_NNODES")]
-    return (
-        len(hosts - {None}) > 1
-        or sizes.get("node_rank", 0) > 0
-        or any(str(count).isdigit() and int(count) > 1 for count in nodes)
-    )
+    return len(hosts - {None}) > 1 or sizes.get("node_rank", 0) > 0 or any((whole_number(count) or 0) > 1 for count in nodes)
 
 
 def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None]:

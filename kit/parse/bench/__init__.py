@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import json
 import re
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from kit.errors import EvidenceError
 from kit.parse.bench import declared
 from kit.parse.bench.base import DEFINITIONS, METRICS, BenchFormat, Result, runs_in
 from kit.parse.text import encoding_of
+from kit.untrusted import WRONG_FORM, check_depth, short_digits, whole_pairs
 
 MODULES = (
     "guidellm",
@@ -38,6 +41,8 @@ KNOWN = (
     "MLPerf loadgen, k6, wrk, Locust, nccl-tests, hyperfine, pytest-benchmark, pyperf, Google Benchmark, go test -bench, or a "
     "CSV with named columns"
 )
+MOST_BYTES = 256 << 20
+"""Largest result that is read, unpacked: one of a million requests with all their gaps has 100 MB."""
 BETWEEN = frozenset(" \t\r\n,[]\ufeff\x1e\0")
 """What may stand between JSON documents."""
 JSON_BEGINS = re.compile(r"[\ufeff\s\0]*(?:\{|\[\s*[\[{\"\]])")
@@ -66,8 +71,11 @@ def text_from(data: bytes) -> str:
     '{}'
     """
     if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    return data.decode(encoding_of(data[:65536]), errors="replace")
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB, as no result of a benchmark is")
+    return short_digits(data.decode(encoding_of(data[:65536]), errors="replace"))[0]
 
 
 def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
@@ -79,6 +87,7 @@ def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
     ([(1, {'a': inf}), (2, {'a': 2})], ['line 3 is cut or not JSON; it was left out'])
     """
     decoder, found, wrong, at, line = json.JSONDecoder(), [], [], 0, 1
+    text = whole_pairs(text)
     while True:
         start = at
         while at < len(text) and text[at] in BETWEEN:  # brackets too: the entries of a list are documents, each on its line
@@ -88,6 +97,7 @@ def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
             return found, wrong
         try:
             doc, end = decoder.raw_decode(text, at)
+            check_depth(text[at:end])
             found.append((line, doc))
         except (ValueError, RecursionError):
             wrong.append(f"line {line} is cut or not JSON; it was left out")
@@ -118,8 +128,9 @@ def read(path: Path, file: str) -> Result | dict:
         Where the file is missing, empty, cut in its only document, or of no known family.
     """
     try:
-        text = text_from(path.read_bytes())
-    except (OSError, EOFError) as error:
+        with open(path, "rb") as given:
+            text = text_from(given.read(MOST_BYTES + 1))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise EvidenceError(f"{file} cannot be read", str(error), f"check it with: ls -l '{path}'") from error
     if not text.strip("\ufeff\0 \t\r\n"):
         raise EvidenceError(
@@ -154,7 +165,7 @@ def _printed(text: str, file: str) -> Result:
     results = declared.parse_text(text, file, readers)
     if not results:
         result = declared.parse_csv(text, file)
-        entry = next((entry for entry in text_formats() if entry.looks_like(text)), None) if result is None else None
+        entry = next((entry for entry in text_formats() if _is_of(entry, text)), None) if result is None else None
         results = [found for found in (result, entry and _guarded(entry, [(file, 1, text)], file)) if found]
     if not results:
         raise EvidenceError(
@@ -178,11 +189,19 @@ def _joined(results: list[Result], file: str) -> Result:
     return results[0]
 
 
+def _is_of(entry: BenchFormat, content: Any) -> bool:
+    """Whether a document or text is of a family; one that its reader cannot even look at is not."""
+    try:
+        return entry.looks_like(content)
+    except WRONG_FORM:
+        return False
+
+
 def _guarded(entry: BenchFormat, docs: list[tuple[str, int, Any]], file: str) -> Result:
     """Parse; a field of a type that the tool never writes is an error of the file, not of the kit."""
     try:
         return entry.parse(docs, file)
-    except (TypeError, AttributeError, KeyError, ValueError, IndexError) as error:
+    except WRONG_FORM as error:
         raise EvidenceError(
             f"{file} looks like a result of {entry.tool}, but could not be read",
             f"a field has another form than the tool writes ({type(error).__name__}: {error})",
@@ -193,7 +212,7 @@ def _guarded(entry: BenchFormat, docs: list[tuple[str, int, Any]], file: str) ->
 def _recognised(found: list[tuple[int, Any]], wrong: list[str], file: str) -> Result:
     known, unknown = [], []
     for line, doc in found:
-        entry = next((entry for entry in formats() if entry.looks_like(doc)), None)
+        entry = next((entry for entry in formats() if _is_of(entry, doc)), None)
         if entry is None:
             unknown.append(line)
         else:

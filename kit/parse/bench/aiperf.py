@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -35,6 +34,7 @@ from kit.parse.bench.base import (
 )
 from kit.parse.bench.serving import add_latencies, samples_of, statistics_of
 from kit.schema import Row
+from kit.untrusted import csv_rows
 
 TAGS: dict[str, str] = KNOWLEDGE["fields"]["aiperf"]["tags"]
 COUNTS: dict[str, str] = KNOWLEDGE["fields"]["aiperf"]["counts"]
@@ -297,7 +297,7 @@ def _add_csv(result: Result, run: str, line: int, text: str) -> None:
     """Add a CSV export: the same figures as in the JSON, under titles with their units."""
     doc: dict[str, Any] = {}
     head: list[str] = []
-    for row in csv.reader(io.StringIO(text.lstrip("\ufeff"))):
+    for row in csv_rows(io.StringIO(text.lstrip("\ufeff"))):
         title = TITLE.fullmatch(row[0]) if row else None
         if row and row[0] == "Metric":
             head = row[1:]

@@ -64,6 +64,8 @@ SECONDS = {
 }
 """Unit of time to seconds."""
 
+MOST = 1e100
+"""No measure is as large; sums and squares of smaller ones are still numbers."""
 LARGEST = 2**63
 """Whole numbers from here on fit no column."""
 
@@ -268,7 +270,7 @@ def flat(doc: dict, path: str = "") -> dict[str, Any]:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite float, or None; numbers in text are read too.
+    """Return a float below `MOST`, or None; numbers in text are read too.
 
     Examples
     --------
@@ -281,7 +283,7 @@ def number(value: Any) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return found if abs(found) < MOST else None
 
 
 def count(value: Any) -> int | None:

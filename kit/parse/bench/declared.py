@@ -13,7 +13,6 @@ Lines and fields without a rule stay in the run's settings.
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections import Counter
@@ -37,6 +36,7 @@ from kit.parse.bench.base import (
     stat_of,
     text_of,
 )
+from kit.untrusted import csv_records, csv_rows
 
 NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 QUANTITY = rf"{NUMBER}\s?[A-Za-zµμ]*(?:/s)?(?:[\d.]+[a-zµμ]+)*"
@@ -206,12 +206,12 @@ def _document(tool: dict, items: list[tuple[str, None]]) -> dict[str, Any]:
 
 def parse_csv(text: str, file: str) -> Result | None:
     """Return the rows of a CSV whose header is that of a known tool; None for any other."""
-    head = next(csv.reader(io.StringIO(text[:4096])), [])
+    head = next(csv_rows(io.StringIO(text[:4096])), [])
     tool = next((tool for tool in KNOWLEDGE["tool"] if set(tool.get("header", ["\0"])) <= set(head)), None)
     if tool is None:
         return None
     result = Result(file, tool["name"])
-    rows = list(csv.DictReader(io.StringIO(text), restval=""))
+    rows = list(csv_records(io.StringIO(text)))
     first = Counter(row[tool["named"][0]] for row in rows)
     sums: Counter[str] = Counter()
     for row in rows:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 from kit.parse.bench.base import SECONDS, BenchFormat, Result
+from kit.untrusted import load_json
 
 LINE = re.compile(r"^(Benchmark\S*)\s+(\d+)((?:\s+[-+0-9.eE]+(?:Inf|NaN)?\s+\S+)+)\s*$")
 KEY = re.compile(r"^(goos|goarch|pkg|cpu|[a-z][a-z0-9-]*):\s+(.+)$")
@@ -43,12 +44,10 @@ def plain(text: str) -> list[str]:
     ['BenchmarkA \\t 10\\t 5 ns/op']
     """
     if text.lstrip().startswith("{") and '"Action"' in text:
-        import json
-
         pieces = []
         for line in text.splitlines():
             try:
-                event = json.loads(line)
+                event = load_json(line)
             except ValueError:
                 continue
             if isinstance(event, dict) and event.get("Action") == "output":

@@ -12,12 +12,12 @@ with other settings (model, layers, threads, …) are other runs.
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from typing import Any
 
 from kit.parse.bench.base import BenchFormat, Result, number, numbers, stamp_ns, text_of
+from kit.untrusted import csv_rows
 
 FIGURES = ("avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts", "test_time", "n_prompt", "n_gen", "n_depth")
 """Fields of a row that are no setting: what was tested, and what came out."""
@@ -39,7 +39,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
     """Rows of a CSV or of the table, under the names of the JSON."""
     lines = [line.strip() for line in text.lstrip("\ufeff").splitlines()]
     if lines and "avg_ts" in lines[0].split(","):
-        head, *table = csv.reader(io.StringIO(text.lstrip("\ufeff")))
+        head, *table = csv_rows(io.StringIO(text.lstrip("\ufeff")))
         # of a row from another version than the header's, what was tested and what came out are the last columns all the same
         return [dict(zip([*head[: len(row) - TAIL], *head[-TAIL:]], row, strict=True)) for row in table if len(row) > TAIL]
     rows, head = [], []

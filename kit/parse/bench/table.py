@@ -12,8 +12,6 @@ The CSV exports of hyperfine (`command,mean,stddev,…`) and Google Benchmark (`
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import Any
 
@@ -32,6 +30,7 @@ from kit.parse.bench.base import (
     stat_of,
     text_of,
 )
+from kit.untrusted import csv_records
 
 FIELDS = KNOWLEDGE["fields"]["table"]
 NAMES, RUNS, LOAD, ALIASES, OUTCOME = (FIELDS[key] for key in ("names", "runs", "load", "aliases", "outcome"))
@@ -63,15 +62,8 @@ def _rows(text: str) -> list[dict[str, str]]:
     sign = max(",;\t", key=lines[0].count)
     if not lines[0].count(sign):
         return []
-    reader = csv.DictReader(io.StringIO("\n".join(lines)), delimiter=sign, restkey="_more", restval="")
-    return [
-        {
-            str(key).strip().lower(): value.strip() if isinstance(value, str) else ""
-            for key, value in row.items()
-            if key is not None
-        }
-        for row in reader
-    ]
+    records = csv_records((f"{line}\n" for line in lines), sign)
+    return [{key.strip().lower(): value.strip() for key, value in row.items()} for row in records]
 
 
 def _is_long(rows: list[dict]) -> bool:

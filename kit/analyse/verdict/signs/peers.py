@@ -9,6 +9,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
 from kit.schema import Row
+from kit.untrusted import whole_number
 from kit.words import count_of
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
@@ -76,7 +77,7 @@ def _hub_of(scene: Scene, socket: Row) -> str | None:
     for row in scene.evidence.host:
         if row.get("source") == "environ" and row.get("key") in HUBS:
             given = urlsplit(str(row["value"]))
-            by_number = (given.hostname or "").replace(".", "").isdigit()
+            by_number = (given.hostname or "").replace(".", "").isdecimal()
             if port == (given.port or {"http": 80}.get(given.scheme, 443)) and (not by_number or given.hostname == address):
                 return f"{row['key']} {row['value']}"
     return "a web server" if port == 443 and address not in ("127.0.0.1", "::1") else None
@@ -95,7 +96,7 @@ def store_barrier(scene: Scene) -> Signs:
     """The store counts fewer workers than ranks."""
     if mark := scene.log.last("store_barrier"):
         count, world = mark.fields.get("worker_count"), mark.fields.get("world_size")
-        if count is not None and world is not None and int(count) < int(world):
+        if (whole_number(count) or 0) < (whole_number(world) or 0) and count is not None:
             yield Sign("store_barrier_short", f"{count} of {world} workers arrived at the store barrier", [mark.ref])
 
 
@@ -114,7 +115,7 @@ def not_begun(scene: Scene) -> Signs:
 def remote_engines(scene: Scene) -> Signs:
     """The front end waits for engines of other nodes."""
     mark = scene.log.last("engine_wait")
-    missing = int(mark.fields.get("remote") or 0) if mark else 0
+    missing = whole_number(mark.fields.get("remote")) or 0 if mark else 0
     if missing > 0 and not scene.log.of("http_start"):
         claim = f"the front end waits for {count_of(missing, 'engine')} on other nodes"
         yield Sign("remote_engines_missing", claim, [mark.ref])
