@@ -81,7 +81,7 @@ def test_hostile_files_are_read_or_refused(tmp_path: Path) -> None:
 def test_a_hostile_benchmark_is_read_or_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FILES[name])
     try:
-        assert kit.benchmarks(tmp_path).problems is not None
+        assert len(kit.benchmarks(tmp_path).runs)
     except KitError as error:
         assert error.do
 

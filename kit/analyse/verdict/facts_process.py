@@ -199,7 +199,7 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     for rank, where in _unanswered(evidence, processes).items():
         ranks.setdefault(rank, where)
     for rank in _absent(processes):
-        listed = processes.workers[0].rows[-1]
+        listed = next(process.rows[-1] for process in processes.workers if process.rows)
         ranks.setdefault(rank, ref(listed, f"rank {rank} is not among the processes, {len(processes.workers)} other ranks are"))
     killed: list[int] = []
     refs = []
