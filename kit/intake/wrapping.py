@@ -69,7 +69,7 @@ def of(head: bytes) -> Wrapping | None:
 
 
 def _counts_up(marks: list[bytes], step: int) -> bool:
-    values = [int(re.search(rb"\d+", mark)[0]) for mark in marks]
+    values = [int(re.search(rb"\d+", mark)[0][:18]) for mark in marks]
     rises = all(two > one for one, two in pairwise(values)) and values[-1] - values[0] <= step * (len(values) - 1)
     return rises and (step > 1 or len(values) > 2)
 
