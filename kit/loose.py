@@ -14,6 +14,7 @@ from kit.folder import why_not
 from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
 from kit.parse.text import HEAD_BYTES
 from kit.reading import Capture
+from kit.untrusted import no_surrogates
 
 MOST_FILES = 2000
 """Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
