@@ -33,8 +33,8 @@ MOST_BYTES = 4 << 30
 """Unpacked size of all that one file may become: four times the largest paste that was asked for."""
 MOST_RATIO, RATIO_FROM = 1100, 64 << 20
 """Deflate reaches 1032 : 1 on nothing but zeros; a log of 64 MiB that is packed better than that by xz is no log."""
-_UNSAFE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
-_UNSAFE += (RuntimeError, ValueError, ArithmeticError, struct.error, IndexError)
+_UNSAFE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError,
+           RuntimeError, ValueError, ArithmeticError, struct.error, IndexError)  # fmt: skip
 
 
 @dataclass(frozen=True)

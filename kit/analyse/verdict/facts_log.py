@@ -226,8 +226,8 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     told = began is not None and began.role == "ending"  # then "Killed" is how what is left was ended
     late = ("closing_workers", "killed") if told else ("closing_workers",)
     for mark in sorted(evidence.log.marks, key=lambda mark: mark.code in late):
-        if (told := whole_number(mark.fields.get("signal"))) is not None:
-            return told, [mark.ref]
+        if (sent := whole_number(mark.fields.get("signal"))) is not None:
+            return sent, [mark.ref]
         number = whole_number(mark.fields.get("exit_code"))
         if number is not None:
             if number < 0:
