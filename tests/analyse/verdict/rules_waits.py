@@ -119,6 +119,7 @@ TP2 = line("args", phase="launch", tp_size=2, at=0)
 PEERS = [
     shown("syn_sent", SYN, unlike=[row("sockets", state="ESTAB", peer_address="10.0.0.9", peer_port=29500)]),
     shown("hub_silent", receives("0xd"), to_hub(), unlike=[*receives("0x5"), to_hub()]),
+    shown("hub_silent", receives("0x3", *["0xd"] * 3), to_hub(), to_hub(), unlike=[*receives("0x3", *["0xd"] * 3), to_hub()]),
     shown("hub_silent", receives("0xd"), to_hub(), unlike=[*receives("0xd", "0x9"), to_hub()]),
     shown("hub_silent", receives("0xd"), to_hub(), unlike=[line("weights_begin", phase="weights"), *receives("0xd"), to_hub()]),
     shown(

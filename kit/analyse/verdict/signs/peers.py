@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import ref
@@ -13,6 +14,7 @@ from kit.untrusted import whole_number
 from kit.words import count_of
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
+LATE_SAMPLES = 3
 RECEIVE = ("recvfrom", "recvmsg", "read")
 CONNECTING = frozenset(("connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"))
 HUBS = ("HF_ENDPOINT", "MODELSCOPE_DOMAIN")
@@ -43,23 +45,29 @@ def connect_fails(scene: Scene) -> Signs:
 
 @rule("hub_silent", needs=("sockets",))
 def silent_hub(scene: Scene) -> Signs:
-    """In all samples the main thread of a launch that has not begun its work is in a call on its connection to the model hub."""
-    calls: dict[int | None, set] = {}
+    """The main thread of a launch that has not begun its work stays in a call on its connection to the model hub."""
+    calls: dict[int | None, list] = {}
     for row in scene.evidence.threads if scene.phase in ("launch", "download") else ():
         if row.get("pid") == row.get("tid"):
-            calls.setdefault(row["pid"], set()).add((row.get("syscall"), (row.get("syscall_args") or "").split(" ")[0]))
+            calls.setdefault(row["pid"], []).append((row.get("syscall"), (row.get("syscall_args") or "").split(" ")[0]))
+    looks = Counter(_connection(socket) for socket in scene.evidence.sockets)
     for socket in scene.evidence.sockets:
-        seen, hub = calls.get(socket.get("pid")), _hub_of(scene, socket)
+        made, hub = calls.get(socket.get("pid"), []), _hub_of(scene, socket)
+        # Where it did other things before, the connection must have stood between two looks, which are ten seconds apart.
+        seen = set(made[-LATE_SAMPLES:] if looks[_connection(socket)] > 1 else made)
         if not seen or not hub:
             continue
         own = {(name, f"{socket.get('fd') or 0:#x}") for name in RECEIVE}
         joining = socket.get("state") in ("SYN-SENT", "SYN_SENT") and {name for name, _ in seen} <= CONNECTING
         if joining or socket.get("state") == "ESTAB" and seen <= own:
             what = f"{'a connection to' if joining else 'bytes from'} {hub} ({socket['peer_address']}:{socket['peer_port']})"
-            yield Sign(
-                "hub_silent", f"the main thread of pid {socket['pid']} waits for {what}, and does nothing else", [ref(socket)]
-            )
+            claim = f"the main thread of pid {socket['pid']} waits for {what}, and does nothing else"
+            yield Sign("hub_silent", claim, [ref(socket)])
             return
+
+
+def _connection(socket: Row) -> tuple:
+    return tuple(socket.get(name) for name in ("pid", "fd", "local_port", "peer_address", "peer_port"))
 
 
 @rule("hub_retried", "hub_unreached", needs=("log",))
