@@ -32,6 +32,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--as-one", action="store_true", help="all paths are the evidence of one launch")
     verb.add_argument("--pid", type=int, metavar="N", help="judge the launch of this process, where there are several")
     verb.add_argument("--port", type=int, metavar="N", help="judge the launch of this port, where there are several")
+    verb.add_argument("--against", metavar="GOOD", help="a launch that worked; `library`: the likest of your earlier ones")
     add_captured_at(verb)
     verb.add_argument("--at", metavar="TIME", help="judge what could be known at this moment, local time of the host")
     add_formats(verb)
@@ -94,6 +95,7 @@ def _add_bench(verbs: Verbs) -> None:
 
 def verdict(args: argparse.Namespace) -> int:
     """Judge each launch; one that cannot be read does not hide the others."""
+    from kit.analyse.knowledge.similar import likest_good
     from kit.analyse.verdict.verdict import verdict as judge
 
     code = DONE
@@ -101,7 +103,9 @@ def verdict(args: argparse.Namespace) -> int:
         name = " ".join(path) if args.as_one else path
         try:
             with working(f"reading {name}"):
-                judged = judge(path, args.captured_at, args.knowledge, args.at, pid=args.pid, port=args.port)
+                good = likest_good(path, args.captured_at, args.knowledge) if args.against == "library" else args.against
+                more = {"pid": args.pid, "port": args.port, "against": good}
+                judged = judge(path, args.captured_at, args.knowledge, args.at, **more)
         except UsageError:
             raise
         except KitError as error:

@@ -82,10 +82,13 @@ def _executed(book: Path, run: Run, others: list[Run], captured_at: str | None, 
     """The notebook with its outputs, scrubbed, and what failed in it."""
     import nbformat
 
+    from kit.analyse.verdict.good_run import good_run
+    from kit.analyse.verdict.scene import scene_of_run
     from kit.render.notebook import execute, notebook_path, scrub, with_parameters
 
     known = list(map(str, run.knowledge)) or None
     values = {"run_path": str(run.path.resolve()), "captured_at": captured_at, "knowledge": known, "at": at}
+    values["against"] = str(others[0].path.resolve()) if others and good_run(scene_of_run(others[0])) else None
     executed = with_parameters(nbformat.read(book, as_version=4), values)
     if book == notebook_path(NOTEBOOK):  # the page has a title and says what it is: the verdict comes first
         executed.cells[0].source = "## " + executed.cells[0].source.partition("\n\n## ")[2]

@@ -20,7 +20,7 @@ from kit.analyse.knowledge.judged_run import JudgedRun, open_case, solved
 from kit.analyse.text_blocks import named
 from kit.analyse.verdict.classes import classes
 from kit.document import Document, Item, Section, Shown, Values, percent
-from kit.errors import KitError
+from kit.errors import KitError, UsageError
 from kit.run import Run
 from kit.samples import DATA, sample_names
 
@@ -175,6 +175,28 @@ def similar(
     result.found.sort(key=lambda one: (-one.likeness, one.name))
     del result.found[len(result.found) if most is None else max(most, 0) :]
     return result
+
+
+def likest_good(
+    path: str | Path | Run, captured_at: str | None = None, knowledge: str | Path | Iterable[str | Path] | None = None
+) -> Path:
+    """The likest earlier launch of the same server that worked.
+
+    Raises
+    ------
+    UsageError
+        Where none did.
+    """
+    judged = open_case(path, captured_at, knowledge)
+    best: tuple[float, Path] | None = None
+    for folder in earlier():
+        other = open_case(folder, None, knowledge) if folder.resolve() != judged.run.path.resolve() else None
+        if other and other.verdict.state == "ready" and other.known["server"] == judged.known["server"]:
+            best = max(filter(None, (best, (likeness(features(judged), features(other)), folder))))
+    if best is None:
+        server = next(iter(judged.known["server"]), "this server")
+        raise UsageError(f"no earlier launch of {server} worked", "data/runs holds none", "name one: --against GOOD")
+    return best[1]
 
 
 def earlier() -> list[Path]:

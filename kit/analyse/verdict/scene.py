@@ -15,11 +15,13 @@ from typing import Any
 from kit.analyse.verdict.attribution import set_aside
 from kit.analyse.verdict.evidence import Evidence, Foreign, gather
 from kit.analyse.verdict.facts import Fact, Facts, derive
+from kit.analyse.verdict.good_run import GoodRun, good_run, set_harmless_aside
 from kit.analyse.verdict.launch_choice import ANY, Asked, check_asked, other_logs, set_other_servers_aside
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
 from kit.analyse.verdict.thresholds import thresholds
+from kit.errors import UsageError
 from kit.run import Run
 from kit.schema import Row
 
@@ -46,6 +48,8 @@ class Scene:
     progression: Progression
     facts: Facts
     limits: Mapping[str, float] = field(default_factory=thresholds)
+    good: GoodRun | None = None
+    """A launch that worked, which this one is held against."""
 
     @property
     def log(self) -> LogDigest:
@@ -82,15 +86,17 @@ def present(evidence: Evidence, frame: str) -> bool:
     return evidence.syscalls.calls > 0 if frame == "syscalls" else evidence.has(frame)
 
 
-def scene_of(evidence: Evidence, asked: Asked = ANY) -> Scene:
-    """What the rules look at, derived from gathered evidence."""
+def scene_of(evidence: Evidence, asked: Asked = ANY, good: GoodRun | None = None) -> Scene:
+    """What the rules look at, derived from gathered evidence, which may be held against a good run."""
     set_other_servers_aside(evidence, asked)
+    if good is not None:
+        set_harmless_aside(evidence, good)
     processes = find_ranks(evidence)
     set_aside(evidence, processes)
     steps = progression(evidence, processes)
     facts = derive(evidence, processes, steps)
     evidence.run.doubts = [_note(fact, why) for fact, why in facts.doubted]
-    return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge))
+    return Scene(evidence, processes, steps, facts, thresholds(evidence.run.knowledge), good)
 
 
 def _note(fact: Fact, why: str) -> Row:
@@ -100,18 +106,20 @@ def _note(fact: Fact, why: str) -> Row:
     return {"reason": why, "count": 1, "text": text, "capture": where.get("capture") or "", "line": where.get("line")}
 
 
-def scene_of_run(run: Run, asked: Asked = ANY) -> Scene:
+def scene_of_run(run: Run, asked: Asked = ANY, against: Run | None = None) -> Scene:
     """What the rules look at in a run: gathered and derived once, and kept with the run until a capture changes.
 
-    `asked` names one of several launches; that scene is not kept.
+    `asked` names one of several launches, `against` a launch that worked; such a scene is not kept.
     """
-    return _gathered(run, asked) if asked else run.derived(_gathered)
+    if against is not None and (good := good_run(scene_of_run(against))) is None:
+        raise UsageError(f"{against.name} did not work", "its evidence shows no ready line and no step", "name a launch that did")
+    return _gathered(run, asked, good) if against is not None else _gathered(run, asked) if asked else run.derived(_gathered)
 
 
-def _gathered(run: Run, asked: Asked = ANY) -> Scene:
+def _gathered(run: Run, asked: Asked = ANY, good: GoodRun | None = None) -> Scene:
     evidence = gather(run)
     check_asked(evidence, asked)
     if others := other_logs(evidence, asked):
         evidence = gather(run, without_logs=others)
         evidence.foreign += [Foreign("log", {"capture": name}, why) for name, why in others.items()]
-    return scene_of(evidence, asked)
+    return scene_of(evidence, asked, good)

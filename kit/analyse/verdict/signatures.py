@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kit.analyse.verdict.advice import advice_of_log
 from kit.analyse.verdict.classes import classes
+from kit.analyse.verdict.good_run import changed
 from kit.analyse.verdict.gpu_generation import generation
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.refused_arguments import refused
@@ -229,6 +230,14 @@ def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings
         what = "the program does not know its command line"
         source = f"{wrong.mark.capture}, line {wrong.mark.line}"
         found = [{"name": "wrong-argument", "what": what, "do": wrong.do, "source": source, "matched": {"log": wrong.wrong}}]
+    if scene.good and where.traits & {"stalled", "failed"} and (differing := changed(scene)):
+        back = ", ".join(f"{one.name} {one.values[0] or 'not given'}" for one in differing[:4])
+        told = {
+            "name": "as-in-the-good-run",
+            "what": f"it differs from {scene.good.name}, which worked",
+            "source": scene.good.name,
+        }
+        found.append({**told, "do": f"set back one at a time, and launch again: {back}", "matched": {}})
     for entry in signatures(scene.evidence.run.knowledge):
         matched = entry.matched(known)
         if matched is not None:

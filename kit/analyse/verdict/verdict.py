@@ -158,6 +158,7 @@ def verdict(
     *,
     pid: int | None = None,
     port: int | None = None,
+    against: str | Path | Run | None = None,
 ) -> Verdict:
     """Judge the evidence of a launch.
 
@@ -169,18 +170,20 @@ def verdict(
         When the evidence was taken, local time of the host. Without it the manifest's or the newest file's time serves,
         and the verdict says so; silence is not computed from a file's time.
     knowledge : path or paths, optional
-        Folders with log grammars and signatures of your own; a `Run` has those that it was opened with.
+        As for `kit.open_run`.
     at : str, optional
-        Judge what could be known at this moment, local time of the host: later log records, samples and snapshots are left out.
+        Judge what could be known at this moment, local time of the host (`Run.as_of`).
     pid, port : int, optional
         Which launch is judged where the evidence holds several; else the one that the newest log is of.
+    against : str, path or Run, optional
+        A launch that worked: what it printed too is harmless, and what it had and this one lacks leads the evidence.
 
     Raises
     ------
     EvidenceError
         Where nothing can be read.
     UsageError
-        Where a folder of knowledge is missing or a file in it is wrong, or nothing is of that pid or port.
+        Where knowledge is wrong, nothing is of that pid or port, or the launch of `against` did not work.
 
     Examples
     --------
@@ -191,15 +194,14 @@ def verdict(
     """
     run = path if isinstance(path, Run) else open_run(path, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):
-        raise EvidenceError(
-            f"no evidence in {run.path}",
-            "; ".join(run.unread()[:5]) or "none of its files was recognised",
-            "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi",
-        )
+        why = "; ".join(run.unread()[:5]) or "none of its files was recognised"
+        do = "check that the files are text as the tools print it: logs, ps, ss, /proc files, py-spy, nvidia-smi"
+        raise EvidenceError(f"no evidence in {run.path}", why, do)
     asked = Asked(pid, port)
+    good = against if isinstance(against, Run) or against is None else open_run(against, None, knowledge)
     if at is None:
-        return weigh(scene_of_run(run, asked))
-    scene = scene_of_run(run.as_of(at), asked)
+        return weigh(scene_of_run(run, asked, good))
+    scene = scene_of_run(run.as_of(at), asked, good)
     if not scene.log.records and not any(scene.evidence.rows.values()):
         raise EvidenceError(
             f"no evidence as of {at}",
@@ -278,6 +280,10 @@ ALWAYS_TOLD = ("ranks_at", "log_unknown")
 """Signs that are told with every verdict: where the ranks stand, and that nobody knows the log."""
 
 
+UNLIKE_GOOD = ("settings_changed", "milestone_missing", "lines_new", "beyond_good_pace", "within_good_pace")
+"""Signs that lead the evidence: what differs from a launch that worked is where to look first."""
+
+
 def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothesis]) -> list[dict]:
     """Claims that carry the verdict, each with where it stands: the weightiest first, for any class where none is named."""
     if best.name != UNDETERMINED:
@@ -286,6 +292,8 @@ def _evidence(best: Hypothesis, signs: dict[str, Sign], hypotheses: list[Hypothe
         weights = {code: max(abs(hypothesis.klass.weight(code)) for hypothesis in hypotheses) for code in signs}
         carrying = sorted(signs.values(), key=lambda sign: -weights[sign.code])
     carrying += [signs[code] for code in ALWAYS_TOLD if code in signs and signs[code] not in carrying]
+    unlike = [signs[code] for code in UNLIKE_GOOD if code in signs]
+    carrying = [*unlike, *(sign for sign in carrying if sign not in unlike)]
     found = []
     for sign in carrying:
         if sign.code.startswith("phase_"):

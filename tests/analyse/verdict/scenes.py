@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.good_run import good_run
 from kit.analyse.verdict.scene import Scene, scene_of
 from kit.clock import NS
 from kit.frames import FRAMES
@@ -20,8 +21,10 @@ NOW_S = 3600
 Part = tuple[str, dict]
 
 
-def scene(*parts: Part | list[Part], deleted: bool = False, **of_run: object) -> Scene:
+def scene(*parts: Part | list[Part], deleted: bool = False, good: tuple | None = None, **of_run: object) -> Scene:
     """The scene of some rows; `deleted`: the log is only there as a deleted file that the server still holds open.
+
+    `good` are rows of a launch that worked, against which it is held.
 
     `of_run` are attributes of the run that differ from the usual.
     """
@@ -49,7 +52,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False, **of_run: object) ->
     for frame, row in flat:
         FRAMES[frame].check(row)
         {"log": evidence.log.add, "syscalls": evidence.syscalls.add}.get(frame, evidence.rows.get(frame, []).append)(row)
-    return scene_of(evidence)
+    return scene_of(evidence, good=good_run(scene(*good, name="good")) if good else None)
 
 
 def row(frame: str, **columns: object) -> Part:
@@ -152,8 +155,11 @@ class Shown:
     by: tuple
     unlike: tuple | None
     deleted: bool = False
+    good: tuple | None = None
 
 
-def shown(code: str, *by: Part | list[Part], unlike: tuple | list | None = None, deleted: bool = False) -> Shown:
-    """An entry."""
-    return Shown(code, by, unlike if unlike is None or not isinstance(unlike, list) else tuple(unlike), deleted)
+def shown(
+    code: str, *by: Part | list[Part], unlike: tuple | list | None = None, deleted: bool = False, good: tuple | None = None
+) -> Shown:
+    """An entry; `good` are rows of a launch that worked."""
+    return Shown(code, by, unlike if unlike is None or not isinstance(unlike, list) else tuple(unlike), deleted, good)

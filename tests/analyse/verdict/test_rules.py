@@ -10,10 +10,10 @@ from kit.analyse.verdict.classes import classes
 from kit.analyse.verdict.rules import RULES, all_signs
 from kit.analyse.verdict.verdict import weigh
 from kit.tool_table import steps
-from tests.analyse.verdict import rules_endings, rules_ranks, rules_serving, rules_waits
+from tests.analyse.verdict import rules_endings, rules_good_run, rules_ranks, rules_serving, rules_waits
 from tests.analyse.verdict.scenes import Shown, kernel, scene
 
-TABLE = [entry for table in (rules_endings, rules_serving, rules_waits, rules_ranks) for entry in table.TABLE]
+TABLE = [entry for table in (rules_endings, rules_serving, rules_waits, rules_ranks, rules_good_run) for entry in table.TABLE]
 EMITTED = {code for entry in RULES for code in entry.codes}
 WEIGHED = {code for known in classes().values() for code in known.signs}
 ASKED = {code for capture in steps() for key in ("when", "unless", "urgent") for code in capture.get(key, ())}
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("entry", TABLE, ids=names())
 def test_evidence_shows_the_sign(entry: Shown) -> None:
-    signs = all_signs(scene(*entry.by, deleted=entry.deleted))
+    signs = all_signs(scene(*entry.by, deleted=entry.deleted, good=entry.good))
     assert entry.code in signs
     sign = signs[entry.code]
     assert sign.claim[0] not in "’, " and "(s)" not in sign.claim and "(es)" not in sign.claim and "None" not in sign.claim
@@ -42,7 +42,7 @@ def test_evidence_shows_the_sign(entry: Shown) -> None:
 @pytest.mark.parametrize("entry", TABLE, ids=names())
 def test_what_looks_like_it_does_not(entry: Shown) -> None:
     if entry.unlike is not None:
-        assert entry.code not in all_signs(scene(*entry.unlike))
+        assert entry.code not in all_signs(scene(*entry.unlike, good=entry.good))
 
 
 def test_every_sign_is_weighed_and_every_weight_has_a_rule() -> None:

@@ -6,6 +6,7 @@ from kit.analyse.verdict.signs import (  # noqa: F401
     errors,
     exit,
     fabric,
+    good_run,
     gpu,
     hardware,
     kernel,
