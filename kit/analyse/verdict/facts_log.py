@@ -267,6 +267,8 @@ def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict
     spoken = re.search(r"\[Rank \d+\]\s+(?=" + re.escape(first.text.strip()[:60]) + ")", first.raw)
     if spoken and not text:  # c10d's message begins with the rank that it is about; the rank before it is the launcher's
         text = spoken.group(0) + first.text.strip()
+    if first.code == "usage_error" and not text:  # argparse's own prefix: the program and its subcommands
+        text = re.sub(r"^[\w./-]+(?: [\w-]+){0,3}: error: ", "", first.text.strip())
     text = text or re.sub(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Failure|Warning)): ", "", first.text.strip())
     return {"first_error": (text or first.text.strip(), [first.ref])}
 

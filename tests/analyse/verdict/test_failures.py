@@ -128,6 +128,8 @@ def test_an_error_between_the_waits_of_a_repeated_check_is_no_cause(lines: list[
         ("Collectives differ in the following aspects: Sequence number: 3vs 7", "collective_mismatch", "initiating"),
         ("a.cu:4: f: block: [0,0,0], thread: [3,0,0] Assertion `i < n` failed.", "device_error", "initiating"),
         ("Stopping coordination service as cluster registration failed.", "store_barrier_timeout", "initiating"),
+        ("[Compiling module jit_step] Very slow compile? If you want to file a bug, run with envvar X", "compile_slow", None),
+        ("I0211 10:07:33.410082 139822 train.py:171] state initialized, starting training loop at step 0", None, None),
         ("FatalError: `Termination signal` is detected by the operating system.", "sigterm", "ending"),
     ],
 )
