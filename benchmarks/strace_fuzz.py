@@ -68,7 +68,7 @@ def broken(rng: random.Random, seeds: list[list[bytes]]) -> bytes:
 
 
 def read(path: Path, tables: bool) -> list:
-    """Rows and accounts of a capture."""
+    """Rows and accounts of a capture. What stands in a last line of NUL or broken bytes only is counted differently."""
     report, lines = Report(), LineReader(path)
     source = Source("a.strace", captured_ns=1_795_956_512 * 10**9)
     found = []
@@ -78,7 +78,9 @@ def read(path: Path, tables: bool) -> list:
             FRAMES[frame].check({name: value for name, value in row.items() if value is not None})
             found.append((frame, sorted((name, value) for name, value in row.items() if value is not None)))
     lines.tell(report)
-    return [sorted(found, key=lambda pair: pair[0]), vars(report)]
+    facts = {name: value for name, value in report.facts.items() if name not in ("newlines", "ends_open")}
+    reasons = {reason: count for reason, count in report.reasons.items() if "bytes" not in reason}
+    return [sorted(found, key=lambda pair: pair[0]), report.records, reasons, facts]
 
 
 def hangs(*_: object) -> None:

@@ -147,15 +147,16 @@ def sound(place: Path) -> dict | None:
 
 def load(place: Path, frame: Frame, columns: list[str]) -> pandas.DataFrame | None:
     """Some columns of a frame of one capture, None where it gave no rows of it. `Damaged` where it cannot be read."""
-    import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     path = place / f"{frame.name}.parquet"
     if not path.exists():
         return None
     try:
-        table = pd.read_parquet(path, columns=columns, page_checksum_verification=True)
-        return table.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
+        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+        found = table.to_pandas(split_blocks=True, self_destruct=True)  # a column's memory goes when it is taken over
+        return found.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         shutil.rmtree(place, ignore_errors=True)
         raise Damaged from error

@@ -127,7 +127,7 @@ def _is_end(data, at, end):
     if is_at(data, at, end, EXITED):
         begin = at + EXITED.size
         begin += byte_at(data, begin) == 45
-        return begin < end - 4 and digits(data, begin, end - 4) == end - 4
+        return begin < end - 4 <= begin + 10 and digits(data, begin, end - 4) == end - 4
     if is_at(data, at, end, KILLED):
         stop = at + KILLED.size
         while stop < end - 4 and is_word(byte_at(data, stop)):

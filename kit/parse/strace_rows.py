@@ -29,7 +29,8 @@ FD_FIRST = frozenset(
 _FD = re.compile(r"(?:fd=|sockfd=|epfd=|dfd=)?(\d+)(?=[<,\s]|$)")
 
 
-_FIGURE = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_FIGURE = re.compile(r"-?[0-9]{1,15}([.,][0-9]{1,15})?")
+"""A cell of a summary; some locales print a decimal comma."""
 UNRETURNED = ("open", "detached", "moved", "cut")
 """States of calls whose return is not in the file."""
 
@@ -175,7 +176,8 @@ class CallRows:
             got = {name: cell for name, cell in zip(names, cells, strict=False) if name}
             if got.get("syscall"):
                 self.report.records += 1
-                figures = {name: float(cell) for name, cell in got.items() if name != "syscall" and _FIGURE.fullmatch(cell or "")}
+                cells = {name: cell for name, cell in got.items() if name != "syscall" and _FIGURE.fullmatch(cell or "")}
+                figures = {name: float(cell.replace(",", ".")) for name, cell in cells.items()}
                 counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors")}
                 yield "syscall_totals", {"pid": self.first_pid, "syscall": got["syscall"], **figures, **counts, "line": line}
 

@@ -14,6 +14,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import IO
 
 import numpy as np
@@ -256,7 +257,7 @@ class _Pass:
             at += 1
             if at - begin >= self.patience and self._is_quiet() and at < len(lines) and kinds[at] >= lines_of.DONE:
                 break
-        if self._is_quiet():
+        if self._is_quiet() and (at < len(lines) or not self.joiner.ready):  # the next chunk's first line may belong to the last
             for event in self.joiner.give():
                 self._take(event)
             self._take_back()
@@ -452,9 +453,15 @@ def _table(
     if "stack" in columns and columns["stack"].null_count < count:
         stacks = columns["stack"].to_pylist()
         columns["stack"] = pa.array([text and "\n".join(_frames(text)) for text in stacks], pa.large_string())
-    schema = pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(wanted.columns)], preserve_index=False)
+    schema = _schema(wanted.columns)
     rest = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in schema]
     return pa.Table.from_arrays(rest, schema=schema)
+
+
+@cache
+def _schema(columns: tuple[str, ...]) -> pa.Schema:
+    """Arrow's types of some columns, as pandas writes and reads them."""
+    return pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(columns)], preserve_index=False)
 
 
 def _known(values: np.ndarray, missing: int) -> pa.Array:
