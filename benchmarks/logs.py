@@ -1,16 +1,18 @@
-"""Time and memory of `kit verdict` on a huge log, against a plain loop over its lines. Makes the log itself.
+"""CPU and memory of `kit verdict` on a huge log, against a plain loop over its lines. Makes the logs itself.
 
-The log is that of a vLLM launch on 64 ranks with NCCL_DEBUG=TRACE: the server's own lines, progress bars and a traceback
-between hundreds of thousands of lines of NCCL.
+`nccl` is the log of a vLLM launch on 64 ranks with NCCL_DEBUG=TRACE: the server's own lines, progress bars and a traceback
+between hundreds of thousands of lines of NCCL. `busy` is that of a vLLM server at work: access lines, metrics, requests with
+their prompts; the forms after it are the same log as other tools hand it on.
 
-    .venv/bin/python benchmarks/logs.py [MEGABYTES ...]
+    .venv/bin/python benchmarks/logs.py [--repeats N] [--form FORM ...] [MEGABYTES ...]
 
 Two sizes by default, 200 and 400, to show that memory does not grow; the bound on the ratio is meant for 1000, where the
-start of the interpreter (about 0.4 s) counts little.
+start of the interpreter (about 0.6 s) counts little.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import statistics
@@ -32,9 +34,10 @@ RUN = """import json, resource, subprocess, sys
 done = subprocess.run([sys.executable, "-m", "kit", "verdict", sys.argv[1], "--json"], capture_output=True, text=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 found = json.loads(done.stdout)
-print(json.dumps({"class": found["class"], "lines": found["facts"]["log_lines"], "mib": used.ru_maxrss / 1024}))
+cpu = used.ru_utime + used.ru_stime
+print(json.dumps({"class": found["class"], "lines": found["facts"]["log_lines"], "mib": used.ru_maxrss / 1024, "cpu": cpu}))
 """
-"""Runs the verdict in a process of its own and tells the most memory that it held (ru_maxrss is in KiB)."""
+"""Runs the verdict in a process of its own; tells its CPU, and the most memory that it held (ru_maxrss is in KiB)."""
 
 
 def nccl(rng: random.Random, seconds: float, count: int) -> Iterator[str]:
@@ -101,37 +104,112 @@ def make(path: Path, size_mb: int) -> None:
             file.write("".join(f"{text}\n" for text in nccl(rng, seconds, between)))
 
 
+WORDS = "the a model answer why how write code table of and in with please explain list error failed 42 json cat dog city".split()
+
+
+def busy(size: int) -> Iterator[str]:
+    """Lines of a vLLM server at work, until they have a size in bytes; a launch begins them."""
+    rng = random.Random(7)
+    for seconds, text in launch():
+        if seconds < 300 and not text.startswith("\r"):
+            yield text
+    for text in ("Started server process [40100]", "Waiting for application startup.", "Application startup complete."):
+        yield f"(APIServer pid=40100) INFO:     {text}"
+    written, number = 0, 0
+    while written < size:
+        number += 1
+        seconds = 300 + number / 40
+        head, peer = f"(APIServer pid=40100) INFO {stamp(seconds)}", f"10.0.{rng.randrange(9)}.{rng.randrange(250)}"
+        request = f"chatcmpl-{rng.getrandbits(128):032x}"
+        kind = rng.random()
+        if kind < 0.45:
+            path = rng.choice(("/v1/chat/completions", "/v1/completions", "/v1/embeddings"))
+            line = f'(APIServer pid=40100) INFO:     {peer}:{rng.randrange(30_000, 60_000)} - "POST {path} HTTP/1.1" 200 OK'
+        elif kind < 0.6:
+            path = rng.choice(("/health", "/metrics"))
+            line = f'(APIServer pid=40100) INFO:     {peer}:{rng.randrange(30_000, 60_000)} - "GET {path} HTTP/1.1" 200 OK'
+        elif kind < 0.7:
+            line = (
+                f"{head} [loggers.py:127] Engine 000: Avg prompt throughput: {rng.random() * 900:.1f} tokens/s, Avg generation "
+                f"throughput: {rng.random() * 900:.1f} tokens/s, Running: {rng.randrange(40)} reqs, "
+                f"Waiting: {rng.randrange(9)} reqs, GPU KV cache usage: {rng.random() * 99:.1f}%, hit rate: {rng.random() * 99:.1f}%"
+            )
+        elif kind < 0.85:
+            prompt = " ".join(rng.choices(WORDS, k=rng.randrange(5, 60)))
+            line = (
+                f"{head} [logger.py:43] Received request {request}: prompt: '{prompt}', params: SamplingParams(n=1, "
+                f"temperature={rng.random():.2f}, max_tokens={rng.randrange(4096)}), prompt_token_ids: None, lora_request: None."
+            )
+        else:
+            line = f"{head} [async_llm.py:271] Added request {request}."
+        written += len(line) + 1
+        yield line
+
+
+def dressed(form: str, number: int, line: str) -> str:
+    """A line as a tool hands it on."""
+    when = START + timedelta(seconds=number / 40)
+    iso = when.strftime("%Y-%m-%dT%H:%M:%S") + f".{number % 10**9:09}Z"
+    if form == "docker":
+        return f"{iso} {line}"
+    if form == "kubectl":
+        return f"[pod/vllm-7f9c8d5b4-x7k2p/server] {iso} {line}"
+    if form == "journal":
+        return f"{when:%b %d %H:%M:%S} gpu-node-00 vllm[40100]: {line}"
+    return json.dumps({"log": line + "\n", "stream": "stderr", "time": iso}) if form == "json" else line
+
+
+FORMS = ("nccl", "busy", "docker", "kubectl", "journal", "json")
+
+
+def write(path: Path, form: str, size_mb: int) -> None:
+    """Write a log of about a size in a form."""
+    if form == "nccl":
+        make(path, size_mb)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        left = size_mb * 1_000_000
+        for number, line in enumerate(busy(left)):
+            left -= file.write(dressed(form, number, line) + "\n")
+            if left < 0:
+                break
+
+
 def plain(path: Path) -> float:
-    """Seconds of a loop that does nothing with the lines."""
-    begin = time.perf_counter()
+    """Seconds of CPU of a loop that does nothing with the lines."""
+    begin = time.process_time()
     with open(path, "rb") as file:
         for _ in file:
             pass
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def verdict(folder: Path) -> tuple[float, dict]:
-    """Seconds of the command, and what it found."""
-    begin = time.perf_counter()
+    """Seconds of CPU of the command, and what it found."""
     done = subprocess.run([sys.executable, "-c", RUN, str(folder)], check=True, capture_output=True, text=True)
-    return time.perf_counter() - begin, json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    return found["cpu"], found
 
 
 def main() -> None:
     """Measure and print."""
-    sizes = [int(text) for text in sys.argv[1:]] or SIZES_MB
-    print(f"medians of {REPEATS}, interleaved; most ratio allowed: {MOST_RATIO:g}")
-    print(f"{'MB':>6} {'lines':>10} {'plain s':>8} {'verdict s':>10} {'ratio':>6} {'MB/s':>6} {'peak MiB':>9}  class")
-    for size in sizes:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--repeats", type=int, default=REPEATS)
+    ask.add_argument("--form", choices=FORMS, nargs="+", default=FORMS)
+    ask.add_argument("megabytes", type=int, nargs="*", default=SIZES_MB)
+    args = ask.parse_args()
+    print(f"CPU, medians of {args.repeats}, interleaved; most ratio allowed: {MOST_RATIO:g}")
+    print(f"{'form':8} {'MB':>6} {'lines':>10} {'plain s':>8} {'verdict s':>10} {'ratio':>6} {'MB/s':>6} {'peak MiB':>9}  class")
+    for form, size in [(form, size) for form in args.form for size in args.megabytes]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "server.log"
-            make(path, size)
-            pairs = [(plain(path), verdict(Path(folder))) for _ in range(REPEATS)]
+            write(path, form, size)
+            pairs = [(plain(path), verdict(Path(folder))) for _ in range(args.repeats)]
             loop, ours = (statistics.median(column) for column in ([p for p, _ in pairs], [v[0] for _, v in pairs]))
             found, bytes_mb = pairs[-1][1][1], path.stat().st_size / 1e6
             print(
-                f"{bytes_mb:6.0f} {found['lines']:10,} {loop:8.2f} {ours:10.2f} {ours / loop:6.1f} {bytes_mb / ours:6.0f} "
-                f"{found['mib']:9.1f}  {found['class']}",
+                f"{form:8} {bytes_mb:6.0f} {found['lines']:10,} {loop:8.2f} {ours:10.2f} {ours / loop:6.1f} "
+                f"{bytes_mb / ours:6.0f} {found['mib']:9.1f}  {found['class']}",
                 flush=True,
             )
 

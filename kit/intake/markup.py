@@ -195,7 +195,8 @@ def _texts(value: Any, within: bool = False) -> Iterator[str]:
 
 # --- quoted and indented stretches ----------------------------------------------------------------------------------------
 
-_RUN = re.compile(rb"(?:(?:\A|\n)[ \t]*|:[ \t]*)\n(?= {0,3}> ?\S| {4}|\t)")
+_RUN = re.compile(rb"\n(?= {0,3}> ?\S| {4}|\t)")
+_AHEAD = re.compile(rb"(?:\A|\n|:)[ \t]*\Z")
 _QUOTED = re.compile(rb" {0,3}(?:>(?: |(?=[>\n]|\Z)))+")
 _INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
 
@@ -216,7 +217,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
     pieces, at = [], 0
     for found in _RUN.finditer(data):
         begin = found.end()
-        if begin < at:
+        if begin < at or not _AHEAD.search(data, max(found.start() - 80, 0), found.start()):
             continue
         mark = _QUOTED if _QUOTED.match(data, begin) else _INDENTED
         before = data[:begin].rstrip().rpartition(b"\n")[2][-200:].decode("utf-8", "replace")

@@ -126,6 +126,13 @@ class Milestone:
     explained: bool = False
     lives_on: bool = False
 
+    def opens_with(self, part: str) -> bool:
+        """Whether a record that begins with a text of `find` is of this kind, whatever follows."""
+        if self.pattern is None:
+            return True
+        found = None if re.search(r"\$|\(\?[!=]|\\[bBZ]", self.pattern.pattern) else self.pattern.match(part)
+        return found is not None and found.end() <= len(part) and not found.groupdict()
+
     def fields_of(self, text: str) -> dict[str, Any] | None:
         """Fields of a record that holds one of the texts of `find`; None where the pattern does not match."""
         if self.pattern is None:

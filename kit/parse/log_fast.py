@@ -62,11 +62,19 @@ MOST_WRITERS = 100_000
 _DROPPED = b"0123456789abcdef"
 _COLOUR = re.compile(ANSI.pattern.encode())
 _STAMP = re.compile(rb"((?:\d[\d/-]*[ T-]+)?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d+(?:\.\d+)*\.\d{3,})")
-_NUMBERS = re.compile(r"(?<![A-Za-z])\d|\d(?![A-Za-z])"), re.compile(r"(?<![A-Za-z])\d+|\d+(?![A-Za-z])")
-"""Digits of numbers, one by one and together; those of names such as P2P stay."""
+_NUMBERS = (re.compile(r"(?!0x)(?:(?<![A-Za-z])\d|\d(?![A-Za-z]))"), re.compile(r"(?!0x)(?:(?<![A-Za-z])\d+|\d+(?![A-Za-z]))"))
+"""Digits of numbers, one by one and together; those of names such as P2P and of 0x stay."""
+LATEST = {"nccl_op": b" comm "}
+"""Milestones of which the last of each writer counts, and what stands before the thing that they are about."""
+_ZERO = re.compile(rb"(?<![\w.])0(?:\.0+)?(?![\w.])")
+_FINE = re.compile(r'(?<!HTTP/1\.[01]" )(?:(?<![A-Za-z])[0-9]|[0-9](?![A-Za-z]))')
+"""The first digit of a status and numbers that are zero: where what a line means depends on digits, it is on these."""
 _GLUED = ("[20-20-20 20:20:20", " pid=", " 20-20 20:20:20 ")
 _TELLING = (*BAR_SIGNS, "Download: [", TRACEBACK, "Error", "Exception", "Interrupt", "Exit", "Timeout", "Failure", "what():")
 """Texts that make a record a bar or an error, whatever the grammars say."""
+_SPLITTING = (*BAR_SIGNS, "Download: [", "[20", " pid=", "INFO ", "WARNING ", "ERROR ")
+"""Texts that make a record a bar, or two records."""
+MOST_FREE, MOST_BEFORE, MOST_STARTS = 64, 16, 16
 _MOVING = ("progress", "ready", "request")
 """Kinds that count as progress."""
 
@@ -82,14 +90,31 @@ def shape_of(text: bytes) -> bytes:
     return text.translate(None, _DROPPED)
 
 
+def fine_shape_of(line: bytes, shape: bytes) -> bytes:
+    """A shape that tells statuses by their first digit, in other lines numbers that are zero from others.
+
+    Examples
+    --------
+    >>> lines = [b'"GET / HTTP/1.1" 200 OK', b'"GET / HTTP/1.1" 204 OK', b'"GET / HTTP/1.1" 404 OK', b"0 reqs", b"7 reqs"]
+    >>> fine = [fine_shape_of(line, shape_of(line)) for line in lines]
+    >>> fine[0] == fine[1], fine[0] == fine[2], fine[3] == fine[4]
+    (True, False, False)
+    """
+    at = line.find(b"HTTP/1.")
+    if at < 0:
+        return b"\0" + shape_of(_ZERO.sub(b"\2", line))
+    return b"\0" + line[at + 10 : at + 11] + shape
+
+
 @dataclass(slots=True, eq=False)
 class _Head:
     """What stands before the messages of some shapes, and the writers that were seen with it."""
 
     match: Callable[[bytes], re.Match[bytes] | None]
     writers: dict[tuple, tuple] = field(default_factory=dict)
+    starts: tuple[bytes, ...] = ()
     latest: tuple = ()
-    latest_line: tuple[int, bytes] | None = None
+    latest_line: tuple[int, bytes, _Shape] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +127,7 @@ class _Shape:
     head: _Head | None
     stamped: bool
     timed: bool
+    about: bytes | None = None
     count: int = 0
 
     @property
@@ -123,14 +149,16 @@ class _Skimmer:
         self.plain: dict[tuple[str, str], set[bytes]] = {}
         self.timed: dict[tuple[str, str], set[bytes]] = {}
         self.heads: dict[bytes, _Head] = {}
+        self.latest: dict[tuple[bytes, bytes], tuple[int, bytes, _Shape]] = {}
+        self.free: dict[str, dict[bytes, tuple[bytes, list[bytes]]]] = {}
         self.sightings: Counter[tuple[str, bytes]] = Counter()
         self.codes: Counter[str] = Counter()
         self.totals: dict[str, Counter[str]] = {"kinds": Counter(), "servers": Counter(), "codes": Counter()}
         self.number = 0
         self.skipped = 0
         self.of: Counter[str] = Counter()
-        self.stamped: tuple[int, bytes] | None = None
-        self.peak: tuple[int, bytes] | None = None
+        self.stamped: tuple[int, bytes, _Shape] | None = None
+        self.peak: tuple[int, bytes, _Shape] | None = None
         self.moved: tuple[int, bytes, _Shape] | None = None
         self.signs = [(shape_of(sign.encode()).decode(), sign) for sign in _TELLING]
         self.signs += [(shape_of(part.encode()).decode(), part) for part, _ in self.matcher.entries if part]
@@ -153,6 +181,11 @@ class _Skimmer:
 
     def block(self, block: bytes, careful: bool) -> Rows:
         """Rows of a block of whole lines, without the last newline."""
+        if careful and self.latest:
+            yield from self.settle()
+            for number, line, _ in sorted(self.latest.values(), key=lambda told: told[0]):
+                yield from self.reading.line(number, line.decode("utf-8", "replace"))
+            self.latest.clear()
         shapes = shape_of(block).split(b"\n")
         lines: list[bytes] = []
         begin = 0
@@ -186,16 +219,31 @@ class _Skimmer:
         for at in [at for at in range(begin, len(shapes)) if shapes[at] not in quick]:
             self._run(lines, shapes, before, at, known)
             before = at + 1
-            line, shape = lines[at], known.get(shapes[at])
+            line, name = lines[at], shapes[at]
+            shape = known.get(name)
+            if shape is None and known:
+                name = self._finer(known, name, line, state[0])
+                shape = known.get(name)
             if shape is not None and self._repeats(shape, line, self.number + at + 1):
                 continue
             if not line or line.isspace():
                 continue
-            yield from self._careful(line, shapes[at], self.number + at + 1, state[0])
+            yield from self._careful(line, name, self.number + at + 1, state[0])
             if self.state != state:
                 return before
         self._run(lines, shapes, before, len(shapes), known)
         return len(shapes)
+
+    def _finer(self, known: dict[bytes, _Shape | None], shape: bytes, line: bytes, stage: str) -> bytes:
+        """Name of a line whose shape does not tell what it means: its finer shape, or its begin where what follows is free."""
+        if shape in known:
+            return fine_shape_of(line, shape)
+        begin = next((begin for begin in self.free.get(stage, ()) if shape.startswith(begin)), None)
+        if begin is None:
+            return shape
+        part, signs = self.free[stage][begin]
+        rest = line.partition(part)[2]
+        return shape if any(sign in rest for sign in signs) else b"\1" + begin
 
     def _run(self, lines: list[bytes], shapes: list[bytes], begin: int, end: int, known: dict[bytes, _Shape | None]) -> None:
         """Count lines; of those that are progress the last is remembered, of those that begin with a stamp last and latest."""
@@ -210,17 +258,17 @@ class _Skimmer:
         timed = {shape for shape in counts if known[shape].timed}
         if timed:
             places = [at for at in range(begin, end) if shapes[at] in timed]
-            self.stamped = self.number + places[-1] + 1, lines[places[-1]]
+            self.stamped = self.number + places[-1] + 1, lines[places[-1]], known[shapes[places[-1]]]
             latest = max(places, key=lines.__getitem__)  # stamps of one form sort as text
             if self.peak is None or lines[latest] > self.peak[1]:
-                self.peak = self.number + latest + 1, lines[latest]
+                self.peak = self.number + latest + 1, lines[latest], known[shapes[latest]]
 
     # --- lines ---
 
     def _repeats(self, shape: _Shape, line: bytes, number: int) -> bool:
         """Whether a line of a judged shape can be counted; if so, it is."""
         opened = self.reading.reader.open
-        if shape.head is not None:
+        if shape.head is not None and (shape.stamped or opened or not line.startswith(shape.head.starts)):
             found = shape.head.match(line)
             if found is None:
                 return False
@@ -229,17 +277,28 @@ class _Skimmer:
             if writer is None or writer in opened:
                 return False
             if shape.stamped:
-                self.stamped = number, line
+                self.stamped = number, line, shape
                 if groups[1::2] >= shape.head.latest:
                     shape.head.latest, shape.head.latest_line = groups[1::2], self.stamped
-        elif opened:
+        elif opened and shape.head is None:
             return False  # those that may be counted beside a traceback are plain then
-        shape.count += 1
-        self.of[shape.row["kind"]] += 1
-        self.skipped += 1
+        if shape.about is not None:
+            if len(self.latest) >= MOST_WRITERS:
+                return False
+            whose = _whose(line, shape.about)
+            before, self.latest[whose] = self.latest.get(whose), (number, line, shape)
+            if before is None:
+                return True
+        self._one(shape)
         if shape.moving:
             self.moved = number, line, shape
         return True
+
+    def _one(self, shape: _Shape) -> None:
+        """Count a line."""
+        shape.count += 1
+        self.of[shape.row["kind"]] += 1
+        self.skipped += 1
 
     def _careful(self, line: bytes, shape: bytes, number: int, stage: str) -> Rows:
         """Read a line as the parser does, after what was counted before it."""
@@ -252,8 +311,13 @@ class _Skimmer:
             return
         if only["milestone"]:
             self.codes[only["milestone"]] += 1
+            if only["milestone"] in LATEST:
+                before = self.latest.pop(_whose(line, LATEST[only["milestone"]]), None)
+                if before is not None:
+                    self._one(before[2])
         known = self.shapes[stage]
         if shape not in known:
+            self._begins_free(line, only, stage)
             if len(self.sightings) >= MOST_SHAPES:
                 self.sightings.clear()
             self.sightings[stage, shape] += 1
@@ -263,28 +327,31 @@ class _Skimmer:
         if judged is not None and judged.head is not None and (found := judged.head.match(line)) is not None:
             if len(judged.head.writers) >= MOST_WRITERS:
                 judged.head.writers.clear()
+            judged.head.starts = (found[0], *judged.head.starts[: MOST_STARTS - 1])
             judged.head.writers[found.groups()[::2]] = only["process"], only["pid"], only["rank_label"]
 
     def settle(self) -> Rows:
         """Hand on what was counted, then the lines of it that tell the time, and the last that is progress."""
         if not self.skipped:
             return
-        tell: dict[int, bytes] = dict(told for told in (self.stamped, self.peak) if told is not None)
+        tell = {told[0]: told for told in (self.stamped, self.peak) if told is not None}
         for head in self.heads.values() if self.stamped else ():
             if head.latest_line is not None:
-                tell.setdefault(*head.latest_line)
+                tell.setdefault(head.latest_line[0], head.latest_line)
                 head.latest_line = None
         moved = self.moved if self.moved is not None and self.moved[0] not in tell else None
         count = self.skipped - len(tell) - (moved is not None)
-        of, known = self.of, self.shapes[self.state[0]]
-        for line in [*tell.values(), *([moved[1]] if moved else [])]:
-            of[known[shape_of(line)].row["kind"]] -= 1
+        of = self.of
+        for _, _, shape in [*tell.values(), *([moved] if moved else [])]:
+            of[shape.row["kind"]] -= 1
         self.skipped, self.of, self.stamped, self.peak, self.moved = 0, Counter(), None, None, None
         self.report.records += count
         yield SKIPPED, {"records": count, "of": dict(+of)}
         for number in sorted([*tell, *([moved[0]] if moved else [])]):
             for frame, row in (
-                self.reading.line(number, tell[number].decode("utf-8", "replace")) if number in tell else (self._light(*moved),)
+                self.reading.line(number, tell[number][1].decode("utf-8", "replace"))
+                if number in tell
+                else (self._light(*moved),)
             ):
                 self._total(row, -1)  # it is counted where it goes
                 yield frame, row
@@ -320,8 +387,13 @@ class _Skimmer:
         """Decide, once, whether the lines of a shape are counted; a milestone that is still wanted is judged later."""
         if row["milestone"] is not None and row["kind"] != "error" and self.codes[row["milestone"]] <= MARKS:
             return
-        found = self.shapes[stage][shape] = self._harmless(line, row, stage)
-        if found is not None and (found.head is None or found.timed):
+        found = self.shapes[stage][shape] = self._harmless(line, row, stage, shape[:1] == b"\0")
+        if (
+            found is not None
+            and found.about is None
+            and not shape.startswith((b"\0", b"\1"))
+            and (found.head is None or found.timed)
+        ):
             for opened in ("none", "some") if found.named else ("none",):
                 (self.timed if found.timed else self.plain).setdefault((stage, opened), set()).add(shape)
 
@@ -333,8 +405,40 @@ class _Skimmer:
         self.plain.clear()
         self.timed.clear()
         self.heads.clear()
+        self.free.clear()
 
-    def _harmless(self, line: str, row: Row, stage: str) -> _Shape | None:
+    def _begins_free(self, line: bytes, row: Row, stage: str) -> None:
+        """Learn how lines begin that mean the same whatever follows: a milestone's text stands first in the message, no entry
+        that is tried before it can hold, and nothing in the rest makes it a bar, a traceback or two records."""
+        code, free = row["milestone"], self.free.setdefault(stage, {})
+        if code is None or row["kind"] != "request" or self.codes[code] <= MARKS or len(free) >= MOST_FREE:
+            return
+        before: list[bytes] = []
+        for part, milestone in self.matcher.entries:
+            if milestone.code == code and part and row["text"].startswith(part) and milestone.opens_with(part):
+                break
+            before.append(part.encode())
+        else:
+            return
+        found = self.matcher.match(row["text"], stage)
+        if (
+            found is None
+            or found[0] is not milestone
+            or b"" in before
+            or not _idle(milestone, stage)
+            or len(before) > MOST_BEFORE
+        ):
+            return
+        at = line.find(part.encode())
+        begin = shape_of(line[: at + len(part)])
+        if at < 0 or begin in free:
+            return
+        shape = self._harmless(line[: at + len(part)].decode("utf-8", "replace") + "x", row, stage)
+        if shape is not None:
+            self.shapes[stage][b"\1" + begin] = shape
+            free[begin] = part.encode(), [*before, *(sign.encode() for sign in (*_SPLITTING, TRACEBACK)), b"\r"]
+
+    def _harmless(self, line: str, row: Row, stage: str, fine: bool = False) -> _Shape | None:
         """The shape of a line that moves nothing, None where its lines have to be read."""
         piece = next(pieces(line))
         prefix, text = self.matcher.prefixes.peel(piece, self.source)
@@ -351,28 +455,33 @@ class _Skimmer:
             or any(sign in bare and full not in text for sign, full in self.signs)
         ):
             return None
-        if not self._same_for_all_digits(text.strip(), row["milestone"], stage):
+        if not self._same_for_all_digits(text.strip(), row["milestone"], stage, fine):
             return None
         before = piece[: len(piece) - len(text)].encode()
         writer = prefix.process is not None or prefix.rank_label is not None or prefix.rank is not None
         stamped = prefix.stamp is not None
         first = _STAMP.search(before)
         timed = stamped and not writer and first is not None and first.start() <= 1
-        return _Shape(dict(row), prefix.pid is not None, self._head(before) if writer or stamped else None, stamped, timed)
+        about = LATEST.get(row["milestone"] or "")
+        if about is not None and (stamped or writer):
+            return None
+        head = self._head(before) if writer or stamped else None
+        return _Shape(dict(row), prefix.pid is not None, head, stamped, timed, about)
 
     def _led(self, prefix: Any, piece: str, text: str) -> bool:
         """Whether the rank stands before the message, not in it (as TGI and c10d print it)."""
         led, _ = self.matcher.prefixes.peel(piece[: len(piece) - len(text)] + "x", self.source)
         return led.rank_label == prefix.rank_label
 
-    def _same_for_all_digits(self, text: str, code: str | None, stage: str) -> bool:
-        """Whether a record is the same milestone, one that moves nothing, whatever its numbers are."""
-        for digit in "0123456789":
-            for pattern in _NUMBERS:
+    def _same_for_all_digits(self, text: str, code: str | None, stage: str, fine: bool) -> bool:
+        """Whether a record is the same milestone, one that moves nothing, whatever its numbers are; or whatever those are that a
+        fine shape leaves open."""
+        for digit in "123456789" if fine and "HTTP/1." not in text else "0123456789":
+            for pattern in (_FINE,) if fine else _NUMBERS:
                 found = self.matcher.match(pattern.sub(digit, text), stage)
                 if (found is None or found[0].code != code) if code not in (None, *self.warnings) else found is not None:
                     return False
-                if found is not None and not _idle(found[0]):
+                if found is not None and not _idle(found[0], stage):
                     return False
         return True
 
@@ -386,17 +495,25 @@ class _Skimmer:
         return found
 
 
-def _idle(milestone: grammar.Milestone) -> bool:
+def _idle(milestone: grammar.Milestone, stage: str) -> bool:
     """Whether a milestone leaves the reader's state as it is."""
     return not (
         milestone.start
         or milestone.args
         or milestone.ready
+        and stage != "ready"
         or milestone.http
+        and stage != "http"
         or milestone.kind == "error"
         or milestone.code in WRITER_RANK
         or milestone.code == "pyspy_dump"
     )
+
+
+def _whose(line: bytes, about: bytes) -> tuple[bytes, bytes]:
+    """Who wrote a line of `LATEST` (or more than that), and what it is about."""
+    before, _, after = line.partition(about)
+    return before[: before.find(b"NCCL")], after.partition(b" ")[0]
 
 
 def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:

@@ -120,9 +120,10 @@ class LineReader:
         self.ends_open = False
         most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
         with self.path.open("rb") as file:
-            pending = b""
+            pending, at = b"", 0  # parts of a file, joined, do not tell where they are
             while chunk := file.read(size):
-                if file.tell() == len(chunk):
+                at += len(chunk)
+                if at == len(chunk):
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 if 0 in chunk:
                     self.nul_bytes += chunk.count(0)
@@ -137,7 +138,7 @@ class LineReader:
                 elif pending:
                     whole = pending + whole
                 pending = rest
-                yield self._checked(whole), file.tell() > tail_from
+                yield self._checked(whole), at > tail_from
             if pending:
                 self.ends_open = True
                 yield self._checked(self._cut(pending)), True

@@ -207,6 +207,16 @@ def test_a_line_that_docker_cut_is_whole_again(tmp_path: Path) -> None:
     assert text_of(taken(put(tmp_path, "x-json.log", lines))[0]).splitlines()[1] == "2026-03-01T12:00:00Z INFO ab"
 
 
+@pytest.mark.parametrize(
+    "said", ["INFO a", '10.0.0.1 - "POST / HTTP/1.1" 200 OK', "a \\ b", "tab\there", "<&> é", '{"message": "b"}', ""]
+)
+def test_lines_of_docker_are_read_alike_by_form_and_by_json(said: str) -> None:
+    line = json.dumps({"log": said + "\n", "stream": "stderr", "time": "2026-03-01T12:00:00.5Z"}).encode()
+    quick = shippers._quickly(line)
+    assert quick in (None, shippers.laid_out(*shippers.message_of(json.loads(line))))
+    assert (quick is None) == (said[:1] in ("", "{") or any(sign in said for sign in "\\\té"))
+
+
 def test_loki_gives_the_newest_first(tmp_path: Path) -> None:
     values = [["1772366401000000000", "INFO b"], ["1772366400000000000", "INFO a"]]
     document = {"data": {"result": [{"stream": {"pod": "x"}, "values": values}]}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -14,12 +15,17 @@ import kit
 from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
+from kit.intake.content import Content, Part, Text
 from kit.parse import log_fast as skim
 from kit.parse.base import Report, Source
 from kit.parse.log import parse
 from kit.parse.text import LineReader
 
-CASES = sorted((Path(__file__).parent.parent / "data").glob("launches*/*/case.json"))
+CASES = sorted(
+    case for case in (Path(__file__).parent.parent / "data" / "cases").glob("*/*/case.json") if [*case.parent.glob("*.log")]
+)
+EVERY = int(os.environ.get("EVERY_CASE", "12"))
+"""Of the cases each twelfth is enough to notice; `EVERY_CASE=1 pytest tests/parse/test_log_fast.py` takes them all."""
 NEVER = 1 << 60
 
 
@@ -39,11 +45,35 @@ def nccl(rng: random.Random) -> Iterator[str]:
         )
 
 
-def inflate(path: Path) -> None:
-    """Put lines of NCCL between the lines of a log; its last lines stay the last, and a cut line stays cut."""
+def serving(rng: random.Random) -> Iterator[str]:
+    """What servers print while they work: access lines, statistics, requests with their prompts, bare, stamped, with a writer."""
+    words = "the answer error 42 Traceback failed (most recent call last): INFO 100%| Received request ready load".split(" ")
+    while True:
+        clock = f"03-20 12:{rng.randrange(60):02d}:{rng.randrange(60):02d}"
+        head = rng.choice(("", "(APIServer pid=77) ", f"(APIServer pid={rng.randrange(3)}) "))
+        stamped = rng.choice((f"{head}INFO {clock} [loggers.py:127] ", f"[2026-03-20 12:00:{rng.randrange(60):02d}] "))
+        status = rng.choice(("200 OK", "200 OK", "201 Created", "404 Not Found", "503 Service Unavailable"))
+        path = rng.choice(("POST /v1/completions", "GET /health", "GET /metrics", "POST /generate"))
+        rate, running = rng.choice((0.0, 7.5, rng.random() * 900)), rng.choice((0, 0, 3, rng.randrange(99)))
+        yield rng.choice(
+            (
+                f'{head}INFO:     10.0.0.{rng.randrange(250)}:{rng.randrange(9999)} - "{path} HTTP/1.1" {status}',
+                f"{stamped}Engine 000: Avg prompt throughput: {rate:.1f} tokens/s, Avg generation throughput: "
+                f"{rate:.1f} tokens/s, Running: {running} reqs, Waiting: {running} reqs, GPU KV cache usage: {rate / 9:.1f}%",
+                f"{stamped}Received request cmpl-{rng.getrandbits(64):x}: prompt: '{' '.join(rng.choices(words, k=9))}'",
+                f"{stamped}Decode batch. #running-req: {running}, gen throughput (token/s): {rate:.2f}, #queue-req: {running}",
+            )
+        )
+
+
+NOISE = {"nccl": nccl, "serving": serving}
+
+
+def inflate(path: Path, kind: str) -> None:
+    """Put lines of NCCL or of a server between those of a log; its last lines stay the last, and a cut line stays cut."""
     rng = random.Random(path.stat().st_size)
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
-    noise = nccl(rng)
+    noise = NOISE[kind](rng)
     mixed = []
     for line in lines[:-1]:
         mixed += [line, *(next(noise) for _ in range(0 if "\r" in line else rng.randrange(12)))]
@@ -77,13 +107,13 @@ def found(folder: Path, captured_at: str | None, from_bytes: int, patch: pytest.
     return digest | {"reports": accounts}, weigh(scene_of(evidence)).to_dict()
 
 
-@pytest.mark.parametrize("inflated", (False, True), ids=("alone", "among-nccl"))
-@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
-def test_case_reads_the_same(case: Path, inflated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("among", (None, *NOISE))
+@pytest.mark.parametrize("case", CASES[::EVERY], ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+def test_case_reads_the_same(case: Path, among: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     captured_at = json.loads(case.read_text(encoding="utf-8")).get("captured_at")
     folder = Path(shutil.copytree(case.parent, tmp_path / "evidence", ignore=shutil.ignore_patterns("case.json")))
-    for path in folder.glob("*.log") if inflated else ():
-        inflate(path)
+    for path in folder.glob("*.log") if among else ():
+        inflate(path, among)
     monkeypatch.setattr(skim, "TAIL_BYTES", 2000)
     monkeypatch.setattr(skim, "SIGHTINGS", 1)
     assert found(folder, captured_at, 1, monkeypatch) == found(folder, captured_at, NEVER, monkeypatch)
@@ -136,6 +166,49 @@ def test_numbers_that_change_the_meaning_are_read(tmp_path: Path) -> None:
     kept, _, rows, _ = both(tmp_path / "a.log", "\n".join([*quiet, *rare, *quiet]) + "\n")
     wanted = [row["milestone"] for row in rows if row["raw"] in rare]
     assert [row["milestone"] for row in kept if row["raw"] in rare] == wanted == ["health_failed", "sigterm"]
+
+
+def test_the_last_operation_of_each_rank_is_kept(tmp_path: Path) -> None:
+    """NCCL's counters decide which rank is apart: of thousands of lines the last of each rank has to be read."""
+    lines = [
+        f"n1:{7000 + i % 8}:{7100 + i % 8} [{i % 8}] NCCL INFO AllReduce: opCount {i // 8 - 3 * (i % 8 == 5):x} sendbuff 0x7f{i:x} "
+        f"recvbuff 0x7f{i:06x} count 64 datatype 9 op 0 root 0 comm 0x55d5c{i % 8}a0 [nranks=8] stream 0x55e{i % 8}"
+        for i in range(24_000)
+    ]
+    kept, _, rows, _ = both(tmp_path / "a.log", "\n".join(lines) + "\n")
+    assert len(kept) < len(rows) / 4
+    last = [{row["pid"]: row["fields"] for row in some if row["milestone"] == "nccl_op"} for some in (kept, rows)]
+    assert last[0] == last[1] and len(last[0]) == 8
+
+
+def test_prompts_are_not_read_but_for_what_splits_a_line(tmp_path: Path) -> None:
+    """Each prompt is another text; a bar, an error's name or a second record in one changes what the line is, or does not."""
+    head = "INFO 03-20 12:00:00 [logger.py:43] Received request cmpl-"
+    rng = random.Random(3)
+    lines = [f"{head}{i:x}: prompt: '{' '.join(rng.choices('ask error ready tell load run'.split(), k=8))}'" for i in range(9000)]
+    rare = [
+        f"{head}7: prompt: 'Traceback (most recent call last): OSError: no'",
+        f"{head}8: prompt: 'torch.cuda.OutOfMemoryError: CUDA out of memory. Application startup complete.'",
+    ]
+    lines[6000:6000] = rare
+    kept, totals, rows, _ = both(tmp_path / "a.log", "\n".join(lines) + "\n")
+    assert len(kept) < len(rows) / 4
+    assert totals["codes"]["request"] + sum(row["milestone"] == "request" for row in kept) == sum(
+        row["milestone"] == "request" for row in rows
+    )
+    assert [row["kind"] for row in kept if row["raw"] == rare[0]] == [row["kind"] for row in rows if row["raw"] == rare[0]]
+
+
+def test_a_log_with_a_section_cut_out_of_it_is_skimmed(tmp_path: Path) -> None:
+    """Parts of a file, joined, cannot tell where they are."""
+    lines = "".join(f"[2026-03-20 12:00:00] n1:7001:7101 [1] NCCL INFO Ring {i} : 0 -> 1\n" for i in range(9000)).encode()
+    path = tmp_path / "a.log"
+    path.write_bytes(lines + b"ep_poll\n" + lines)
+    size = len(lines)
+    content = Content(Text("a.log", path, path.stat().st_size), (Part(0, size, 1), Part(size + 8, 2 * size + 8, 9002)))
+    report = Report()
+    kept = list(skim.skim(LineReader(content), Source("a.log"), report))
+    assert (report.records, report.lines) == (18_000, 18_000) and len(kept) < 6000
 
 
 def test_time_of_stamped_lines_is_carried(tmp_path: Path) -> None:
