@@ -132,7 +132,7 @@ def busy(size: int) -> Iterator[str]:
             line = (
                 f"{head} [loggers.py:127] Engine 000: Avg prompt throughput: {rng.random() * 900:.1f} tokens/s, Avg generation "
                 f"throughput: {rng.random() * 900:.1f} tokens/s, Running: {rng.randrange(40)} reqs, "
-                f"Waiting: {rng.randrange(9)} reqs, GPU KV cache usage: {rng.random() * 99:.1f}%, hit rate: {rng.random() * 99:.1f}%"
+                f"Waiting: {rng.randrange(9)} reqs, GPU KV cache usage: {rng.random() * 99:.1f}%"
             )
         elif kind < 0.85:
             prompt = " ".join(rng.choices(WORDS, k=rng.randrange(5, 60)))

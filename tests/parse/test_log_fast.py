@@ -171,7 +171,7 @@ def test_numbers_that_change_the_meaning_are_read(tmp_path: Path) -> None:
 def test_the_last_operation_of_each_rank_is_kept(tmp_path: Path) -> None:
     """NCCL's counters decide which rank is apart: of thousands of lines the last of each rank has to be read."""
     lines = [
-        f"n1:{7000 + i % 8}:{7100 + i % 8} [{i % 8}] NCCL INFO AllReduce: opCount {i // 8 - 3 * (i % 8 == 5):x} sendbuff 0x7f{i:x} "
+        f"n1:{7000 + i % 8}:{7100 + i % 8} [{i % 8}] NCCL INFO AllReduce: opCount {i // 8 - 3 * (i % 8 == 5):x} sendbuff 0x7f "
         f"recvbuff 0x7f{i:06x} count 64 datatype 9 op 0 root 0 comm 0x55d5c{i % 8}a0 [nranks=8] stream 0x55e{i % 8}"
         for i in range(24_000)
     ]
