@@ -27,16 +27,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from kit.parse import grammar
 from kit.parse.base import Report, Rows, Source
-from kit.parse.log import BAR_SIGNS, HEAD_LINES, TRACEBACK, WRITER_RANK, Reading
-from kit.parse.records import ANSI, pieces
+from kit.parse.log import HEAD_LINES, Reading
+from kit.parse.log_shapes import LATEST, MOST_FREE, MOST_STARTS, Judge, Shape, fine_shape_of, shape_of
+from kit.parse.records import ANSI
 from kit.parse.text import LineReader
 from kit.schema import Row
 
@@ -59,81 +57,7 @@ MOST_SHAPES = 20_000
 MOST_WRITERS = 100_000
 """Bounds of memory: beyond them what was learned is forgotten, and learned anew."""
 
-_DROPPED = b"0123456789abcdef"
 _COLOUR = re.compile(ANSI.pattern.encode())
-_STAMP = re.compile(rb"((?:\d[\d/-]*[ T-]+)?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d+(?:\.\d+)*\.\d{3,})")
-_NUMBERS = (re.compile(r"(?!0x)(?:(?<![A-Za-z])\d|\d(?![A-Za-z]))"), re.compile(r"(?!0x)(?:(?<![A-Za-z])\d+|\d+(?![A-Za-z]))"))
-"""Digits of numbers, one by one and together; those of names such as P2P and of 0x stay."""
-LATEST = {"nccl_op": b" comm "}
-"""Milestones of which the last of each writer counts, and what stands before the thing that they are about."""
-_ZERO = re.compile(rb"(?<![\w.])0(?:\.0+)?(?![\w.])")
-_FINE = re.compile(r'(?<!HTTP/1\.[01]" )(?:(?<![A-Za-z])[0-9]|[0-9](?![A-Za-z]))')
-"""The first digit of a status and numbers that are zero: where what a line means depends on digits, it is on these."""
-_GLUED = ("[20-20-20 20:20:20", " pid=", " 20-20 20:20:20 ")
-_TELLING = (*BAR_SIGNS, "Download: [", TRACEBACK, "Error", "Exception", "Interrupt", "Exit", "Timeout", "Failure", "what():")
-"""Texts that make a record a bar or an error, whatever the grammars say."""
-_SPLITTING = (*BAR_SIGNS, "Download: [", "[20", " pid=", "INFO ", "WARNING ", "ERROR ")
-"""Texts that make a record a bar, or two records."""
-MOST_FREE, MOST_BEFORE, MOST_STARTS = 64, 16, 16
-_MOVING = ("progress", "ready", "request")
-"""Kinds that count as progress."""
-
-
-def shape_of(text: bytes) -> bytes:
-    """What is left of lines without digits and the letters a to f.
-
-    Examples
-    --------
-    >>> shape_of(b"comm 0x55d5f0a0 rank 12 nranks 64") == shape_of(b"comm 0x7fae10 rank 3 nranks 64")
-    True
-    """
-    return text.translate(None, _DROPPED)
-
-
-def fine_shape_of(line: bytes, shape: bytes) -> bytes:
-    """A shape that tells statuses by their first digit, in other lines numbers that are zero from others.
-
-    Examples
-    --------
-    >>> lines = [b'"GET / HTTP/1.1" 200 OK', b'"GET / HTTP/1.1" 204 OK', b'"GET / HTTP/1.1" 404 OK', b"0 reqs", b"7 reqs"]
-    >>> fine = [fine_shape_of(line, shape_of(line)) for line in lines]
-    >>> fine[0] == fine[1], fine[0] == fine[2], fine[3] == fine[4]
-    (True, False, False)
-    """
-    at = line.find(b"HTTP/1.")
-    if at < 0:
-        return b"\0" + shape_of(_ZERO.sub(b"\2", line))
-    return b"\0" + line[at + 10 : at + 11] + shape
-
-
-@dataclass(slots=True, eq=False)
-class _Head:
-    """What stands before the messages of some shapes, and the writers that were seen with it."""
-
-    match: Callable[[bytes], re.Match[bytes] | None]
-    writers: dict[tuple, tuple] = field(default_factory=dict)
-    starts: tuple[bytes, ...] = ()
-    latest: tuple = ()
-    latest_line: tuple[int, bytes, _Shape] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Shape:
-    """A shape whose lines are counted. `head` where the writer or the time of each line matters, `named` where a process
-    is named, `timed` where each line begins with its time and nothing else of the writer matters."""
-
-    row: Row
-    named: bool
-    head: _Head | None
-    stamped: bool
-    timed: bool
-    about: bytes | None = None
-    count: int = 0
-
-    @property
-    def moving(self) -> bool:
-        """Whether its records are progress."""
-        return self.row["kind"] in _MOVING and self.row["milestone"] != "probe_request"
 
 
 class _Skimmer:
@@ -144,12 +68,11 @@ class _Skimmer:
         self.reading = Reading(lines[:HEAD_LINES], source, report, folders)
         self.source, self.report = source, report
         self.matcher = self.reading.reader.matcher
-        self.warnings = self.matcher.prefixes.warnings
-        self.shapes: dict[str, dict[bytes, _Shape | None]] = {}
+        self.shapes: dict[str, dict[bytes, Shape | None]] = {}
         self.plain: dict[tuple[str, str], set[bytes]] = {}
         self.timed: dict[tuple[str, str], set[bytes]] = {}
-        self.heads: dict[bytes, _Head] = {}
-        self.latest: dict[tuple[bytes, bytes], tuple[int, bytes, _Shape]] = {}
+        self.judge = Judge(self.matcher, source)
+        self.latest: dict[tuple[bytes, bytes], tuple[int, bytes, Shape]] = {}
         self.free: dict[str, dict[bytes, tuple[bytes, list[bytes]]]] = {}
         self.sightings: Counter[tuple[str, bytes]] = Counter()
         self.codes: Counter[str] = Counter()
@@ -157,12 +80,9 @@ class _Skimmer:
         self.number = 0
         self.skipped = 0
         self.of: Counter[str] = Counter()
-        self.stamped: tuple[int, bytes, _Shape] | None = None
-        self.peak: tuple[int, bytes, _Shape] | None = None
-        self.moved: tuple[int, bytes, _Shape] | None = None
-        self.signs = [(shape_of(sign.encode()).decode(), sign) for sign in _TELLING]
-        self.signs += [(shape_of(part.encode()).decode(), part) for part, _ in self.matcher.entries if part]
-        self.glued = [shape_of(sign.encode()).decode() for sign in _GLUED]
+        self.stamped: tuple[int, bytes, Shape] | None = None
+        self.peak: tuple[int, bytes, Shape] | None = None
+        self.moved: tuple[int, bytes, Shape] | None = None
 
     # --- blocks ---
 
@@ -205,14 +125,14 @@ class _Skimmer:
             begin = yield from self._mixed(lines, shapes, begin, {} if careful or inside else known, quick)
         self.number += len(shapes)
 
-    def _count(self, known: dict[bytes, _Shape | None], counts: Counter[bytes], total: int) -> None:
+    def _count(self, known: dict[bytes, Shape | None], counts: Counter[bytes], total: int) -> None:
         for shape, count in counts.items():
             known[shape].count += count
             self.of[known[shape].row["kind"]] += count
         self.skipped += total
 
     def _mixed(
-        self, lines: list[bytes], shapes: list[bytes], begin: int, known: dict[bytes, _Shape | None], quick: set[bytes]
+        self, lines: list[bytes], shapes: list[bytes], begin: int, known: dict[bytes, Shape | None], quick: set[bytes]
     ) -> Generator[tuple[str, Row], None, int]:
         """Lines from `begin` to where the state changes; returns where that is."""
         state, before = self.state, begin
@@ -234,7 +154,7 @@ class _Skimmer:
         self._run(lines, shapes, before, len(shapes), known)
         return len(shapes)
 
-    def _finer(self, known: dict[bytes, _Shape | None], shape: bytes, line: bytes, stage: str) -> bytes:
+    def _finer(self, known: dict[bytes, Shape | None], shape: bytes, line: bytes, stage: str) -> bytes:
         """Name of a line whose shape does not tell what it means: its finer shape, or its begin where what follows is free."""
         if shape in known:
             return fine_shape_of(line, shape)
@@ -245,7 +165,7 @@ class _Skimmer:
         rest = line.partition(part)[2]
         return shape if any(sign in rest for sign in signs) else b"\1" + begin
 
-    def _run(self, lines: list[bytes], shapes: list[bytes], begin: int, end: int, known: dict[bytes, _Shape | None]) -> None:
+    def _run(self, lines: list[bytes], shapes: list[bytes], begin: int, end: int, known: dict[bytes, Shape | None]) -> None:
         """Count lines; of those that are progress the last is remembered, of those that begin with a stamp last and latest."""
         if begin == end:
             return
@@ -265,7 +185,7 @@ class _Skimmer:
 
     # --- lines ---
 
-    def _repeats(self, shape: _Shape, line: bytes, number: int) -> bool:
+    def _repeats(self, shape: Shape, line: bytes, number: int) -> bool:
         """Whether a line of a judged shape can be counted; if so, it is."""
         opened = self.reading.reader.open
         if shape.head is not None and (shape.stamped or opened or not line.startswith(shape.head.starts)):
@@ -294,7 +214,7 @@ class _Skimmer:
             self.moved = number, line, shape
         return True
 
-    def _one(self, shape: _Shape) -> None:
+    def _one(self, shape: Shape) -> None:
         """Count a line."""
         shape.count += 1
         self.of[shape.row["kind"]] += 1
@@ -335,7 +255,7 @@ class _Skimmer:
         if not self.skipped:
             return
         tell = {told[0]: told for told in (self.stamped, self.peak) if told is not None}
-        for head in self.heads.values() if self.stamped else ():
+        for head in self.judge.heads.values() if self.stamped else ():
             if head.latest_line is not None:
                 tell.setdefault(head.latest_line[0], head.latest_line)
                 head.latest_line = None
@@ -356,7 +276,7 @@ class _Skimmer:
                 self._total(row, -1)  # it is counted where it goes
                 yield frame, row
 
-    def _light(self, number: int, line: bytes, shape: _Shape) -> tuple[str, Row]:
+    def _light(self, number: int, line: bytes, shape: Shape) -> tuple[str, Row]:
         """Row of a counted line: as the row of its shape, at its own place and time."""
         text = line.decode("utf-8", "replace").strip()
         row = {**shape.row, "text": text, "raw": text, "line": number, "record": self.report.records, "skimmed": True}
@@ -387,7 +307,8 @@ class _Skimmer:
         """Decide, once, whether the lines of a shape are counted; a milestone that is still wanted is judged later."""
         if row["milestone"] is not None and row["kind"] != "error" and self.codes[row["milestone"]] <= MARKS:
             return
-        found = self.shapes[stage][shape] = self._harmless(line, row, stage, shape[:1] == b"\0")
+        found = None if self.reading.inside else self.judge.harmless(line, row, stage, shape[:1] == b"\0")
+        self.shapes[stage][shape] = found
         if (
             found is not None
             and found.about is None
@@ -397,117 +318,31 @@ class _Skimmer:
             for opened in ("none", "some") if found.named else ("none",):
                 (self.timed if found.timed else self.plain).setdefault((stage, opened), set()).add(shape)
 
-    def _forget(self, known: dict[bytes, _Shape | None]) -> None:
+    def _begins_free(self, line: bytes, row: Row, stage: str) -> None:
+        """Learn how lines begin that mean the same whatever follows."""
+        free = self.free.setdefault(stage, {})
+        if (
+            row["kind"] != "request"
+            or self.codes[row["milestone"] or ""] <= MARKS
+            or len(free) >= MOST_FREE
+            or self.reading.inside
+        ):
+            return
+        found = self.judge.beginning(line, row, stage)
+        if found is not None and found[0] not in free:
+            begin, part, signs, shape = found
+            self.shapes[stage][b"\1" + begin] = shape
+            free[begin] = part, signs
+
+    def _forget(self, known: dict[bytes, Shape | None]) -> None:
         for shape in known.values():
             if shape is not None:
                 self._total(shape.row, shape.count)
         known.clear()
         self.plain.clear()
         self.timed.clear()
-        self.heads.clear()
+        self.judge.heads.clear()
         self.free.clear()
-
-    def _begins_free(self, line: bytes, row: Row, stage: str) -> None:
-        """Learn how lines begin that mean the same whatever follows: a milestone's text stands first in the message, no entry
-        that is tried before it can hold, and nothing in the rest makes it a bar, a traceback or two records."""
-        code, free = row["milestone"], self.free.setdefault(stage, {})
-        if code is None or row["kind"] != "request" or self.codes[code] <= MARKS or len(free) >= MOST_FREE:
-            return
-        before: list[bytes] = []
-        for part, milestone in self.matcher.entries:
-            if milestone.code == code and part and row["text"].startswith(part) and milestone.opens_with(part):
-                break
-            before.append(part.encode())
-        else:
-            return
-        found = self.matcher.match(row["text"], stage)
-        if (
-            found is None
-            or found[0] is not milestone
-            or b"" in before
-            or not _idle(milestone, stage)
-            or len(before) > MOST_BEFORE
-        ):
-            return
-        at = line.find(part.encode())
-        begin = shape_of(line[: at + len(part)])
-        if at < 0 or begin in free:
-            return
-        shape = self._harmless(line[: at + len(part)].decode("utf-8", "replace") + "x", row, stage)
-        if shape is not None:
-            self.shapes[stage][b"\1" + begin] = shape
-            free[begin] = part.encode(), [*before, *(sign.encode() for sign in (*_SPLITTING, TRACEBACK)), b"\r"]
-
-    def _harmless(self, line: str, row: Row, stage: str, fine: bool = False) -> _Shape | None:
-        """The shape of a line that moves nothing, None where its lines have to be read."""
-        piece = next(pieces(line))
-        prefix, text = self.matcher.prefixes.peel(piece, self.source)
-        bare = shape_of(text.encode()).decode("utf-8", "replace")
-        if (
-            row["kind"] == "error"
-            or row.get("bar_kind")
-            or self.reading.inside
-            or not piece.endswith(text)
-            or "\r" in line.rstrip("\r")
-            or prefix.rank_label is not None
-            and not self._led(prefix, piece, text)
-            or any(sign in bare for sign in self.glued)
-            or any(sign in bare and full not in text for sign, full in self.signs)
-        ):
-            return None
-        if not self._same_for_all_digits(text.strip(), row["milestone"], stage, fine):
-            return None
-        before = piece[: len(piece) - len(text)].encode()
-        writer = prefix.process is not None or prefix.rank_label is not None or prefix.rank is not None
-        stamped = prefix.stamp is not None
-        first = _STAMP.search(before)
-        timed = stamped and not writer and first is not None and first.start() <= 1
-        about = LATEST.get(row["milestone"] or "")
-        if about is not None and (stamped or writer):
-            return None
-        head = self._head(before) if writer or stamped else None
-        return _Shape(dict(row), prefix.pid is not None, head, stamped, timed, about)
-
-    def _led(self, prefix: Any, piece: str, text: str) -> bool:
-        """Whether the rank stands before the message, not in it (as TGI and c10d print it)."""
-        led, _ = self.matcher.prefixes.peel(piece[: len(piece) - len(text)] + "x", self.source)
-        return led.rank_label == prefix.rank_label
-
-    def _same_for_all_digits(self, text: str, code: str | None, stage: str, fine: bool) -> bool:
-        """Whether a record is the same milestone, one that moves nothing, whatever its numbers are; or whatever those are that a
-        fine shape leaves open."""
-        for digit in "123456789" if fine and "HTTP/1." not in text else "0123456789":
-            for pattern in (_FINE,) if fine else _NUMBERS:
-                found = self.matcher.match(pattern.sub(digit, text), stage)
-                if (found is None or found[0].code != code) if code not in (None, *self.warnings) else found is not None:
-                    return False
-                if found is not None and not _idle(found[0], stage):
-                    return False
-        return True
-
-    def _head(self, head: bytes) -> _Head:
-        """What stands before a message, as an expression: every other group is a stamp."""
-        parts = [re.sub(rb"\d+", rb"\\d+", re.escape(part)) for part in _STAMP.split(head)]
-        expression = b"".join(b"(" + part + b")" for part in parts)
-        found = self.heads.get(expression)
-        if found is None:
-            found = self.heads[expression] = _Head(re.compile(expression).match)
-        return found
-
-
-def _idle(milestone: grammar.Milestone, stage: str) -> bool:
-    """Whether a milestone leaves the reader's state as it is."""
-    return not (
-        milestone.start
-        or milestone.args
-        or milestone.ready
-        and stage != "ready"
-        or milestone.http
-        and stage != "http"
-        or milestone.kind == "error"
-        or milestone.code in WRITER_RANK
-        or milestone.code == "pyspy_dump"
-    )
 
 
 def _whose(line: bytes, about: bytes) -> tuple[bytes, bytes]:
@@ -550,4 +385,4 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
     reader.tell(report)
 
 
-__all__ = ["FROM_BYTES", "SKIPPED", "shape_of", "skim"]
+__all__ = ["FROM_BYTES", "SKIPPED", "skim"]
