@@ -23,6 +23,7 @@ EMPTY_PROMPT = r"(?:[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?
 SPEAKER = (
     r"[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,2}"
     r"(?: {1,3}\[?\d{1,2}:\d\d(?: ?[AP]M)?\]?|  ?— (?:Today|Yesterday|\d\d/\d\d).{0,20})$"
+    r"|\[\d{1,2}[./]\d{1,2}[./]\d{2,4},? \d{1,2}:\d\d(?::\d\d)?(?: ?[AP]M)?\] [A-Z][\w'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,2}:?$"
     r"|[\w.'-]{1,30} {2}\[\d{1,2}:\d\d(?: ?[AP]M)?\]$|\[\d{1,2}:\d\d(?: ?[AP]M)?\] [\w.' -]{1,30}$"
 )
 """Who speaks next in a copy of a chat (Slack, Discord, Teams)."""
@@ -53,6 +54,24 @@ _WRAPPERS = {
     "-i",
     "-it",
 }
+_LOG_VALUES = {
+    *(
+        "-c",
+        "--container",
+        "-n",
+        "--namespace",
+        "--tail",
+        "--since",
+        "--since-time",
+        "--until",
+        "-l",
+        "--selector",
+        "-o",
+        "--output",
+    ),
+    *("-u", "--unit", "--lines", "--context", "--limit-bytes"),
+}
+"""Options of `kubectl logs`, `docker logs` and journalctl that take a value."""
 _SHOWS = {"cat", "tail", "head", "less", "more", "bat", "zcat", "type", "Get-Content"}
 
 
@@ -103,14 +122,19 @@ def name_of(command: str) -> str:
     --------
     >>> name_of("sudo timeout 5 strace -f -p 7"), name_of("tail -n 50 /var/log/server.log"), name_of("docker logs -t vllm-1")
     ('strace', 'server.log', 'vllm-1.log')
+    >>> name_of("kubectl -n x logs pod-7 -c main --tail 20"), name_of("journalctl -u serve -n 50 --no-pager")
+    ('pod-7-main.log', 'serve.log')
     >>> name_of("for p in 7 8; do cat /proc/$p/io; done"), name_of("kubectl get events -n x"), name_of("ps aux | grep vllm")
     ('io', 'events', 'ps')
     """
     words = command.replace("'", " ").replace('"', " ").split("|")[0].split()
     logs = next((at for at, word in enumerate(words) if word == "logs"), None)
     if logs is not None or words[:1] == ["journalctl"]:
-        plain = [word for word in words[(logs or 0) + 1 :] if not word.startswith("-")]
-        return (plain[-1].rsplit("/", 1)[-1] if plain else "journal") + ".log"
+        given = words[(logs or 0) + 1 :]
+        pairs = list(zip(["", *given], given, strict=False))
+        plain = [word for before, word in pairs if not word.startswith("-") and before not in _LOG_VALUES]
+        part = [word for before, word in pairs if before in ("-c", "--container", "-u", "--unit")]
+        return "-".join([word.rsplit("/", 1)[-1] for word in plain[:1] + part] or ["journal"]) + ".log"
     if "get" in words[:4] and words[0] == "kubectl" or "describe" in words[:4]:
         return next(
             (word for word in words[words.index("get" if "get" in words else "describe") + 1 :] if word[0] != "-"), "kubectl"

@@ -30,6 +30,8 @@ _DROPPED = b"0123456789abcdef"
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
+LEAST_RECORDS = 3
+"""Lines of a log that make a stretch around other logs a log too."""
 Recognise = Callable[[str, str], str | None]
 
 RECORD = re.compile(
@@ -396,7 +398,8 @@ class _Cutter:
                 last = self._with_silent(groups, last, segment)
         joined = [self._joined(group) for group in groups.values() if group]
         left = replace(at_once, content=Content(self.text, _touching(rest)), how="rest", name="") if rest else None
-        if left is not None and (not joined or self.log_first or "log" not in {one.kind for one in joined}):
+        alone = not joined or self.log_first or "log" not in {one.kind for one in joined}
+        if left is not None and (alone or _records(left) >= LEAST_RECORDS):  # else it is what people wrote between outputs
             left.kind = "log" if self.log else self.kind(left)
             if left.content.parts == at_once.content.parts:
                 return [at_once]
@@ -423,6 +426,11 @@ class _Cutter:
         first, *others = group
         parts = tuple(part for one in (first, *others) for part in one.content.parts)
         return replace(first, content=replace(first.content, parts=parts, leads=first.kind not in ("log", "strace")))
+
+
+def _records(segment: Segment) -> int:
+    """Lines at the beginning of a segment that begin as those of a log do."""
+    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if RECORD.match(line))
 
 
 def _touching(parts: list[Part]) -> tuple[Part, ...]:

@@ -14,6 +14,10 @@ from kit.schema import Row
 from kit.untrusted import load_json
 
 BODY_CHARS = 2000
+KILLED_BY_TIMEOUT = (124, 137, 143)
+"""Exit codes of timeout(1), which ended curl: 124, or the signal that it sent."""
+GAVE_UP = 130
+"""What a shell gives for Ctrl-C."""
 ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52: "empty reply", 55: "reset", 56: "reset"}
 """curl's exit codes (man curl) by the error names of the frame; all others are `other`."""
 TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
@@ -61,7 +65,7 @@ PURPOSES = (
 _COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
 _TIME = re.compile(r"(?:^|\n)\s*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s*$")
 _LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")
-_ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo \$\?\s*$")
+_ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo ['\"]?(?P<before>[^'\"$;|&]*)\$(?:\?|\{\?\})['\"]?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
 _STATUS = re.compile(r"^(?:< )?HTTP/[\d.]+ (?P<status>\d{3})\b")
 _METER = re.compile(r"^[\s\r]*(?:% Total\s+%|Dload\s+Upload|\d+\s+[\d.]+[kMG]?\s+\d+\s+[\d.]+[kMG]?\s+\d+\s+\d+.*(?:--|\d+):)")
@@ -238,6 +242,7 @@ def _give(probe: Probe, report: Report) -> Rows:
     body = _timed(body, row)
     body = _template(probe, body, row)
     body = _exit_code(probe, body)
+    row["error_code"] = probe.code
     if probe.code is not None:
         row["error"] = _error(probe.code, probe.message)
         took = re.search(r"after (\d+) (?:ms|milliseconds)", probe.message)
@@ -264,8 +269,13 @@ def _timed(body: str, row: Row) -> str:
 def _exit_code(probe: Probe, body: str) -> str:
     """Take what `; echo $?` printed off the end of the body: a silent curl tells its failure by nothing else."""
     head, _, last = body.rpartition("\n")
-    if probe.code is None and _ECHO.search(probe.command or "") and last.isdecimal():
-        probe.code = int(last) or None
+    asked = _ECHO.search(probe.command or "") if probe.code is None else None
+    code = last.strip().removeprefix(asked["before"].strip()).strip() if asked else ""
+    if code.isdecimal():
+        probe.code = int(code) or None
+        return head.strip()
+    if last.strip() == "^C":
+        probe.code, probe.message = probe.code or GAVE_UP, probe.message or "no answer until somebody gave up: timeout"
         return head.strip()
     return body
 
@@ -327,7 +337,7 @@ def purpose(path: str) -> str:
 
 
 def _error(code: int, message: str) -> str:
-    if re.search(r"timed out|timeout", message, re.IGNORECASE):
+    if code in KILLED_BY_TIMEOUT or re.search(r"timed out|timeout", message, re.IGNORECASE):
         return "timeout"
     if re.search(r"reset by peer", message, re.IGNORECASE):
         return "reset"

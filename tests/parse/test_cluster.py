@@ -27,7 +27,9 @@ def test_describe_pod(snapshot) -> None:
         "  Warning  Unhealthy  3m40s (x5 over 10m)   kubelet  Startup probe failed: HTTP probe failed with statuscode: 503\n"
     )
     rows, report = snapshot(FORMATS, "events", text)
-    assert [row["reason"] for row in rows["events"] if row] == ["LastState", "OOMKilled", "ExitCode", "RestartCount", "Unhealthy"]
+    assert [row["reason"] for row in rows["events"] if row] == [
+        *("Namespace", "LastState", "OOMKilled", "ExitCode", "RestartCount", "Unhealthy")
+    ]
     assert rows["events"][-1]["age_s"] == 220 and rows["events"][1]["object"] == "llama-8b" and not report.reasons
 
 

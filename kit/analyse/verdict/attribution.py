@@ -78,9 +78,9 @@ def set_aside(evidence: Evidence, processes: Processes) -> None:
 def _earlier_errors(evidence: Evidence) -> None:
     """Errors from before the last start in the same log are those of the launch before, once the last one has come further."""
     log = evidence.log
-    begun = {mark.capture: mark.order for mark in log.marks if mark.fields.get("start")}
-    come = {mark.capture for mark in log.marks if mark.kind == "progress" and mark.order > begun.get(mark.capture, mark.order)}
-    early = [mark for mark in log.marks if mark.kind == "error" and mark.capture in come and mark.order < begun[mark.capture]]
+    begun = {mark.log: mark.order for mark in log.marks if mark.fields.get("start")}
+    come = {mark.log for mark in log.marks if mark.kind == "progress" and mark.order > begun.get(mark.log, mark.order)}
+    early = [mark for mark in log.marks if mark.kind == "error" and mark.log in come and mark.order < begun[mark.log]]
     if early:
         orders = {mark.order for mark in early}
         log.marks = [mark for mark in log.marks if mark.order not in orders]

@@ -37,9 +37,9 @@ def ending(log: LogDigest) -> Ending | None:
     last = max(
         (mark for mark in log.marks if mark.role in ENDING or mark.code == "tree_gone"), key=lambda mark: mark.order, default=None
     )
-    if last is None or log.last_life.get(last.capture, -1) > last.order:
+    if last is None or log.last_life.get(last.log, -1) > last.order:
         return None
-    final = final_end(log, last.capture)
+    final = final_end(log, last.log)
     begun = min((mark.order for mark in final), default=last.order)
     reason = cause(log)
     if reason is not None and reason.role == "initiating" and reason.order < begun:

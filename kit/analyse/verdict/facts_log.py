@@ -11,7 +11,7 @@ from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import cause, first_error
 from kit.analyse.verdict.log_digest import Bar
-from kit.analyse.verdict.phases import Progression, rank_of
+from kit.analyse.verdict.phases import Progression, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
 from kit.parse.grammar import codes, traits
@@ -141,6 +141,8 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             True,
             [{"capture": answered[0]["capture"], "line": answered[0].get("line"), "text": answered[0].get("body")}],
         )
+    elif working := served(evidence):
+        given["ready"] = (True, [working])
     elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])
     given["exited"] = exited(evidence, processes)
@@ -149,6 +151,8 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
         given["restarts"] = (max(mark.fields["start"] for mark in starts), [mark.ref for mark in again[:3]])
+    if (told := orchestrator_ends.restarts(evidence)) and told[0] > given.get("restarts", (-1, []))[0]:
+        given["restarts"] = told
     return given
 
 
@@ -165,6 +169,8 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     if began is not None and began.code == "usage_error":
         return True, [began.ref]
     alive = processes.alive
+    if alive is None and (gone := _container_gone(evidence)):
+        return True, [gone]
     if alive is False:
         return True, []
     if alive is None and (told := orchestrator_ends.ended(evidence)):
@@ -175,6 +181,15 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         return True, [closing[-1].ref]
     last = _last_words(evidence) if alive is None else None
     return (True, [last]) if last else (False, []) if alive else (None, [])
+
+
+def _container_gone(evidence: Evidence) -> dict | None:
+    """Where compose says that the container which wrote a server's lines has exited, and was not started again."""
+    for mark in evidence.log.of("container_exited"):
+        own = [other for other in evidence.log.marks if other.raw.startswith(f"{mark.fields['service']} ") and other.phase]
+        if own and own[-1].order < mark.order:
+            return mark.ref
+    return None
 
 
 def _last_words(evidence: Evidence) -> dict | None:
@@ -270,6 +285,8 @@ def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict
     if first.code == "usage_error" and not text:  # argparse's own prefix: the program and its subcommands
         text = re.sub(r"^[\w./-]+(?: [\w-]+){0,3}: error: ", "", first.text.strip())
     text = text or re.sub(r"^(?:[\w.]+(?:Error|Exception|Interrupt|Exit|Failure|Warning)): ", "", first.text.strip())
+    if len(text) > 2 and text[0] == text[-1] == '"':  # structured logs quote a message
+        text = text[1:-1].replace('\\"', '"')
     return {"first_error": (text or first.text.strip(), [first.ref])}
 
 

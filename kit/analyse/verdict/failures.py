@@ -10,6 +10,8 @@ ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
 DEATH_WITHIN = 100
 """Records between an error and the line that reports the death of who wrote it: its stack dumps stand between."""
+LEAST_QUOTED = 20
+"""Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
 
@@ -20,22 +22,35 @@ def errors(log: LogDigest) -> list[Mark]:
     return sorted(marks, key=moment(marks))
 
 
-def final_end(log: LogDigest, capture: str) -> list[Mark]:
+def final_end(log: LogDigest, of: tuple[str, int]) -> list[Mark]:
     """Lines of a log that tell the end, in order or by somebody's word, after the last sign of life in it."""
-    alive_until = log.last_life.get(capture, -1)
-    return [mark for mark in log.marks if mark.role in ENDING and mark.capture == capture and mark.order > alive_until]
+    alive_until = log.last_life.get(of, -1)
+    return [mark for mark in log.marks if mark.role in ENDING and mark.log == of and mark.order > alive_until]
 
 
 def _echoes(log: LogDigest, mark: Mark) -> bool:
     """Whether an error only follows from an end that was ordered before it."""
-    return mark.role not in ENDING and any(end.order < mark.order for end in final_end(log, mark.capture)[:1])
+    return mark.role not in ENDING and any(end.order < mark.order for end in final_end(log, mark.log)[:1])
 
 
 def cause(log: LogDigest) -> Mark | None:
     """The first error that began something and was not survived, or the end that was ordered before any."""
     marks = errors(log)
     began = (mark for mark in marks if mark.role in ("initiating", "ending") and not _announces(mark, marks))
-    return next((mark for mark in began if mark.role == "ending" or not survived(log, mark)), None)
+    first = next((mark for mark in began if mark.role == "ending" or not survived(log, mark)), None)
+    return _quoted(first, marks) if first is not None and first.role == "initiating" else first
+
+
+def _quoted(mark: Mark, marks: list[Mark]) -> Mark:
+    """The error that an error repeats at its end, as a client's that wraps the server's; the same where it repeats none."""
+    text = says(mark)
+    inner = (other for other in marks if other.role == "initiating" and LEAST_QUOTED <= len(says(other)) < len(text))
+    return next((other for other in inner if text.endswith(says(other))), mark)
+
+
+def says(mark: Mark) -> str:
+    """What an error says, without the name of its class."""
+    return str(mark.fields.get("message") or mark.text).strip()
 
 
 def first_error(log: LogDigest) -> Mark | None:
@@ -50,21 +65,21 @@ def first_error(log: LogDigest) -> Mark | None:
 def survived(log: LogDigest, mark: Mark) -> bool:
     """Whether its own log shows later that the launch lived on: it became ready, served, stepped, was started or asked again."""
     died = any(
-        other.code == "worker_died" and other.capture == mark.capture and abs(other.order - mark.order) <= DEATH_WITHIN
+        other.code == "worker_died" and other.log == mark.log and abs(other.order - mark.order) <= DEATH_WITHIN
         for other in log.marks
     )
     lived = log.last_token if died else log.last_life
-    return lived.get(mark.capture, -1) > mark.order or _asked_again(log, mark)
+    return lived.get(mark.log, -1) > mark.order or _asked_again(log, mark)
 
 
 def worked_after(log: LogDigest, mark: Mark) -> bool:
     """Whether its own log shows work after it: that it was only started again says nothing."""
-    return log.last_work.get(mark.capture, -1) > mark.order
+    return log.last_work.get(mark.log, -1) > mark.order
 
 
 def _asked_again(log: LogDigest, mark: Mark) -> bool:
     """Whether an error is that of a check that is repeated: its writer says between two of the same that it still waits."""
-    of_writer = [other for other in log.marks if (other.capture, other.pid, other.label) == (mark.capture, mark.pid, mark.label)]
+    of_writer = [other for other in log.marks if (other.log, other.pid, other.label) == (mark.log, mark.pid, mark.label)]
     same = [other.order for other in of_writer if (other.code, other.text) == (mark.code, mark.text)]
     return len(same) > 1 and any(same[0] < other.order < same[-1] for other in of_writer if other.kind == "heartbeat")
 
@@ -81,8 +96,8 @@ def _announces(mark: Mark, marks: list[Mark]) -> bool:
 
 def moment(marks: list[Mark]) -> Callable[[Mark], tuple[int, int]]:
     """Order of marks by time; one without a stamp has that of the mark before it in its file, for a log is appended to."""
-    carried: dict[str, int] = {}
+    carried: dict[tuple[str, int], int] = {}
     times: dict[int, int] = {}
     for mark in marks:
-        times[mark.order] = carried[mark.capture] = mark.time if mark.time is not None else carried.get(mark.capture, 0)
+        times[mark.order] = carried[mark.log] = mark.time if mark.time is not None else carried.get(mark.log, 0)
     return lambda mark: (times[mark.order], mark.order)

@@ -52,6 +52,8 @@ class Mark:
     order: int
     raw: str = ""
     role: str | None = None
+    log: tuple[str, int] = ("", 0)
+    """The log that it stands in: one file may hold several, pasted one after the other."""
 
     @property
     def ref(self) -> dict:
@@ -130,6 +132,7 @@ class LogDigest:
     last_token: dict = field(default_factory=dict)
     """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
     _ends: dict = field(default_factory=dict)
+    _logs: dict = field(default_factory=dict)
     _newest: dict = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -149,31 +152,39 @@ class LogDigest:
         if row.get("bar_kind"):
             kind = self._bar(row, order, kind)
         code = self._code(row)
-        self._ends[row["capture"]] = order, when
+        log = self._log(row)
+        self._ends[log] = order, when
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again:
-            self.last_work[row["capture"]] = self.last_life[row["capture"]] = order
+            self.last_work[log] = self.last_life[log] = order
             if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):
-                self.last_token[row["capture"]] = order
+                self.last_token[log] = order
         elif again:
-            self.last_token[row["capture"]] = self.last_life[row["capture"]] = order
+            self.last_token[log] = self.last_life[log] = order
         if code in COUNTED:
-            mark = _mark(row, code, kind, order)
+            mark = _mark(row, code, kind, order, log)
             self._latest[
                 code, mark.capture, mark.pid, mark.rank, mark.label, mark.fields.get("rank"), mark.fields.get("comm")
             ] = mark
         if code:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:
-                self.marks.append(_mark(row, code, kind, order))
+                self.marks.append(_mark(row, code, kind, order, log))
             else:
-                self._newest[code] = row, kind, order
+                self._newest[code] = row, kind, order, log
         if code == "request" and '"status": 2' in (row.get("fields") or ""):
             self.last_answer = row, order
         if kind in ("progress", "ready", "request") and code != "probe_request":
             self._progress(row)
         self.tail.append(row)
+
+    def _log(self, row: Row) -> tuple[str, int]:
+        """The log that a row is of; where the count of records begins anew, so does a log in the same file."""
+        record = row.get("record") or 0
+        number, last = self._logs.get(row["capture"], (0, record))
+        self._logs[row["capture"]] = number + (record < last), record
+        return row["capture"], number + (record < last)
 
     def skip(self, row: Row) -> None:
         """Take the account of lines that were counted instead of read (`kit.parse.log_fast`)."""
@@ -259,8 +270,9 @@ class LogDigest:
         return "progress" if kind != "noise" else kind
 
     def of(self, *codes: str) -> list[Mark]:
-        """Marks of these codes, in the order of the log."""
-        return [mark for mark in self.marks if mark.code in codes]
+        """Marks of these codes, in the order of the log: the first of each, and the very last."""
+        newest = [_mark(self._newest[code][0], code, *self._newest[code][1:]) for code in codes if code in self._newest]
+        return [mark for mark in self.marks if mark.code in codes] + sorted(newest, key=lambda mark: mark.order)
 
     def latest(self, *codes: str) -> list[Mark]:
         """The last mark of each writer, of codes that are `COUNTED`, in the order in which the writers first wrote."""
@@ -268,13 +280,11 @@ class LogDigest:
 
     def last(self, *codes: str) -> Mark | None:
         """The last mark of these codes."""
-        kept = [self._newest[code] for code in codes if code in self._newest]
-        found = self.of(*codes) + [_mark(row, row["milestone"], kind, order) for row, kind, order in kept]
-        return max(found, key=lambda mark: mark.order, default=None)
+        return max(self.of(*codes), key=lambda mark: mark.order, default=None)
 
     def records_after(self, mark: Mark) -> int:
         """Records that follow a mark in its own log; in all logs where others go on long after it, or nothing is stamped."""
-        end, when = self._ends.get(mark.capture, (self.records, None))
+        end, when = self._ends.get(mark.log, (self.records, None))
         last = max((time for _, time in self._ends.values() if time is not None), default=None)
         together = when is not None and last - when <= TOGETHER_NS
         return (end + 1 if together else self.records) - mark.order
@@ -301,7 +311,7 @@ class LogDigest:
         return ranked[0] if ranked else (self.servers.most_common(1)[0][0] if self.servers else None)
 
 
-def _mark(row: Row, code: str, kind: str, order: int) -> Mark:
+def _mark(row: Row, code: str, kind: str, order: int, log: tuple[str, int]) -> Mark:
     fields = row.get("fields")
     return Mark(
         code=code,
@@ -320,4 +330,5 @@ def _mark(row: Row, code: str, kind: str, order: int) -> Mark:
         order=order,
         raw=row["raw"][:400],
         role=row.get("role"),
+        log=log,
     )

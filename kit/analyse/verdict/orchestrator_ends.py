@@ -20,6 +20,8 @@ ENDED = {
 _STATE = {"State": "Terminated", "Status": "exited"}
 """The same in `kubectl describe` and `docker inspect`."""
 _RUNS = re.compile(r"(?i)\brunning\b|\bup\b|\bpending\b")
+_RESTARTS = re.compile(r"^Restart ?Count:\s+(\d+)$|^\S+ +\d+/\d+ +[A-Z]\S+ +(\d+)(?: |$)")
+"""`kubectl describe`, `docker inspect`; `kubectl get pods`: NAME READY STATUS RESTARTS."""
 _CODE = re.compile(r"(?i)\bexit ?-?code\W+(-?\d+)(?::(\d+))?|\bExited \((\d+)\)|\bexitCode=(\d+)")
 
 
@@ -34,6 +36,13 @@ def ended(evidence: Evidence) -> dict | None:
             over[name] = None
     last = list(over.values())
     return last[-1] if last and None not in last else None
+
+
+def restarts(evidence: Evidence) -> tuple[int, list[dict]] | None:
+    """How often the orchestrator says that it started the container again: the container that was started most often counts."""
+    told = [(int(found[1] or found[2]), row) for row in evidence.events if (found := _RESTARTS.search(row["text"]))]
+    most = max(told, key=lambda pair: pair[0], default=None)
+    return (most[0], [ref(most[1], most[1]["text"])]) if most else None
 
 
 def exit_signal(evidence: Evidence) -> tuple[int, list[dict]] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import phase_of_frames
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
-from kit.parse.grammar import codes, traits
+from kit.parse.grammar import codes, metric_names, traits
 from kit.parse.grammar_file import PHASES
 from kit.parse.records import global_rank
 
@@ -51,7 +51,7 @@ class Progression:
     lag_ref : dict or None
         The milestone of the others.
     source : str
-        `log`, `stacks`, `probe` or `none`.
+        `log`, `stacks`, `probe`, `counters` or `none`.
     """
 
     by_rank: dict[int | None, list[Step]] = field(default_factory=dict)
@@ -219,6 +219,8 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     """Phase where no log speaks: from an answered request, else from stacks."""
     if _answers(evidence):
         return "ready", "probe"
+    if served(evidence):
+        return "serving", "counters"
     phase = phase_of_frames(evidence.stacks, evidence.run.knowledge)
     if phase is not None:
         return phase, "stacks"
@@ -227,3 +229,12 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
         return "ready", "probe"
     return "launch", "none"
+
+
+def served(evidence: Evidence) -> dict | None:
+    """Where the server's own counters show that it has served: tokens were generated, requests run; None where nothing does."""
+    words = [name for what in ("tokens", "running") for name in metric_names(what, evidence.run.knowledge)]
+    for row in evidence.counters:
+        if row["source"] == "metrics" and row["value"] > 0 and any(word in row["name"] for word in words):
+            return ref(row, f"{row['name']} {row['value']:g}")
+    return None

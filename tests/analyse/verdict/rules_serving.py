@@ -54,6 +54,12 @@ SERVING = [
             ps(20, "/usr/bin/ptxas -v"),
         ],
     ),
+    shown(
+        "fails_since_error",
+        *(READY, error("exception", "RuntimeError: no such pair", role="initiating")),
+        asked("/generate", purpose="generate", error="timeout"),
+        unlike=[*(READY, error("exception", "RuntimeError: no such pair", role="initiating")), asked("/health", 200)],
+    ),
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
     shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),
     shown("health_bad", asked("/health", 503), unlike=[asked("/health", 404)]),

@@ -72,13 +72,16 @@ def died_in_silence(scene: Scene) -> bool:
     return bool(scene.log.of("worker_died")) and not explained and scene.fact("signal") not in CRASH_SIGNALS
 
 
-@rule("error_after_ready", needs=("log",))
+@rule("error_after_ready", "fails_since_error", needs=("log",))
 def late_error(scene: Scene) -> Signs:
-    """An error after the ready line."""
+    """An error after the ready line, and whether a request was answered since."""
     first = first_error(scene.log)
     ready = [mark for mark in scene.log.marks if mark.phase in ("ready", "serving")]
     if scene.fact("ready") and first is not None and ready and first.order > ready[0].order:
         yield Sign("error_after_ready", f"an error after it was ready: {first.text[:140]}", [first.ref])
+        if scene.fact("generate_works") is False and first.role == "initiating":
+            claim = "it was ready, an error of its own came, and since then a request gets no answer"
+            yield Sign("fails_since_error", claim, [first.ref, *scene.facts.refs("generate_works")])
 
 
 @rule("no_error_in_log", needs=("log",))

@@ -58,7 +58,7 @@ def training(scene: Scene) -> Signs:
         return
     yield Sign("training_steps", f"training reached step {scene.fact('step')}", [steps[-1].ref])
     looked_at = scene.has(OTHER_SOURCES)  # somebody looked further than the log, and what that shows decides
-    if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].capture) == steps[-1].order:
+    if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
         behind = scene.log.records - steps[-1].order - 1
         if behind <= scene.limits["records_after_step"]:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
