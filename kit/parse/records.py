@@ -78,6 +78,8 @@ def pieces(line: str) -> Iterator[str]:
     if "\x1b" in line:
         line = ANSI.sub("", line)
     for piece in line.split("\r") if "\r" in line else (line,):
+        if piece[:2] in ("^C", "^Z", "^\\") and len(piece) > 2:  # a terminal shows the key before what comes of it
+            piece = piece[2:]
         if piece and not piece.isspace():
             yield piece
 
