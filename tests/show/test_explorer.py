@@ -290,6 +290,8 @@ def test_the_choice_comes_back_as_frames() -> None:
     assert len(explorer.selected.processes) == 0
     explorer.window = ()
     assert set(explorer.selected.processes["pid"]) == {2311} and set(explorer.selected.log["rank"]) == {1}
+    explorer.filters = {"pid": 2311, "of": 1}
+    assert len(explorer.selected.processes) == 33, "it is a process of the other run"
     explorer.filters = {"call": "futex"}
     assert set(explorer.selected.syscalls["syscall"]) == {"futex"} and len(explorer.selected.log) == 226
     explorer.as_of = 30.0
@@ -320,7 +322,7 @@ def test_in_jupyterlab_a_brush_moves_the_frames(browser, lab) -> None:
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     write(v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells], metadata=spec), folder / "a.ipynb")
     tab = browser.new_page(viewport={"width": 1300, "height": 1000})
-    tab.set_default_timeout(120_000)
+    tab.set_default_timeout(60_000)
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(f"{address}/lab/tree/a.ipynb?token=t")
@@ -330,7 +332,7 @@ def test_in_jupyterlab_a_brush_moves_the_frames(browser, lab) -> None:
     tab.wait_for_selector('.sk [data-track="threads"]')
     tab.wait_for_function("[...document.querySelectorAll('.jp-InputPrompt')].every((one) => /[0-9]/.test(one.innerText))")
     drag(tab, "threads", 0.6, 0.8)
-    tab.wait_for_function("document.querySelector('.sk').explorer.host.saving")
+    tab.wait_for_function("document.querySelector('.sk').explorer.host.saving === null")
     second = "window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;"
     tab.evaluate(f"() => {{ {second} {run_all.replace('run-all-cells', 'run-cell')} }}")
     tab.wait_for_function("document.querySelectorAll('.jp-OutputArea-output')[1]?.innerText.startsWith('4')")

@@ -79,7 +79,8 @@ class Selection:
     def _filters(self, name: str, frame: pandas.DataFrame) -> list[pandas.Series]:
         chosen, found = self._explorer.filters, []
         pids = self._explorer._pids(self._number)
-        rank, pid, tid = (chosen.get(one) for one in ("rank", "pid", "tid"))
+        own = chosen.get("of", self._number) == self._number  # a process was clicked in one of two runs
+        rank, pid, tid = (chosen.get(one) if own or one == "rank" else None for one in ("rank", "pid", "tid"))
         if rank is not None and name in RANKED:
             found.append(frame[RANKED[name]] == rank)
         elif rank is not None and "pid" in frame:

@@ -80,7 +80,8 @@ class View {
       this.panels.forEach((panel, n) => (panel.shift = select.value ? begins[n].get(select.value) : 0));
       this.span = this.wholeSpan(this.panels.map((panel) => panel.shift));
       this.window = [...this.span];
-      this.host.changed({ _shifts: this.panels.map((panel) => panel.shift), window: this.window });
+      this.host.changed({ _shifts: this.panels.map((panel) => panel.shift) });
+      this.tellWindow();
       this.schedule();
     } }, make("option", { value: "" }, "align at launch"), ...common.map((phase) => make("option", { value: phase }, `align at ${phase}`)));
     return select;
@@ -124,7 +125,12 @@ class View {
     if (remember) this.before = [...this.before.slice(-40), this.window];
     this.window = window_;
     this.schedule();
-    if (tell) this.host.changed({ window: window_ });
+    if (tell) this.tellWindow();
+  }
+
+  /** Tell Python what is shown; nothing stands for all, rows without a time too. */
+  tellWindow() {
+    this.host.changed({ window: this.isWhole ? [] : this.window });
   }
 
   zoom(factor, at = this.cursor ?? (this.window[0] + this.window[1]) / 2) {
@@ -476,7 +482,10 @@ async function render({ model, el }) {
     changed(what) {
       for (const [name, value] of Object.entries(what)) model.set(name, value);
       clearTimeout(host.saving);
-      host.saving = setTimeout(() => model.save_changes(), 60);
+      host.saving = setTimeout(() => {
+        host.saving = null;
+        model.save_changes();
+      }, 60);
     },
   };
   const packs = () => model.get("_packs").map((view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
@@ -495,7 +504,7 @@ async function render({ model, el }) {
     view.judged = model.get("_judged");
     view.draw();
     for (const panel of view.panels) panel.story.follow();
-    host.changed({ window: view.window });
+    view.tellWindow();
   };
   model.on("change:_packs", open);
   model.on("change:window", () => view?.setWindow(model.get("window").length ? model.get("window") : view.span, { tell: false }));
