@@ -124,7 +124,9 @@ def _tasks() -> set[str]:
     found = set()
     for child in this.children(recursive=True):
         try:
-            found.add(f"process {child.pid} ({' '.join(child.cmdline())[:80]})")
+            words = " ".join(child.cmdline())
+            if " --type=" not in words:  # helpers of a browser come and go while it runs; the browser itself is counted
+                found.add(f"process {child.pid} ({words[:80]})")
         except psutil.NoSuchProcess:
             continue
         except (psutil.AccessDenied, psutil.ZombieProcess):

@@ -90,6 +90,9 @@ def browser() -> Iterator:
             chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         except playwright.Error:
             pytest.skip(f"no Chromium at {CHROMIUM}")
+        warm = chromium.new_page()  # its helpers are processes too: they begin before a test looks what it left open
+        warm.goto("file:///")
+        warm.wait_for_load_state("networkidle")
         yield chromium
         chromium.close()
 
