@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kit.untrusted import visible
+
 DONE, TROUBLE, USAGE, UNREACHABLE = 0, 1, 2, 3
 """Exit codes of the command line: done; trouble found (with --exit-code); wrong use; could not reach or read."""
 
@@ -46,12 +48,13 @@ class KitError(Exception):
         self.what, self.why, self.do, self.code = what, why, do, code
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}. {self.do[:1].upper()}{self.do[1:]}"
+        return visible(f"{self.what}: {self.why}. {self.do[:1].upper()}{self.do[1:]}")
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<p><b>{escape(self.what)}</b>: {escape(self.why)}.<br>{escape(self.do[:1].upper() + self.do[1:])}</p>"
+        what, why, do = (escape(visible(text)) for text in (self.what, self.why, self.do[:1].upper() + self.do[1:]))
+        return f"<p><b><bdi>{what}</bdi></b>: <bdi>{why}</bdi>.<br>{do}</p>"
 
 
 class UsageError(KitError):

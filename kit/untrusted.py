@@ -29,6 +29,10 @@ _ESCAPE = re.compile(
     r"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What steers a terminal or a page and shows nothing: C0 and C1 controls, bidi marks and overrides, invisible letters."""
 _LONE = re.compile("[\ud800-\udfff]")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
 _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
@@ -58,6 +62,28 @@ def no_surrogates(text: str) -> str:
     True
     """
     return text if text.isascii() else _LONE.sub("\ufffd", text)
+
+
+def visible(text: str) -> str:
+    r"""A text for a terminal or a page: what would steer it is written out, as Python writes it; tabs and newlines stay.
+
+    Examples
+    --------
+    >>> print(visible("a\x1b[2Jb\u202etxt.exe\x9b"))
+    a\x1b[2Jb\u202etxt.exe\x9b
+    """
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    """JSON text of the same value in which nothing steers a terminal.
+
+    Examples
+    --------
+    >>> print(visible_json('["\x9b\U000e0041"]'))
+    ["\\u009b\\udb40\\udc41"]
+    """
+    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def load_json(text: str, strict: bool = True) -> Any:

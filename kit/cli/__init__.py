@@ -7,6 +7,7 @@ import sys
 
 from kit.cli import keep, live, look
 from kit.cli.parser import Parser, Verbs
+from kit.cli.shared import say
 from kit.errors import DONE, KitError
 
 GROUPS = (("look at evidence", look.add), ("look at a launch that runs", live.add), ("keep", keep.add))
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return args.run(args)
     except KitError as error:
-        print(f"kit: {error}", file=sys.stderr)
+        say(f"kit: {error}")
         return error.code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, as `| head` does

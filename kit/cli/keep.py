@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from kit.cli.parser import Verbs
-from kit.cli.shared import add_exit_code, add_path
+from kit.cli.shared import add_exit_code, add_path, put
 from kit.errors import DONE, TROUBLE, KitError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -43,7 +43,7 @@ def learn(args: argparse.Namespace) -> int:
     from kit.analyse.knowledge.learn import learn as write
 
     more = {"name": args.name, "what": args.what, "source": args.source, "captured_at": args.captured_at}
-    print(write(args.path, args.klass, args.remedy, knowledge=args.into, out=args.output, **more))
+    put(str(write(args.path, args.klass, args.remedy, knowledge=args.into, out=args.output, **more)))
     return DONE
 
 

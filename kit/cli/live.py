@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
 from pathlib import Path
 
 from kit.capture.options import Connection, Options, add_options, duration, from_arguments
 from kit.cli.parser import Verbs
-from kit.cli.shared import add_exit_code, add_formats, add_knowledge, exit_code, say, show, working
+from kit.cli.shared import add_exit_code, add_formats, add_knowledge, exit_code, put, say, show, working
 from kit.clock import show_duration
 from kit.errors import DONE, UsageError
 from kit.live.options import GuardOptions, TriageOptions
@@ -104,7 +103,7 @@ def collect(args: argparse.Namespace) -> int:
     end_in_order_on_signals()
     connection = from_arguments(Connection, args)
     folder = record(*targets, out=args.out, **_launch(args), options=options, connection=connection, progress=say)
-    print(f"recorded {folder}; look at it: kit verdict {folder}")
+    put(f"recorded {folder}; look at it: kit verdict {folder}")
     return DONE
 
 
@@ -115,7 +114,7 @@ def pull(args: argparse.Namespace) -> int:
     end_in_order_on_signals()
     with working(f"pulling from {args.target}") as progress:
         folder = copy(args.target, *args.paths, out=args.out, connection=from_arguments(Connection, args), progress=progress)
-    print(f"pulled into {folder}; look at it: kit verdict {folder}")
+    put(f"pulled into {folder}; look at it: kit verdict {folder}")
     return DONE
 
 
@@ -149,7 +148,7 @@ def watch(args: argparse.Namespace) -> int:
         finally:
             boards.close()
     if args.out is not None:
-        print(f"kept in {args.out}; look at it: kit verdict {args.out}")
+        put(f"kept in {args.out}; look at it: kit verdict {args.out}")
     return DONE
 
 
@@ -165,4 +164,4 @@ def guard(args: argparse.Namespace) -> int:
 
 def _guard_says(text: str) -> None:
     """What the guard does, apart from what the launch prints; a verdict of many lines stands by itself."""
-    print(text if "\n" in text else f"kit guard: {text}", file=sys.stderr, flush=True)
+    say(text if "\n" in text else f"kit guard: {text}")

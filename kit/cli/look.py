@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 
 from kit.cli.parser import Verbs
 from kit.cli.shared import (
@@ -16,6 +15,8 @@ from kit.cli.shared import (
     add_path,
     exit_code,
     print_json,
+    put,
+    say,
     show,
     times,
     working,
@@ -113,7 +114,7 @@ def verdict(args: argparse.Namespace) -> int:
             if args.json:
                 print_json({"path": name, "error": str(error)})
             else:
-                print(f"kit: {error}", file=sys.stderr)
+                say(f"kit: {error}")
             continue
         if number and not args.json:
             print()
@@ -129,7 +130,7 @@ def report(args: argparse.Namespace) -> int:
     with working(f"writing {args.output}"):
         more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge, "at": args.at}
         written = write(args.path, args.output, **more)
-    print(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
+    put(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
     return DONE
 
 
@@ -139,7 +140,7 @@ def export(args: argparse.Namespace) -> int:
 
     with working(f"reading {args.path}"):
         rows = write(args.path, args.frame, args.output, captured_at=args.captured_at, knowledge=args.knowledge)
-    print(f"{args.output}: {rows:,} rows of {args.frame}")
+    put(f"{args.output}: {rows:,} rows of {args.frame}")
     return DONE
 
 

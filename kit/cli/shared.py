@@ -12,6 +12,7 @@ from typing import Any
 
 from kit.document import Shown, text
 from kit.errors import DONE, TROUBLE
+from kit.untrusted import visible, visible_json
 
 GOOD_STATES = ("ready", "progressing")
 SLOW_S = 1.0
@@ -63,14 +64,14 @@ def show(answer: Shown, args: argparse.Namespace, **more: Any) -> None:
     if args.json:
         print_json({**answer.to_dict(), **more})  # type: ignore[attr-defined]
     elif args.markdown or args.brief:
-        print(answer.to_markdown(args.brief))
+        put(answer.to_markdown(args.brief))
     else:
         text.write(answer.document())
 
 
 def print_json(value: dict) -> None:
     """Print one JSON object on one line."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    print(visible_json(json.dumps(value, ensure_ascii=False, allow_nan=False)))
 
 
 def add_exit_code(verb: argparse.ArgumentParser, when: str = "a launch is neither ready nor progressing") -> None:
@@ -84,8 +85,13 @@ def exit_code(args: argparse.Namespace, state: str) -> int:
 
 
 def say(text: str) -> None:
-    """Tell how a recording goes on, beside the answer on standard output."""
-    print(text, file=sys.stderr, flush=True)
+    """Tell how a recording goes on, or what went wrong, beside the answer on standard output."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def put(text: str) -> None:
+    """Print a line of an answer that is no document: nothing in it steers the terminal."""
+    print(visible(text))
 
 
 @contextmanager

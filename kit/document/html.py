@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
 from kit.document import Block, Command, Document, Item, Section, Table, Values
+from kit.untrusted import visible
 
 COLOURS = {"ready": "#117733", "progressing": "#0072b2", "stalled": "#b3520a", "failed": "#a01c2c", "unknown": "#555"}
 """Text colours with a contrast of at least 4.5 on white."""
@@ -33,6 +34,11 @@ def render(document: Document) -> str:
     if document.last is not None:
         parts.append(f"<p class='kit-last' style='margin:.3em 0'>{_line(document.last)}</p>")
     return "".join([*parts, "</div>"])
+
+
+def escape(text: str) -> str:
+    """Text of the evidence in HTML: no markup, and nothing that turns what stands beside it."""
+    return html.escape(visible(text))
 
 
 def table(shown: Table) -> str:
@@ -95,8 +101,8 @@ def _block(block: Block) -> str:
 
 def _line(block: Item | Command) -> str:
     if isinstance(block, Command):
-        text, below = f"<code>{escape(block.text)}</code>", block.small
+        text, below = f"<code style='unicode-bidi:isolate'>{escape(block.text)}</code>", block.small
     else:
         text = f"{escape(block.mark)} {escape(block.text)}" if block.mark else escape(block.text)
         below = "  ".join(filter(None, (block.where, block.small)))
-    return text + (f"<br><small style='opacity:.75'>{escape(below)}</small>" if below else "")
+    return text + (f"<br><small style='opacity:.75;unicode-bidi:isolate'>{escape(below)}</small>" if below else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kit.document import Command, Document, Item, Section, Table, Values
+from kit.untrusted import visible
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
@@ -51,12 +52,12 @@ def escaped(text: str) -> str:
     >>> print(escaped("a_b <i>"))
     a\\_b \\<i\\>
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
 
 
 def _code(text: str) -> str:
     """Text as code: with more backticks around it than it holds in a row."""
-    text = " ".join(text.split())
+    text = " ".join(visible(text).split())
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     if not longest:
         return f"`{text}`"

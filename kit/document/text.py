@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from kit.document import Block, Command, Document, Item, Section, Table, Values
+from kit.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -22,7 +22,6 @@ LEAST_COLUMN = 10
 """A table whose columns would be narrower is shown as one record below the other."""
 LONGEST_CELL, GAP = 160, 2
 COLOURS = {"ready": "green", "progressing": "cyan", "stalled": "red", "failed": "red", "ended": "cyan", "unknown": "yellow"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bool = False) -> str:
@@ -96,10 +95,10 @@ def clean(text: str) -> str:
 
     Examples
     --------
-    >>> clean("a\\x1b[2Jb\\tc")
-    'a?[2Jb c'
+    >>> print(clean("a\\x1b[2Jb\\tc"))
+    a\\x1b[2Jb c
     """
-    return _CONTROL.sub("?", text.replace("\t", " "))
+    return visible(text.replace("\t", " "))
 
 
 def _text(text: str, style: str = "") -> Text:
@@ -170,7 +169,7 @@ class _Page:
         elif isinstance(block, Values):
             size = max(map(len, block.pairs), default=0)
             for name, value in block.pairs.items():
-                self.paragraph(f"{lead}{name:{size}}  ", _text(value))
+                self.paragraph(f"{lead}{clean(name):{size}}  ", _text(value))
         elif block.rows:
             self.table(block, lead)
 

@@ -11,6 +11,7 @@ from kit.capture.hosts.host import Host
 from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.options import Connection, takes
 from kit.errors import UsageError
+from kit.untrusted import visible
 
 
 @takes(connection=Connection)
@@ -40,7 +41,7 @@ def open_host(target: str | Host, *, connection: Connection) -> Host:
     from kit.capture.hosts.ssh_settings import SshConfig, parse_address
 
     address = parse_address(target.removeprefix("ssh://").removesuffix("/"))
-    ask, say = connection.ask or getpass, connection.say or (lambda line: print(line, file=sys.stderr))
+    ask, say = connection.ask or getpass, connection.say or (lambda line: print(visible(line), file=sys.stderr))
     config, known_hosts = (Path(path) if path else None for path in (connection.config, connection.known_hosts))
     how: dict[str, Any] = {
         "ask": ask,
