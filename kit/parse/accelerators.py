@@ -148,7 +148,7 @@ XPU = (
     ("name", re.compile(r"^Device Name")),
     ("bus_id", re.compile(r"^PCI BDF Address")),
 )
-_XPU_PAIR = re.compile(r"^\|\s*(?P<left>[^|]*?)\s*\|\s*(?P<right>[^|]*?)\s*\|$")
+_XPU_PAIR = re.compile(r"^\|(?P<left>[^|]*+)\|(?P<right>[^|]*+)\|$")
 _XPU_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+)\s")
 _XPU_2 = re.compile(
     r"^\|\s*\S+\s+(?P<temp>\d+C|N/A)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)\s"
@@ -213,7 +213,7 @@ def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _xpu_pair(pair: re.Match[str], gpu: int | None, rows: dict[int, Row], where: Row, samples: Samples) -> int | None:
     """Take a line of two cells, `| Device ID | 0 |` or `| 0 | Device Name: … |`, and give the device it is about."""
-    left, right = pair["left"], pair["right"]
+    left, right = pair["left"].strip(), pair["right"].strip()
     device = integer(right) if left == "Device ID" else integer(left)
     if device is not None:
         gpu = device

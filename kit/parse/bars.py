@@ -14,9 +14,10 @@ _TAIL = (
     r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?"
 )
 BAR = re.compile(
-    r"(?P<desc>[^%|]{0,200}?):?\s*(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
+    r"(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
     r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL
 )
+LONGEST_DESCRIPTION = 200
 OPEN = re.compile(
     r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)"
     r"(?:(?:it|i?B|ex| examples)|/(?P<total>\?)) \[(?P<el>\d[\d:]*)(?:<(?P<eta>[\d:?]*))?,"
@@ -107,6 +108,7 @@ def read(text: str, position: int = 0) -> Bar | None:
     ('model-1.safetensors', 3.81, 4.58, 844.0)
     """
     found = BAR.search(text, position) if "%" in text else None
+    begin = found and _description(text, position, found.start())
     if found is None and "[" in text:
         found = OPEN.search(text, position) or TGI.search(text, position)
     if found is None:
@@ -122,17 +124,24 @@ def read(text: str, position: int = 0) -> Bar | None:
         rate *= MULTIPLIER[got.get("mult") or ""]
         s_per_item = rate if unit.startswith("s/") else 1.0 / rate if unit.endswith("/s") else None
     scale = MULTIPLIER[got.get("nm") or ""], MULTIPLIER[got.get("tm") or ""]
-    description = (got["desc"] or "").strip().rstrip(":").strip()
+    begin = found.start() if begin is None else begin
+    description = (got["desc"] or "" if "desc" in got else text[begin : found.start()]).strip().rstrip(":").strip()
     return Bar(
         description,
         round(n * scale[0], 3),
         None if total is None else round(total * scale[1], 3),
         seconds(got.get("el")),
         s_per_item,
-        found.start(),
+        begin,
         found.end(),
         bool(got.get("end")),
     )
+
+
+def _description(text: str, position: int, end: int) -> int:
+    """Where the words before a bar's percentage begin: they are looked for backwards, so that blanks are looked at once."""
+    first = max(position, end - LONGEST_DESCRIPTION)
+    return max(first, text.rfind("%", first, end) + 1, text.rfind("|", first, end) + 1)
 
 
 def _transfer(text: str, position: int) -> Bar | None:

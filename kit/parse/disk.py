@@ -243,9 +243,9 @@ def _is_fd(head: str) -> float:
 
 _DF_HEADER = re.compile(r"^(?:Filesystem|Sys\. ?de fichiers|Dateisystem)\s+")
 _DF = re.compile(
-    r"^(?P<device>\S.*?)?\s+(?:(?P<type>[a-z][\w.-]*)\s+)?(?P<size>[\d.,]+[KMGTPE]?i?|"
-    r"-)\s+(?P<used>[\d.,]+[KMGTPE]?i?|-)\s+"
-    r"(?P<available>-?[\d.,]+[KMGTPE]?i?|-)\s+(?P<percent>\d+(?:\.\d+)?%|-)\s+(?P<mount>/.*)$"
+    r"^(?P<device>\S(?:.*?\S)??)?\s++(?:(?P<type>[a-z][\w.-]*+)\s++)?(?P<size>[\d.,]+[KMGTPE]?i?|"
+    r"-)\s++(?P<used>[\d.,]+[KMGTPE]?i?|-)\s++"
+    r"(?P<available>-?[\d.,]+[KMGTPE]?i?|-)\s++(?P<percent>\d+(?:\.\d+)?%|-)\s++(?P<mount>/.*)$"
 )
 
 

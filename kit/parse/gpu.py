@@ -67,7 +67,7 @@ _TABLE_PROCESS = re.compile(
     r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
     r"\d+\.\.\.|N/A)\s*\|$"
 )
-_ELIDED = re.compile(r"^\W*(?:\.{2,}|…)\W*$")
+_ELIDED = re.compile(r"^(?=.{0,200}(?:\.\.|…))\W*+$")
 _FIGURE = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?: ?[A-Za-z%°/]+)?$")
 _MIG = re.compile(
     r"^\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
@@ -77,7 +77,7 @@ _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<d
 
 def _header(text: str) -> list[str] | None:
     """Names of the fields, units taken off; None where the line is no header of a query."""
-    names = [re.sub(r"\s*\[[^\]]*\]$", "", cell).strip().lower() for cell in text.split(",")]
+    names = [re.sub(r"\[[^\[\]]*+\]$", "", cell).strip().lower() for cell in text.split(",")]
     known = sum(name in QUERY or re.match(r"^[a-z]\w*(?:[._][a-z]\w*)+$", name) is not None for name in names)
     return names if known == len(names) and any(name in QUERY or "remapped" in name or "ecc" in name for name in names) else None
 

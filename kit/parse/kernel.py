@@ -66,7 +66,7 @@ KINDS = (
     ("oom_kill", re.compile(r"oom-kill:.*\btask=(?P<process>.+?),pid=(?P<pid>\d+)")),
     ("oom_kill", re.compile(r"oom_reaper: (?:reaped|unable to reap) (?:process )?(?P<pid>\d+) \((?P<process>.+?)\)")),
     ("oom_kill", re.compile(r"systemd-oomd.*Killed \S+|Killed \S+ due to memory (?:used|pressure)")),
-    ("oom_invoked", re.compile(r"(?P<process>\S.*?) invoked oom-killer:")),
+    ("oom_invoked", re.compile(r"(?P<process>\S.{0,62}?) invoked oom-killer:")),
     ("hung_task", re.compile(r"task (?P<process>.+?):(?P<pid>\d+) (?:<.*> )?(?:is )?blocked (?:for more than|on)")),
     (
         "lockup",

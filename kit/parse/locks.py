@@ -228,7 +228,7 @@ _STAMP = re.compile(
     r"(?P<zone>[+-]\d{4})?$"
 )
 _BLIND = re.compile(r"^Cannot (?:stat|open) .*: Permission denied|can't stat\(\)")
-_SPLIT = re.compile(r"\s*(?:;|&&|\|\|)\s*")
+_SPLIT = re.compile(r";|&&|\|\|")
 _FREE = re.compile(r"^(?:0|free|unlocked|not locked|acquired|ok)$", re.IGNORECASE)
 _HELD = re.compile(r"^(?:1|held|locked|busy|in use)$", re.IGNORECASE)
 ASKERS = ("fuser", "lsof", "lslocks")
@@ -264,7 +264,7 @@ class _Check:
         """Take a command line: what it asks, about which files."""
         self.commands, self.current, self.folder, self.names = [], None, None, DEFAULT
         for part in _SPLIT.split(command):
-            words = [word.strip("'\"") for word in re.split(r"\s*\|\s*|\s+|<|>", part) if word]
+            words = [word.strip("'\"") for word in re.split(r"[\s|<>]", part) if word]
             while words and words[0] in ("sudo", "timeout", "time", "test", "[", "watch", "if", "!"):
                 words = words[2:] if words[0] == "timeout" else words[1:]
             paths = [word.rstrip(":") for word in words[1:] if not word.startswith("-") and is_lock(word) and "*" not in word]

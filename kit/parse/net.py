@@ -293,7 +293,7 @@ def parse_hosts(lines: Iterable[str], source: Source, report: Report) -> Rows:
     >>> [(row["key"], row["value"]) for _, row in parse_hosts(["10.145.9.77 train-0.train.svc"], Source("hosts.txt"), Report())]
     [('10.145.9.77', '10.145.9.77 train-0.train.svc')]
     """
-    named = re.compile(r"^\s*(?P<key>[0-9a-fA-F.:%]*[.:]\S*)\s+\S")
+    named = re.compile(r"^\s*+(?P<key>[0-9a-fA-F%]*+[.:]\S*+)\s++\S")
     yield from _host_rows(lines, source, report, "hosts", named)
 
 

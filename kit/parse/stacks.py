@@ -17,10 +17,10 @@ from kit.schema import Row
 
 # --- what all dumps share ------------------------------------------------------------------------------------------------
 
-_ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .*?|\bpid[ =:]*)(\d+)\b", re.IGNORECASE)
-_BANNER = re.compile(r"^\s*[=#*~>-]{2,}(?:\W*(?P<alone>\d{2,})\W*$|.*\b(?:pid|process)\W*(?P<named>\d+)\b)", re.IGNORECASE)
+_ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .{0,200}?|\bpid[ =:]*)(\d+)\b", re.IGNORECASE)
+_BANNER = re.compile(r"^\s*+[=#*~>-]{2,}+(?:\W*+(?P<alone>\d{2,}+)\W*+$|.*\b(?:pid|process)\W*+(?P<named>\d+)\b)", re.IGNORECASE)
 _NAMED_PID = re.compile(
-    r"^\W*(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*(\d+)\W*$", re.IGNORECASE
+    r"^\W*+(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*+(\d++)\W*+$", re.IGNORECASE
 )
 _NATIVE_FILE = re.compile(r"\.so(?:\.|\b)|\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|rs|S)$|^0x")
 _ERRORS = (
