@@ -108,7 +108,6 @@ def read(text: str, position: int = 0) -> Bar | None:
     ('model-1.safetensors', 3.81, 4.58, 844.0)
     """
     found = BAR.search(text, position) if "%" in text else None
-    begin = found and _description(text, position, found.start())
     if found is None and "[" in text:
         found = OPEN.search(text, position) or TGI.search(text, position)
     if found is None:
@@ -124,7 +123,7 @@ def read(text: str, position: int = 0) -> Bar | None:
         rate *= MULTIPLIER[got.get("mult") or ""]
         s_per_item = rate if unit.startswith("s/") else 1.0 / rate if unit.endswith("/s") else None
     scale = MULTIPLIER[got.get("nm") or ""], MULTIPLIER[got.get("tm") or ""]
-    begin = found.start() if begin is None else begin
+    begin = found.start() if "desc" in got else _description(text, position, found.start())
     description = (got["desc"] or "" if "desc" in got else text[begin : found.start()]).strip().rstrip(":").strip()
     return Bar(
         description,
