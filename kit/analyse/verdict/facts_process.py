@@ -292,7 +292,8 @@ def _waited_lock(evidence: Evidence, processes: Processes) -> tuple[str | None, 
             return asked.group(1), [ref(row, f"{row['syscall']}({row['args'][:100]}")]
     own = [row for row in evidence.locks if row.get("pid") in processes.by_pid]
     of_system = ("/run/", "/var/run/")
-    named = [row for row in evidence.locks if LOCK_NAME.search(row["path"]) and not row["path"].startswith(of_system)]
+    listed = [*evidence.locks, *evidence.sizes]  # `ls` of one lock file is a list of sizes
+    named = [row for row in listed if LOCK_NAME.search(row["path"]) and not row["path"].startswith(of_system)]
     for row in own + named:
         return row["path"], [ref(row, row["path"])]
     return None, []
