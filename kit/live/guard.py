@@ -30,7 +30,7 @@ from kit.clock import show_duration
 from kit.errors import TROUBLE, EvidenceError, KitError, UsageError
 from kit.folder import write_whole
 from kit.live.judging import WINDOW_S, Snapshot, judge_so_far, listens_itself
-from kit.live.launch import LogKeeper, StartedCommand
+from kit.live.launch import GRACE_S, LogKeeper, StartedCommand
 from kit.live.options import GuardOptions
 from kit.live.triage_tests import SECOND_LOOK_S, TriageTests
 from kit.tool_table import tool
@@ -44,8 +44,6 @@ MOST_CAPTURES = 3
 AGAIN = 2.0
 """Where a capture did not decide, the next follows after this many times the quiet time."""
 DRAIN_S = 3.0
-GRACE_S = 15.0
-"""Between SIGTERM and SIGKILL."""
 PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals that end a launch: the recording ends first, so that the way out of a launch is no evidence of its trouble."""
 ONLY_PASSED_ON = ("SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
@@ -126,6 +124,7 @@ class Guard:
                 self._attach()
             except BaseException:
                 self.child.signal(signal.SIGKILL)
+                self.child.let_go()
                 raise
             try:
                 return self._guard()

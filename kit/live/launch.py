@@ -84,8 +84,14 @@ class LogKeeper:
                     raise
 
 
+WATCH = 'read -r word && exit; kill -TERM "-$1"; sleep "$2"; kill -KILL "-$1"'
+"""What ends a launch whose guard was killed: its input ends then, and says a word where the guard ends in order."""
+GRACE_S = 15.0
+"""Between SIGTERM and SIGKILL."""
+
+
 class StartedCommand:
-    """A started command."""
+    """A started command. Its process group does not outlive us unasked, not even where we are killed."""
 
     def __init__(self, command: Sequence[str], out: int = 1, errors: int = 2):
         self._threads: list[threading.Thread] = []
@@ -110,6 +116,9 @@ class StartedCommand:
         finally:
             for end in set(ends.values()):
                 os.close(end)
+        quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+        watch = ["/bin/sh", "-c", WATCH, "kit-guard", str(self.pid), f"{GRACE_S:g}"]
+        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True, bufsize=0, **quiet)
 
     @property
     def pid(self) -> int:
@@ -191,12 +200,21 @@ class StartedCommand:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         left = self.left_behind()
+        self.let_go()
         self._stop.set()
         for thread in self._threads:
             thread.join()
         for _, read_from in self._channels:
             os.close(read_from)
         return left
+
+    def let_go(self) -> None:
+        """It has ended: what it left behind is told, and lives."""
+        if not self._watch.stdin.closed:
+            with contextlib.suppress(OSError):
+                self._watch.stdin.write(b"done\n")
+            self._watch.stdin.close()
+            self._watch.wait()
 
     def left_behind(self) -> list[int]:
         """Processes of its session that still run."""

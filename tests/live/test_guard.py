@@ -221,3 +221,18 @@ def test_a_launch_is_ended_on_a_stall_not_on_slowness() -> None:
     assert not _may_end(Found("progressing"), [{}, {}, {}])
     assert not _may_end(Found("unknown"), [{}]) and _may_end(Found("unknown"), [{}, {}])
     assert GuardOptions().patience_s("graph_capture") > GuardOptions().patience_s("weights")
+
+
+def test_nothing_outlives_a_guard_that_is_killed(begin: Callable, tmp_path: Path) -> None:
+    """The launch, what it started, the sampler, the shells: all end with the guard. What was captured opens."""
+    code = (
+        "import subprocess, time; subprocess.Popen(['sleep', '600']); print('INFO 02-18 02:11:52 up', flush=True); "
+    )
+    guard, _ = begin("-o", tmp_path / "run", "--", sys.executable, "-c", f"{code}time.sleep(600)")
+    until(lambda: b"up" in b"".join(path.read_bytes() for path in tmp_path.glob("run/raw/server.log")), "the launch prints")
+    until(lambda: len(psutil.Process(guard.pid).children(recursive=True)) >= 4, "all of them run")
+    started = psutil.Process(guard.pid).children(recursive=True)
+    guard.kill()
+    guard.wait()
+    until(lambda: not [one for one in started if one.is_running() and one.status() != psutil.STATUS_ZOMBIE], "all have ended")
+    assert len(open_run(tmp_path / "run").frame("log")) == 1
