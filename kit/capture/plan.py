@@ -5,6 +5,8 @@ The commands come from the objects that run them: the table of tools, `hosts.pro
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from dataclasses import dataclass
 
@@ -16,7 +18,8 @@ from kit.capture.logs.sources import TextSource
 from kit.capture.options import Options
 from kit.capture.tools.probe import HEALTH_PATHS
 from kit.capture.tools.strace import attach_words
-from kit.document import Command, Document, Item, Section, Values
+from kit.document import Command, Document, Item, Section, Table, Values
+from kit.redact import ENVIRON_NAMES, ENVIRON_PREFIXES
 from kit.tool_table import Tool, table
 
 NEEDS = {
@@ -115,3 +118,40 @@ def document(steps: list[Step], title: str) -> Document:
         about = Values({"when": step.when, "needs": step.needs, "costs": step.price})
         sections.append(Section(step.what, [*map(Command, step.commands), about]))
     return Document(title, sections)
+
+
+SAMPLED = re.compile(r'"(status|comm|wchan|io|environ|cgroup|syscall|stat|stack|schedstat|limits|cmdline|oom_score)"')
+"""Files of /proc/PID that the sampler's program names."""
+
+
+def security(options: Options | None = None) -> Document:
+    """What a collection reads, by the right that it needs: from the table of tools, as the plan has it. Nothing is run for it."""
+    steps = plan(options or Options())
+    asked = [tool for tool in table().tools.values() if tool.option not in ("", "never") and tool.system == "linux"]
+    sections = []
+    for right in dict.fromkeys(step.needs for step in steps):
+        rows = [(step.what, command) for step in steps if step.needs == right for command in step.commands]
+        sections.append(Section(f"read by {right}", [Table(("", ""), rows)]))
+    only = [(one.what, f"--{one.option.removesuffix('_s').replace('_', '-')}", NEEDS.get(one.needs, one.needs)) for one in asked]
+    files = ", ".join(sorted(set(SAMPLED.findall(sampler_program()))))
+    names = ", ".join([*sorted(ENVIRON_NAMES), *(f"{prefix}*" for prefix in sorted(ENVIRON_PREFIXES))])
+    kept = (
+        f"of each process and thread of the launch, from /proc/PID: {files}, and where its descriptors lead",
+        f"names of all its environment variables; values, scrubbed, of these alone: {names}",
+        "command lines, logs and outputs with what looks like a secret replaced before they reach the disk",
+        "of sockets and locks the lines of the launch alone",
+        "in a folder that only its owner may enter (0700), in files that only he may read (0600); reports as umask says",
+    )
+    never = (
+        "memory of a process (mem, pagemap, core), and contents of files other than the logs",
+        "anything written or installed on the host, anything sent elsewhere",
+    )
+    sections += [
+        Section("only where it is asked for", [Table(("", "option", "needs"), only)]),
+        Section("kept", [Item(text) for text in kept]),
+        Section("never", [Item(text, "×") for text in never]),
+    ]
+    who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    return Document(
+        f"what kit collect reads, here as {who}", sections, subtitle="kit collect … --dry-run shows when, and what it costs"
+    )

@@ -30,6 +30,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("-o", "--output", metavar="FILE", help="write it to a file")
 
     verb = verbs.add("doctor", doctor, "check this machine's prerequisites")
+    verb.add_argument("--security", action="store_true", help="show what a collection would read, and with which rights")
     add_exit_code(verb, "something needed is missing")
 
     verb = verbs.add("completion", completion, "print the completion script of a shell")
@@ -66,7 +67,12 @@ def reference(args: argparse.Namespace) -> int:
 def doctor(args: argparse.Namespace) -> int:
     """Check this machine."""
     from kit import doctor as machine
+    from kit.capture import plan
+    from kit.document import text
 
+    if args.security:
+        text.write(plan.security())
+        return DONE
     checks = machine.checks()
     print(machine.render(checks))
     return TROUBLE if args.exit_code and any(check.ok is False for check in checks) else DONE

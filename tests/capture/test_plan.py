@@ -105,3 +105,18 @@ def test_a_dry_run_connects_to_nothing(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "timeout -s INT -k 3 3 strace" in said and "-p 9" in said and "quarter of its speed" in " ".join(said.split())
     assert "gdb -p" not in said and "py-spy dump" not in said
+
+
+def test_doctor_shows_what_a_collection_reads(capsys: pytest.CaptureFixture) -> None:
+    """Every command of the plan, every tool that must be asked for, and what is kept of an environment."""
+    assert main(["doctor", "--security"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for step in plan(Options()):
+        for command in step.commands:
+            assert " ".join(command.split())[:40] in shown, command
+    for tool in table().tools.values():
+        if tool.option not in ("", "never") and tool.system == "linux":
+            assert tool.what in shown
+    for file in ("environ", "syscall", "schedstat", "NCCL_*"):
+        assert file in shown
+    assert "0700" in shown and "never" in shown

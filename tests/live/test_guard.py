@@ -225,9 +225,7 @@ def test_a_launch_is_ended_on_a_stall_not_on_slowness() -> None:
 
 def test_nothing_outlives_a_guard_that_is_killed(begin: Callable, tmp_path: Path) -> None:
     """The launch, what it started, the sampler, the shells: all end with the guard. What was captured opens."""
-    code = (
-        "import subprocess, time; subprocess.Popen(['sleep', '600']); print('INFO 02-18 02:11:52 up', flush=True); "
-    )
+    code = "import subprocess, time; subprocess.Popen(['sleep', '600']); print('INFO 02-18 02:11:52 up', flush=True); "
     guard, _ = begin("-o", tmp_path / "run", "--", sys.executable, "-c", f"{code}time.sleep(600)")
     until(lambda: b"up" in b"".join(path.read_bytes() for path in tmp_path.glob("run/raw/server.log")), "the launch prints")
     until(lambda: len(psutil.Process(guard.pid).children(recursive=True)) >= 4, "all of them run")
