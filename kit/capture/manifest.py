@@ -14,6 +14,7 @@ import os
 import re
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ class Manifest:
     data : dict
         What `run.json` holds.
     full : threading.Event
-        Set once the disk is full: nothing more is recorded then.
+        Set once the disk is full or takes no more for another reason: nothing more is recorded then. `why` says which.
     """
 
     def __init__(
@@ -135,8 +136,12 @@ class Manifest:
             "gaps": [],
         }
         self._reserve = folder / RESERVE
+        self.why = ""
         self._hold_reserve()
         self.write()
+        if self.full.is_set():
+            self.let_go()
+            raise EvidenceError(f"nothing can be recorded in {folder}", self.why, "make room, or choose another folder with -o")
 
     def now_ns(self) -> int:
         """The present on the host's wall clock, UTC nanoseconds."""
@@ -146,10 +151,17 @@ class Manifest:
         try:
             with open(self._reserve, "wb", opener=private) as file:
                 file.write(os.urandom(RESERVE_BYTES))  # not zeros: a file system that compresses would keep no room for them
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
+        except OSError:
+            self._give_up_reserve()
+
+    def _give_up_reserve(self) -> None:
+        with suppress(OSError):
             self._reserve.unlink(missing_ok=True)
+
+    def stop(self, error: OSError) -> None:
+        """Nothing more can be written."""
+        self.why = self.why or ("the disk is full" if error.errno in FULL else f"it cannot be written to: {error.strerror}")
+        self.full.set()
 
     def write(self) -> None:
         """Write the manifest; on a full disk from the reserve, and where even that fails the one before stays."""
@@ -160,10 +172,8 @@ class Manifest:
                     write_whole(self.folder / "run.json", text)
                     return
                 except OSError as error:
-                    if error.errno not in FULL:
-                        raise
-                    self.full.set()
-                    self._reserve.unlink(missing_ok=True)
+                    self.stop(error)
+                    self._give_up_reserve()
 
     def update(self, **values: Any) -> None:
         """Set top-level values and write."""
@@ -237,7 +247,8 @@ class Manifest:
         with self._lock:
             self.data["captures"].remove(entry)
             self.write()
-        (self.folder / entry["file"]).unlink(missing_ok=True)
+        with suppress(OSError):
+            (self.folder / entry["file"]).unlink(missing_ok=True)
 
     def save(self, file: str, kind: str, source: str, text: str, whole: bool = True, **about: Any) -> None:
         """Record a capture that is there in one piece."""
@@ -247,7 +258,7 @@ class Manifest:
 
     def finish(self, ended_ns: int) -> None:
         """End the recording."""
-        self._reserve.unlink(missing_ok=True)
+        self._give_up_reserve()
         self.update(ended_at=utc_text(ended_ns))
 
     def let_go(self) -> None:
@@ -271,8 +282,6 @@ class RawFile:
                     self._digest = hashlib.file_digest(file, "sha256")
             self._file = open(path, "ab" if size else "wb", buffering=0, opener=private)
         except OSError as error:
-            if error.errno not in FULL:
-                raise
             self._file = None
             self._out_of_room(error)
 
@@ -282,8 +291,6 @@ class RawFile:
             try:
                 count = self._file.write(data) or 0
             except OSError as error:
-                if error.errno not in FULL:
-                    raise
                 self._out_of_room(error)
                 break
             self._digest.update(data[:count])
@@ -293,10 +300,10 @@ class RawFile:
 
     def _out_of_room(self, error: OSError) -> None:
         self._failed = True
-        self._manifest.full.set()
+        self._manifest.stop(error)
         self._manifest.lacks(
             f"the rest of {self.entry['file']}",
-            f"no room to write: {error.strerror}",
+            f"no room to write: {error.strerror}" if error.errno in FULL else self._manifest.why,
             f"make room (df {self._manifest.folder}) and record again",
         )
 

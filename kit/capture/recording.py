@@ -78,7 +78,7 @@ class Recording:
         finally:
             self.leave_nothing_behind()
         if self.manifest.full.is_set():
-            self.progress(f"the disk is full: the recording ended early; {self.folder} holds what was recorded before")
+            self.progress(f"{self.manifest.why}: the recording ended early; {self.folder} holds what was recorded before")
         for entry in self.manifest.data["missing"]:
             self.progress(f"missing: {entry['what']}: {entry['why']}")
         return self.folder

@@ -210,7 +210,7 @@ class Guard:
         while (code := self.child.poll()) is None:
             now = self.clock.monotonic()
             if self.passed_s > self.options.limit_s or self.recording.manifest.full.is_set():
-                why = "the disk is full" if self.recording.manifest.full.is_set() else "its time limit is reached"
+                why = self.recording.manifest.why or "its time limit is reached"
                 self.say(f"recording stopped: {why}")
                 self._end_recording(None)
                 return None

@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from kit.capture.logs.scrub import Scrubber
-from kit.capture.manifest import FULL, RawFile
+from kit.capture.manifest import RawFile
 from kit.errors import UsageError
 from kit.folder import private
 
@@ -77,11 +77,8 @@ class LogKeeper:
         if self._raw is not None:
             self._raw.write(data)
         elif self._aside is not None:
-            try:
+            with contextlib.suppress(OSError):  # no room for it
                 self._aside.write(data)
-            except OSError as error:
-                if error.errno not in FULL:
-                    raise
 
 
 WATCH = 'read -r word && exit; kill -TERM "-$1"; sleep "$2"; kill -KILL "-$1"'

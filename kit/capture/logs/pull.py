@@ -115,7 +115,7 @@ def _incomplete(manifest: Manifest, incomplete: list[str], missing: list[str]) -
     why = next((one["why"] for one in manifest.data["missing"] if one["what"] not in missing), "it is damaged")
     return EvidenceError(
         f"{readable(incomplete[0])}{more} did not come whole",
-        "the disk is full" if manifest.full.is_set() else why,
+        manifest.why or why,
         f"{manifest.folder} holds what came; mend that, then run the same command again to resume",
     )
 

@@ -1,0 +1,363 @@
+"""Kill every writer at each of its writes, fill its disk there, step its clock; open what is left and count what was lost.
+
+    python tools/faults.py                 # every point of every writer: some minutes
+    python tools/faults.py --most 4        # at most so many points of each
+    python tools/faults.py --only pull
+
+A point is an operation on a file of the run: open, write, fsync, rename, remove, mkdir, truncate. At point n the writer, a
+process of its own, is killed before the operation (`kill`), or after half of the bytes of a write (`half`); or the operation
+and all writes after it fail as on a full, read-only or broken disk. Then the run is opened again: it must open, every whole
+line that is in a raw file must be a row, and no byte that the kernel had taken may be gone. A pull is run again and must be
+whole. Exit code 1 where anything was lost or a foreign exception came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import errno
+import gzip
+import io
+import mmap
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import pyarrow.compute
+import pyarrow.parquet  # noqa: F401
+
+import kit
+from kit import store
+from kit.analyse.knowledge.judged_run import note_solved
+from kit.capture.collect import collect_from
+from kit.capture.hosts.this_machine import LocalHost
+from kit.capture.logs.pull import pull
+from kit.capture.options import Options
+from kit.capture.waiting import Clock
+from kit.errors import KitError
+from kit.folder import LEFT_AFTER_S
+from kit.live.guard import guard
+from kit.live.options import GuardOptions
+from kit.render.report import _write as write_report
+
+LINES = 400
+LINE = "INFO 02-18 02:11:52 [core.py:58] line {:06d} HF_TOKEN=planted{:06d}\n"
+FAILS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno.EIO}
+WAYS = ("kill", "half", *FAILS)
+QUIET: dict[str, Any] = {"progress": lambda text: None}
+
+
+class Faults:
+    """Counts operations on files below a folder, and lets one of them fail. Installed in a process that is to end."""
+
+    def __init__(self, folder: Path, at: int, how: str, shared: mmap.mmap):
+        self.folder, self.at, self.how, self.shared, self.count, self.taken = str(folder), at, how, shared, 0, 0
+        self.failing = False
+
+    def install(self) -> None:
+        """Replace what writes."""
+        for name in ("replace", "rename", "unlink", "mkdir", "rmdir", "truncate", "fsync", "chmod"):
+            setattr(os, name, self._counted(getattr(os, name)))
+        self._open = builtins.open
+        builtins.open = io.open = self.open  # type: ignore[assignment]
+
+    def point(self, path: object, data: Any = None, file: Any = None) -> None:
+        """One operation."""
+        if isinstance(path, int) or not str(path).startswith(self.folder):
+            return
+        self.count += 1
+        self.shared[:16] = struct.pack("qq", self.count, self.taken)
+        if self.count == self.at:
+            if self.how == "half" and data is not None:
+                file.write(bytes(data)[: len(data) // 2])
+                file.flush()
+            if self.how in ("kill", "half"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.failing = self.how in FAILS
+        if self.failing:
+            raise OSError(FAILS[self.how], os.strerror(FAILS[self.how]), str(path))
+
+    def _counted(self, act: Callable) -> Callable:
+        def counted(path: Any, *args: Any, **more: Any) -> Any:
+            if act.__name__ not in ("unlink", "rmdir") or not self.failing:
+                self.point(path)
+            return act(path, *args, **more)
+
+        return counted
+
+    def open(self, path: Any, mode: str = "r", *args: Any, **more: Any) -> Any:
+        if isinstance(path, int) or not set(mode) & set("wax+"):
+            return self._open(path, mode, *args, **more)
+        self.point(path)
+        return Written(self._open(path, mode, *args, **more), str(path), self)
+
+
+class Written:
+    """A file whose writes are counted."""
+
+    def __init__(self, file: Any, path: str, faults: Faults):
+        self._file, self._path, self._faults = file, path, faults
+
+    def write(self, data: Any) -> int:
+        self._faults.point(
+            self._path, data.encode() if isinstance(data, str) else data, getattr(self._file, "buffer", self._file)
+        )
+        count = self._file.write(data)
+        if f"{os.sep}raw{os.sep}" in self._path:
+            self._faults.taken += count or 0
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> Written:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._file.close()
+
+
+def apart(act: Callable[[], object]) -> tuple[int, str]:
+    """Do something in a process of its own: its exit code (negative for a signal), and what it said at its end."""
+    with tempfile.TemporaryFile() as said:
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                null = os.open(os.devnull, os.O_RDWR)
+                for number in (0, 1):
+                    os.dup2(null, number)
+                os.dup2(said.fileno(), 2)
+                code = int(act() or 0)
+            except KitError:
+                code = 3
+            except BaseException:
+                os.write(2, traceback.format_exc().encode())
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said.seek(0)
+        return code, said.read().decode("utf-8", "replace")[-2000:]
+
+
+@dataclass
+class Writer:
+    """One that writes: what it needs, what it does, and how many rows are lost where it was cut short."""
+
+    name: str
+    prepare: Callable[[Path], None]
+    act: Callable[[Path], object]
+    lost: Callable[[Path], int]
+
+
+def source(folder: Path) -> None:
+    """A log, and the same packed."""
+    text = "".join(LINE.format(number, number) for number in range(LINES))
+    (folder / "server.log").write_text(text)
+    (folder / "packed.log.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def lost_of(run: Path, whole: bool = False) -> int:
+    """Whole lines in the raw logs of a run that are no rows of it; where all should be there, also lines that did not come."""
+    raw = sorted((run / "raw").glob("*.log")) if (run / "raw").is_dir() else []
+    lines = sum(path.read_bytes().count(b"\n") for path in raw)
+    if any(b"planted" in path.read_bytes() for path in run.rglob("*") if path.is_file() and path.suffix != ".parquet"):
+        raise AssertionError("a secret reached the disk")
+    rows = len(kit.open_run(run).frame("log")) if lines else 0
+    return max(0, lines - rows) + (max(0, len(raw) * LINES - lines) if whole else 0)
+
+
+def collects(folder: Path) -> None:
+    source(folder)
+    (folder / "launch").write_text("")
+
+
+def collect(folder: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as launch:
+        try:
+            options = Options(duration_s=0.6, interval_s=0.3)
+            collect_from([LocalHost()], folder / "run", options, launch.pid, str(folder / "server.log"), clock=Clock(3))
+        finally:
+            launch.kill()
+
+
+def guards(folder: Path) -> int:
+    command = ["/bin/sh", "-c", f"cat {folder}/server.log; exit 7"]
+    code = guard(command, out=folder / "run", options=GuardOptions(no_strace=True, no_stacks=True), **QUIET)
+    return 0 if code == 7 else code
+
+
+def pulls(folder: Path) -> None:
+    pull("local", str(folder / "server.log"), str(folder / "packed.log.gz"), out=folder / "run", **QUIET)
+
+
+def lost_of_pull(folder: Path) -> int:
+    """After the same command was run again."""
+    lost = lost_of(folder / "run")
+    if (folder / "run").exists() and not (folder / "run/run.json").exists():
+        shutil.rmtree(folder / "run")  # killed before anything was fetched: the command says that the folder exists
+    pulls(folder)
+    return lost + lost_of(folder / "run", whole=True)
+
+
+def recorded(folder: Path) -> None:
+    source(folder)
+    pulls(folder)
+
+
+def caches(folder: Path) -> None:
+    store.CACHE_FROM_BYTES, store.CHUNK_ROWS = 0, 150
+    kit.open_run(folder / "run").frame("log")
+
+
+def lost_of_cache(folder: Path) -> int:
+    store.CACHE_FROM_BYTES = 0
+    for path in folder.glob("run/frames/.scratch-*"):
+        os.utime(path, (1, 1))  # its maker is gone for long
+    lost = lost_of(folder / "run", whole=True)
+    if list(folder.glob("run/frames/.scratch-*")):
+        raise AssertionError("a temporary folder was left")
+    return lost
+
+
+OLD, NEW = "<p>the report before</p>" * 2000, "<p>the report now</p>" * 3000
+
+
+def reports(folder: Path) -> None:
+    write_report(folder / "report.html", NEW)
+
+
+def lost_of_report(folder: Path) -> int:
+    return int((folder / "report.html").read_text() not in (OLD, NEW))
+
+
+def learns(folder: Path) -> None:
+    note_solved(kit.open_run(folder / "run"), {"class": "device_hang", "remedy": "another backend"}, folder)
+
+
+def lost_of_learning(folder: Path) -> int:
+    for path in folder.glob("run/.*.new"):
+        os.utime(path, (time.time() - 2 * LEFT_AFTER_S,) * 2)
+    lost = lost_of(folder / "run", whole=True)
+    if list(folder.glob("run/.*.new")):
+        raise AssertionError("a temporary file was left")
+    return lost
+
+
+WRITERS = (
+    Writer("collect", collects, collect, lambda folder: lost_of(folder / "run")),
+    Writer("guard", source, guards, lambda folder: lost_of(folder / "run")),
+    Writer("pull", source, pulls, lost_of_pull),
+    Writer("cache", recorded, caches, lost_of_cache),
+    Writer("report", lambda folder: (folder / "report.html").write_text(OLD) and None, reports, lost_of_report),
+    Writer("learn", recorded, learns, lost_of_learning),
+)
+
+
+def trial(writer: Writer, at: int, how: str, failures: list[str], step_s: int = 0) -> tuple[int, int]:
+    """One run of a writer with a fault at a point: the points that it came by, and the rows that were lost."""
+    shared = mmap.mmap(-1, 16)
+    with tempfile.TemporaryDirectory(prefix="stallkit-faults-") as name:
+        folder = Path(name).resolve()
+        apart(lambda: writer.prepare(folder))
+
+        def act() -> object:
+            if step_s:
+                real, began = time.time_ns, time.monotonic()
+                time.time_ns = lambda: real() + step_s * 10**9 * (time.monotonic() - began > 0.3)
+            Faults(folder / "run" if writer.name != "report" else folder, at, how, shared).install()
+            return writer.act(folder)
+
+        code, said = apart(act)
+        points, taken = struct.unpack("qq", shared[:16])
+        there = sum(path.stat().st_size for path in folder.glob("run/raw/*"))
+        found, told = apart(lambda: min(writer.lost(folder), 60))
+        where = f"{writer.name}, {how} at point {at}"
+        if code not in (0, 3, -signal.SIGKILL):
+            failures.append(f"{where}: exit code {code}\n{said}")
+        if found > 60 or found < 0 or found == 3:
+            failures.append(f"{where}: what is left does not open ({found})\n{told}")
+        if how in ("kill", "half") and writer.name in ("collect", "guard") and there < taken:
+            failures.append(f"{where}: {taken - there} bytes that were written are gone")
+        return points, found
+
+
+def two_at_once(failures: list[str]) -> int:
+    """Two pulls into one folder, two readers that make one cache, a reader of a run that is being recorded; rows lost."""
+    lost = 0
+    with tempfile.TemporaryDirectory(prefix="stallkit-faults-") as name:
+        folder = Path(name).resolve()
+        source(folder)
+        for act in (pulls, caches):
+            pids = []
+            for _ in range(2):
+                pid = os.fork()
+                if pid == 0:
+                    code = 0
+                    try:
+                        act(folder)
+                    except KitError:
+                        code = 3  # the other one has the folder
+                    except BaseException:
+                        traceback.print_exc()
+                        code = 70
+                    os._exit(code)
+                pids.append(pid)
+            codes = sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids)
+            if codes not in ([0, 0], [0, 3]):
+                failures.append(f"two at once, {act.__name__}: exit codes {codes}")
+            found, told = apart(lambda: lost_of(folder / "run", whole=True))
+            lost += found
+            if found:
+                failures.append(f"two at once, {act.__name__}: {found} rows lost\n{told}")
+    return lost
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--most", type=int, default=10**6, help="points of each writer and way")
+    parser.add_argument("--only", choices=[writer.name for writer in WRITERS])
+    args = parser.parse_args()
+    for path in (kit.sample_path("sg01-capture-hang"), kit.sample_path("sg02-one-snapshot")):  # loaded once, here
+        kit.open_run(path).frame("log")
+    failures: list[str] = []
+    kills, errors, steps, lost = Counter(), Counter(), 0, 0
+    print(f"{'writer':<8} {'points':>6} {'kills':>6} {'failed writes':>14} {'rows lost':>10}")
+    for writer in WRITERS:
+        if args.only not in (None, writer.name):
+            continue
+        points, gone = trial(writer, 0, "kill", failures)
+        for how in WAYS:
+            every = max(1, -(-points // args.most))
+            for at in range(1, points + 1, every):
+                gone += trial(writer, at, how, failures)[1]
+                (errors if how in FAILS else kills)[writer.name] += 1
+        if writer.name == "collect":
+            for step_s in (-3600, 3600):
+                gone += trial(writer, 0, "kill", failures, step_s)[1]
+                steps += 1
+        lost += gone
+        print(f"{writer.name:<8} {points:>6} {kills[writer.name]:>6} {errors[writer.name]:>14} {gone:>10}", flush=True)
+    lost += two_at_once(failures)
+    print(f"clock steps: {steps}; two processes on one run: 2 pairs")
+    print(f"kills: {kills.total()}, failed writes: {errors.total()}, rows lost: {lost}, failures: {len(failures)}")
+    for failure in failures[:10]:
+        print(failure)
+    return int(bool(failures) or lost > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
