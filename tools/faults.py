@@ -20,7 +20,6 @@ import gzip
 import io
 import mmap
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -207,8 +206,6 @@ def pulls(folder: Path) -> None:
 def lost_of_pull(folder: Path) -> int:
     """After the same command was run again."""
     lost = lost_of(folder / "run")
-    if (folder / "run").exists() and not (folder / "run/run.json").exists():
-        shutil.rmtree(folder / "run")  # killed before anything was fetched: the command says that the folder exists
     pulls(folder)
     return lost + lost_of(folder / "run", whole=True)
 

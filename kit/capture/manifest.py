@@ -81,15 +81,21 @@ def clocks(abilities: Abilities) -> dict[str, int | None]:
 def make_folder(out: Path) -> None:
     """Make the folder of a run; only its owner may read it."""
     try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if out.exists() and (not out.is_dir() or _holds_something(out)):
             raise UsageError(f"{out} exists", "a recording never writes over another", f"choose another folder: -o {out}-2")
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (out / "raw").mkdir(mode=0o700)
+        (out / "raw").mkdir(mode=0o700, exist_ok=True)
         out.chmod(0o700)
     except OSError as error:
         raise EvidenceError(
             f"cannot make the folder {out}", error.strerror or str(error), "choose another folder with -o"
         ) from error
+
+
+def _holds_something(out: Path) -> bool:
+    """Whether a folder holds more than what a recorder leaves that was killed before it wrote its first manifest."""
+    left = [path for path in out.iterdir() if path.name != RESERVE and path.suffix != ".new"]
+    return left != [out / "raw"] and bool(left) or any((out / "raw").iterdir() if left else ())
 
 
 class Manifest:
@@ -110,6 +116,7 @@ class Manifest:
         target: str = "local",
         abilities: Abilities | None = None,
         before: dict[str, Any] | None = None,
+        **about: Any,
     ):
         self.folder, self.full = folder, threading.Event()
         self._held = hold(folder)
@@ -135,6 +142,7 @@ class Manifest:
             "missing": [],
             "gaps": [],
         }
+        self.data.update(about)
         self._reserve = folder / RESERVE
         self.why = ""
         self._hold_reserve()

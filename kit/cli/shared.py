@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
-from kit.document import Shown, text
+from kit.document import Shown, scrubbed, text
 from kit.errors import DONE, TROUBLE
 from kit.untrusted import visible, visible_json
 
@@ -66,12 +66,12 @@ def show(answer: Shown, args: argparse.Namespace, **more: Any) -> None:
     elif args.markdown or args.brief:
         put(answer.to_markdown(args.brief))
     else:
-        text.write(answer.document())
+        text.write(scrubbed(answer.document()))
 
 
 def print_json(value: dict) -> None:
     """Print one JSON object on one line."""
-    print(visible_json(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+    print(visible_json(json.dumps(scrubbed(value), ensure_ascii=False, allow_nan=False)))
 
 
 def add_exit_code(verb: argparse.ArgumentParser, when: str = "a launch is neither ready nor progressing") -> None:

@@ -24,7 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TypeVar
+
+from kit.redact import scrub_text
+
+T = TypeVar("T")
 
 TONES = ("ready", "progressing", "stalled", "failed", "ended", "unknown", "")
 """States of a launch: what colour a title has."""
@@ -179,18 +184,37 @@ class Shown:
     def __str__(self) -> str:
         from kit.document import text
 
-        return text.render(self.document())
+        return text.render(scrubbed(self.document()))
 
     def _repr_html_(self) -> str:
         from kit.document import html
 
-        return html.render(self.document())
+        return html.render(scrubbed(self.document()))
 
     def to_markdown(self, brief: bool = False) -> str:
         """What it says, as Markdown; `brief` for a chat."""
         from kit.document import markdown
 
-        return markdown.render(self.document(brief))
+        return markdown.render(scrubbed(self.document(brief)))
+
+
+def scrubbed(value: T) -> T:
+    """The same without secrets: files that somebody sent were not scrubbed when they were captured.
+
+    Examples
+    --------
+    >>> scrubbed(Item("the log ends", small="HF_TOKEN=abc")).small, scrubbed({"a": ["--token x"]})
+    ('HF_TOKEN=[redacted]', {'a': ['--token [redacted]']})
+    """
+    if isinstance(value, str):
+        return scrub_text(value)  # type: ignore[return-value]
+    if isinstance(value, Mapping):
+        return {key: scrubbed(one) for key, one in value.items()}  # type: ignore[return-value]
+    if isinstance(value, (list, tuple)):
+        return type(value)(scrubbed(one) for one in value)  # type: ignore[call-arg]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: scrubbed(getattr(value, one.name)) for one in fields(value)})
+    return value
 
 
 def items(texts: Sequence[str], mark: str = "•") -> list[Item]:

@@ -209,3 +209,15 @@ def test_verb(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("kit.cli.live.end_in_order_on_signals", lambda: None)  # those of the tests' own process stay
     assert main(["pull", "local", str(logs / "server.log"), "-o", str(tmp_path / "run")]) == 0
     assert "kit verdict" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_scrubbed_in_pieces_and_becomes_utf8(codec, tmp_path, monkeypatch):
+    text = "".join(f"INFO 02-18 02:11:52 [core.py:58] Läufe {number} HF_TOKEN=planted{number:06d}\n" for number in range(3000))
+    (tmp_path / "a.log").write_bytes(text.encode(codec))
+    monkeypatch.setattr("kit.capture.logs.follow.CHUNK_BYTES", 10_001)  # in the midst of characters and of secrets
+    for _ in range(2):
+        run = pull("local", str(tmp_path / "a.log"), out=tmp_path / "run", **QUIET)
+        copy = (run / "raw/a.log").read_text(encoding="utf-8")
+        assert copy.count("HF_TOKEN=[redacted]\n") == 3000 and "planted" not in copy and "Läufe 2999" in copy
+    assert len(kit.open_run(run).frame("log")) == 3000

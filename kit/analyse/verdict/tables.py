@@ -12,6 +12,7 @@ from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.errors import KitError, UsageError
 from kit.frames import TABLES
 from kit.open import open_run
+from kit.redact import MARK, scrub_text, secret_name
 from kit.run import Run
 
 if TYPE_CHECKING:
@@ -96,6 +97,21 @@ def hypotheses(path: str | Path | Run | Verdict) -> pandas.DataFrame:
     return TABLES["hypotheses"].build(rows)
 
 
+def _scrubbed(table: pandas.DataFrame) -> pandas.DataFrame:
+    """A table without secrets: loose files were not scrubbed when they were captured."""
+    table = table.copy(deep=False)
+    for name in table.columns:
+        if table[name].dtype.kind == "O" or str(table[name].dtype).startswith("str"):
+            texts = {text: scrub_text(text) for text in table[name].dropna().unique() if isinstance(text, str)}
+            changed = {text: clean for text, clean in texts.items() if clean != text}
+            if changed:
+                table[name] = table[name].replace(changed)
+    if {"key", "value"} <= set(table.columns):
+        named = table["key"].map(lambda key: isinstance(key, str) and secret_name(key)) & table["value"].notna()
+        table.loc[named, "value"] = MARK
+    return table
+
+
 def export(
     path: str | Path | Run,
     frame: str,
@@ -138,6 +154,7 @@ def export(
     if frame == "notes":  # facts that cannot be are notes, too
         scene_of_run(run)
     table = {"facts": facts, "hypotheses": hypotheses}[frame](run) if frame in TABLES else run.frame(frame)
+    table = _scrubbed(table)
     try:
         if ending == ".csv":
             table.to_csv(out, index=False)

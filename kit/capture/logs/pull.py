@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import re
@@ -44,7 +45,11 @@ if [ -d "$p" ]; then find "$p/" -type f -exec printf '%s\\0' {{}} +; elif [ -f "
 done | head -c {most}"""
 """Shell text that lists files, each with a zero byte after it: a name may hold a line end."""
 GZIP = b"\x1f\x8b"
-NOTES = {"gzip": "unpacked; its text was scrubbed", "binary": "binary: copied as it is, not scrubbed"}
+NOTES = {
+    "gzip": "unpacked; its text was scrubbed",
+    "utf-16": "was UTF-16, is UTF-8; scrubbed",
+    "binary": "binary: copied as it is, not scrubbed",
+}
 _WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
 
 
@@ -95,8 +100,8 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
             raise EvidenceError(f"nothing to pull from {target}", why, "look what is there: ls -l")
         if before is None:
             make_folder(folder)
-        manifest = Manifest(folder, __version__, target, host.abilities, before)
-        manifest.update(pulled=True, ended_at=None, missing=[])
+        about = {"pulled": True, "ended_at": None, "missing": []}  # from its first write on: a pull is known again by it
+        manifest = Manifest(folder, __version__, target, host.abilities, before, **about)
         for path in missing:
             manifest.lacks(path, f"no such file on {target}", "look what is there: ls -l")
         try:
@@ -130,10 +135,9 @@ def _before(folder: Path, target: str) -> dict | None:
         why = f"it is a pull from {data.get('target')}" if data.get("pulled") else "it is a recording, to which nothing is added"
         why = f"its run.json {notes[0].reason}" if notes else why
         raise UsageError(f"{folder} exists", why, f"choose another folder: -o {folder}-2")
-    for entry in data.get("captures", []):
-        if entry.get("pulled") and why_not(folder / entry["file"], folder):
-            del entry["pulled"]  # its copy is gone, or is none: it is fetched anew
-    return {"captures": [], "missing": [], "gaps": [], **data}
+    # What was not saved once, or whose copy is gone or is none, is fetched anew.
+    begun = [one for one in data.get("captures", []) if one.get("pulled") and not why_not(folder / one["file"], folder)]
+    return {"missing": [], "gaps": [], **data, "captures": begun}
 
 
 def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -275,6 +279,27 @@ class Unpacker:
             raise OSError(errno.EILSEQ, f"truncated or invalid gzip file ({error})") from error
 
 
+class Decoder:
+    """Makes UTF-8 of UTF-16 that comes in pieces, so that it is scrubbed as any text.
+
+    Examples
+    --------
+    >>> data = "one".encode("utf-16")
+    >>> decoder = Decoder(data)
+    >>> b"".join([*decoder.take(data[:5]), *decoder.take(data[5:])])
+    b'one'
+    """
+
+    whole = True
+
+    def __init__(self, head: bytes):
+        self._decoder = codecs.getincrementaldecoder(_utf16(head) or "utf-16")("replace")
+
+    def take(self, block: bytes) -> Iterator[bytes]:
+        """The same in UTF-8, as far as characters are whole."""
+        yield self._decoder.decode(block).encode("utf-8", "replace")
+
+
 class PulledFile:
     """One file on its way into a run. What was fetched stands in its manifest entry under `pulled`: the offset in the file
     up to which whole lines were written, the SHA-256 of the `TAIL_BYTES` before it, and the size of the copy then.
@@ -320,8 +345,9 @@ class PulledFile:
 
     def _copy(self, file: HostFile, size: int, entry: dict | None, note: str | None = None) -> tuple[int, bool]:
         """Copy from where it was to the end; returns where that began, and whether all came."""
-        rule = rule_of(file.read(0, TAIL_BYTES))
-        if rule == "gzip" and entry is not None:  # it cannot be entered in its middle
+        head = file.read(0, TAIL_BYTES)
+        rule = rule_of(head)
+        if rule in ("gzip", "utf-16") and entry is not None:  # it cannot be entered in its middle
             self._manifest.drop(entry)
             entry = None
         raw = self._manifest.reopen(entry, entry["pulled"]["size"]) if entry is not None else self._begin(rule)
@@ -330,14 +356,15 @@ class PulledFile:
             raw.note(note)
         whole = False
         try:
-            whole = self._write_all(raw, file, size, rule)
+            whole = self._write_all(raw, file, size, rule, head)
         finally:
             raw.close(whole)
         return begun, raw.entry["whole"]
 
-    def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str) -> bool:
+    def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str, head: bytes) -> bool:
         scrubber = _Plain() if rule == "binary" else Scrubber()
-        unpacker, saved = Unpacker() if rule == "gzip" else None, time.monotonic()
+        unpacker: Unpacker | Decoder | None = {"gzip": Unpacker, "utf-16": lambda: Decoder(head)}.get(rule, lambda: None)()
+        saved = time.monotonic()
         for block in blocks(file, self.offset, size):
             for piece in unpacker.take(block) if unpacker else (block,):
                 if not raw.write(scrubber.take(piece)):
@@ -391,7 +418,8 @@ def _sha(data: bytes) -> str:
 
 
 def rule_of(head: bytes) -> str:
-    """What is done with a file that begins so: `text` is scrubbed, `gzip` unpacked and scrubbed, `binary` copied as it is.
+    """What is done with a file that begins so: `text` is scrubbed, `utf-16` made UTF-8 first, `gzip` unpacked first, `binary`
+    copied as it is.
 
     Examples
     --------
@@ -404,7 +432,17 @@ def rule_of(head: bytes) -> str:
             return "binary" if is_binary(zlib.decompressobj(31).decompress(head, TAIL_BYTES)) else "gzip"
         except zlib.error:
             return "binary"
-    return "binary" if is_binary(head) else "text"
+    return "binary" if is_binary(head) else "utf-16" if _utf16(head) else "text"
+
+
+def _utf16(head: bytes) -> str | None:
+    """Codec of UTF-16, by its mark or by the zero bytes at every other place; None for other text."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if min(even, odd) or max(even, odd) < max(1, len(head) // 4):
+        return None
+    return "utf-16-be" if even else "utf-16-le"
 
 
 def is_binary(head: bytes) -> bool:
@@ -415,10 +453,7 @@ def is_binary(head: bytes) -> bool:
     >>> is_binary(b"text"), is_binary("text".encode("utf-16")), is_binary(b"\\x80\\x04\\x95\\x10\\x00\\x00")
     (False, False, True)
     """
-    if b"\0" not in head or head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return False
-    fewer, more = sorted((head[::2].count(0), head[1::2].count(0)))
-    if not fewer and more >= len(head) // 4:
+    if b"\0" not in head or _utf16(head):
         return False
     rest = head.replace(b"\0", b"")
     odd = rest.translate(None, bytes(range(32, 256)) + b"\t\n\r\x0b\x0c\x1b\x08")
