@@ -207,11 +207,11 @@ def scrubbed(value: T) -> T:
     ('HF_TOKEN=[redacted]', {'a': ['--token [redacted]']})
     """
     if isinstance(value, str):
-        return scrub_text(value)  # type: ignore[return-value]
+        return scrub_text(value)
     if isinstance(value, Mapping):
         return {key: scrubbed(one) for key, one in value.items()}  # type: ignore[return-value]
     if isinstance(value, (list, tuple)):
-        return type(value)(scrubbed(one) for one in value)  # type: ignore[call-arg]
+        return type(value)(scrubbed(one) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{one.name: scrubbed(getattr(value, one.name)) for one in fields(value)})
     return value

@@ -113,9 +113,9 @@ class StartedCommand:
         finally:
             for end in set(ends.values()):
                 os.close(end)
-        quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
         watch = ["/bin/sh", "-c", WATCH, "kit-guard", str(self.pid), f"{GRACE_S:g}"]
-        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True, bufsize=0, **quiet)
+        null = subprocess.DEVNULL
+        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, bufsize=0)
 
     @property
     def pid(self) -> int:
@@ -207,10 +207,11 @@ class StartedCommand:
 
     def let_go(self) -> None:
         """It has ended: what it left behind is told, and lives."""
-        if not self._watch.stdin.closed:
+        told = self._watch.stdin
+        if told is not None and not told.closed:
             with contextlib.suppress(OSError):
-                self._watch.stdin.write(b"done\n")
-            self._watch.stdin.close()
+                told.write(b"done\n")
+            told.close()
             self._watch.wait()
 
     def left_behind(self) -> list[int]:

@@ -363,7 +363,7 @@ class PulledFile:
 
     def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str, head: bytes) -> bool:
         scrubber = _Plain() if rule == "binary" else Scrubber()
-        unpacker: Unpacker | Decoder | None = {"gzip": Unpacker, "utf-16": lambda: Decoder(head)}.get(rule, lambda: None)()
+        unpacker = Unpacker() if rule == "gzip" else Decoder(head) if rule == "utf-16" else None
         saved = time.monotonic()
         for block in blocks(file, self.offset, size):
             for piece in unpacker.take(block) if unpacker else (block,):
