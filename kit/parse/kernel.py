@@ -99,7 +99,14 @@ KINDS = (
         ),
     ),
     ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
-    ("gpu_job_timeout", re.compile(r"\b(?:xe|i915) \S+ .*(?:Timedout job|[Ee]ngine reset|GPU HANG|wedged)", re.ASCII)),
+    (
+        "gpu_job_timeout",
+        re.compile(
+            r"\b(?:xe|i915) \S+ .*(?:Timedout job|[Ee]ngine reset|GPU HANG|wedged)|"
+            r"\bamdgpu \S+ .*(?:ring \S+ timeout|GPU reset begin)",
+            re.ASCII,
+        ),
+    ),
     (
         "ecc",
         re.compile(

@@ -41,7 +41,7 @@ def test_human_times_are_local(snapshot) -> None:
             None,
             "<unknown>",
         ),
-        ("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3", "amdgpu", None, None),
+        ("amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3", "gpu_job_timeout", None, None),
         ("usb 1-1: new high-speed USB device", "other", None, None),
         ("MCE: In-kernel MCE decoding enabled.", "other", None, None),
         ("mce: CPU0: Thermal monitoring enabled (TM1)", "other", None, None),

@@ -112,6 +112,15 @@ ENDINGS = [
         "told_before_ready", line("sigterm", role="ending"), unlike=[line("ready", phase="ready"), line("sigterm", role="ending")]
     ),
     shown(
+        "told_before_ready",
+        *[line("train_step", step=n, at=10 * n, phase="train_step") for n in range(5)],
+        line("sigterm", role="ending", at=3000),
+        unlike=[
+            *[line("train_step", step=n, at=10 * n, phase="train_step") for n in range(5)],
+            line("sigterm", role="ending", at=60),
+        ],
+    ),
+    shown(
         "ended_in_order",
         line("train_end", role="finished"),
         unlike=[line("train_end", role="finished"), line("ready", phase="ready")],

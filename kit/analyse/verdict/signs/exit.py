@@ -13,8 +13,11 @@ from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
+from kit.clock import NS
 from kit.words import count_of, named
 
+STOOD_STEPS = 20
+"""Steps that a training misses before it is said to have stood: validation and checkpoints take a few."""
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
@@ -175,12 +178,22 @@ def exit_code(scene: Scene) -> Signs:
         yield Sign("ended_badly", f"the orchestrator says that it failed: {where['text'][:120]}", [where])
 
 
+def _stood(scene: Scene, ended: int | None) -> bool:
+    """Whether a training had not stepped for long when it was ended, by its own pace too."""
+    steps = [mark.time for mark in scene.log.of("train_step", "train_log") if mark.time is not None]
+    if len(steps) < 2 or ended is None:
+        return False
+    pace = (steps[-1] - steps[0]) / (len(steps) - 1)
+    return ended - steps[-1] > max(scene.limits["long_silence_s"] * NS, STOOD_STEPS * pace)
+
+
 @rule("ended_in_order", "told_before_ready", "tree_gone", needs=("log",))
 def orderly_end(scene: Scene) -> Signs:
     """It finished, or was told to end before any error of its own; or only the tree is gone."""
     found = ending(scene.log) if scene.fact("exited") else None
     if found is not None:
-        early = found.how == "told" and not scene.fact("ready")  # who ended it before it worked is not told by the log
+        # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
+        early = found.how == "told" and (not scene.fact("ready") or _stood(scene, found.mark.time))
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
 
