@@ -58,8 +58,11 @@ def first_error(log: LogDigest) -> Mark | None:
     began = cause(log)
     if began is not None and began.role == "initiating":
         return began
-    marks = [mark for mark in errors(log) if mark.role not in ("teardown", *ENDING) and not survived(log, mark)]
-    return next(iter([mark for mark in marks if mark.role != "header"] or marks), None)
+    every = errors(log)
+    marks = [mark for mark in every if mark.role not in ("teardown", *ENDING) and not survived(log, mark)]
+    own = [mark for mark in marks if mark.role != "header"]
+    headers = [] if any(mark.role in ENDING for mark in every) else marks  # the header of an interrupt is none either
+    return next(iter(own or headers), None)
 
 
 def survived(log: LogDigest, mark: Mark) -> bool:

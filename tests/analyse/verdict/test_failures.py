@@ -33,9 +33,10 @@ def digest(*lines: str) -> LogDigest:
         (["ERROR 01-02 03:04:05 [core.py:7] disk quota exceeded", "KeyError: 'q'"], "disk quota exceeded"),
         ([OPENS, FRAME], OPENS),
         (["Received SIGTERM"], None),
+        ([OPENS, FRAME, "KeyboardInterrupt: terminated"], None),
     ],
     ids=["first of two", "cascade before", "report before", "teardown before", "teardown alone", "header", "no header",
-         "cut traceback", "ending alone"],
+         "cut traceback", "ending alone", "interrupt"],
 )  # fmt: skip
 def test_the_first_error_is_the_first_that_began_something(lines: list[str], wanted: str | None) -> None:
     first = first_error(digest(*lines))
