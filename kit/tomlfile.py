@@ -164,7 +164,8 @@ class TomlFile:
         entries = self.data.get(name, [])
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self.top.error(name, f"it is written as tables: [[{name}]]")
-        heads = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]", line)]
+        head = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]")
+        heads = [number for number, line in enumerate(self.lines, 1) if "[[" in line and head.match(line)]
         for number, entry in enumerate(entries):
             if len(heads) == len(entries):
                 last = heads[number + 1] - 1 if number + 1 < len(heads) else None
