@@ -56,6 +56,9 @@ _EXCEPTION = re.compile(
 )
 _EXCEPTION_IN_TRACEBACK = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?)(?:: ?(?P<message>.*))?$")
 TRACEBACK = "Traceback (most recent call last)"
+IGNORED = "Exception ignored in"
+"""How Python announces an error that nobody can catch (in a destructor, a callback of the collector): it goes on."""
+NOISE = {"kind": "noise", "milestone": None, "role": None}
 _INSIDE = (
     'File "',
     "^",
@@ -100,6 +103,7 @@ class _Reader:
         self.carried_ns: int | None = None
         self.frames: dict[str, tuple[float, float | None, int | None]] = {}
         self.open: dict[Any, Prefix] = {}
+        self.ignored: set[Any] = set()
         self.last_open: Any = None
         self.block: str | None = None
         self.dump: list[str] = []
@@ -253,8 +257,14 @@ class _Reader:
         if TRACEBACK in message:
             self.open[prefix.key] = prefix
             self.last_open = prefix.key
-            row.update(kind="error", role="header")
-            row.setdefault("milestone", "traceback")
+            if prefix.key in self.ignored:
+                row.update(NOISE)
+            else:
+                row.update(kind="error", role="header")
+                row.setdefault("milestone", "traceback")
+        elif message.startswith(IGNORED):
+            row.update(NOISE)
+            self.ignored.add(prefix.key)
         elif row.get("milestone") == "pyspy_dump":
             self.block = "other"
         elif message.startswith("Fatal Python error"):
@@ -319,6 +329,10 @@ class _Reader:
                 self._milestone(row, found, fields, message)
             fields.update(type=error["type"], message=error["message"] or "")
         row["kind"] = "error"
+        if key in self.ignored:
+            row.update(NOISE)
+            if not inside:
+                self.ignored.discard(key)
         if not prefix.peeled:
             prefix.process, prefix.pid, prefix.rank_label, prefix.rank, prefix.level = (
                 opener.process,

@@ -438,6 +438,15 @@ def test_what_a_shell_echoes_is_no_progress():
     assert [row["line"] for row in rows if row.get("milestone") == "train_step"] == [3]
 
 
+def test_an_exception_that_python_ignores_is_noise():
+    block = (
+        "Exception ignored in: <function Loader.__del__ at 0x7f0b>\nTraceback (most recent call last):\n"
+        '  File "loader.py", line 9, in __del__\n    self.stop()\nAssertionError: can only test a child process\n'
+    )
+    rows, _ = read(block + block.partition("\n")[2])
+    assert [row["line"] for row in rows if row["kind"] == "error"] == [6, 7, 8, 9]
+
+
 def test_the_path_of_a_log_tells_the_rank_where_no_line_does():
     lines = "loading\n[rank3]: loading\n".split("\n")
     rows = [row for _, row in parse(lines, Source("node0/rank2.log", captured_ns=0, rank=2), Report())]
