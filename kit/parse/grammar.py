@@ -39,9 +39,7 @@ def arguments(text: str, names: dict[str, str]) -> dict[str, Any]:
     return kept
 
 
-ECHO = re.compile(
-    r"\+{1,4} (?:\w+=\S* +)*(?:export|exec|env|nohup|sudo|srun|mpirun|uv|python[\d.]*|torchrun|accelerate|\S*/\S+) "
-)
+ECHO = re.compile(r"\+{1,4} (?:\w+=\S* +)*[a-z./][\w./+-]*(?: |$)")
 """What `set -x` of a shell echoes: a command, whose words are no progress of what it starts."""
 
 

@@ -248,7 +248,7 @@ class _Reader:
             row.update(kind="error", role=self.matcher.role(message))
         elif prefix.warning and prefix.level == "WARNING":
             row.update(kind="symptom", milestone=prefix.warning)
-        elif prefix.peeled is False and _BARE_ID.match(message):
+        elif prefix.peeled is False and _BARE_ID.match(message) or grammar.ECHO.match(message):
             row["kind"] = "noise"
         self.moved = self.moved or row["kind"] == "error"
         if error is not None and row["kind"] == "error":
