@@ -72,6 +72,8 @@ _STACK_LINE = re.compile(
     r"|.* \([^()]*:\d+\)$)"
 )
 _BARE_ID = re.compile(r"^[0-9a-f]{12,64}$")
+_OF_A_SHELL = re.compile(r"^##\[(?:end)?group\]|^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[AP]M )?\w{2,5} \d{4}$")
+"""Folds of a CI's log, and what `date` prints: no words of the launch."""
 _WORD = re.compile(r"\w")
 _CHANGING = re.compile(r"\([^)]*=[^)]*\)")
 WRITER_RANK = frozenset(
@@ -248,7 +250,7 @@ class _Reader:
             row.update(kind="error", role=self.matcher.role(message))
         elif prefix.warning and prefix.level == "WARNING":
             row.update(kind="symptom", milestone=prefix.warning)
-        elif prefix.peeled is False and _BARE_ID.match(message) or grammar.ECHO.match(message):
+        elif prefix.peeled is False and _BARE_ID.match(message) or grammar.ECHO.match(message) or _OF_A_SHELL.match(message):
             row["kind"] = "noise"
         self.moved = self.moved or row["kind"] == "error"
         if error is not None and row["kind"] == "error":

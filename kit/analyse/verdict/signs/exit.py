@@ -193,7 +193,8 @@ def orderly_end(scene: Scene) -> Signs:
     found = ending(scene.log) if scene.fact("exited") else None
     if found is not None:
         # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
-        early = found.how == "told" and (not scene.fact("ready") or _stood(scene, found.mark.time))
+        worked = scene.fact("ready") or scene.fact("step")
+        early = found.how == "told" and (not worked or _stood(scene, found.mark.time))
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
 
