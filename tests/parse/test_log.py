@@ -437,7 +437,7 @@ def test_what_a_shell_echoes_is_no_progress():
     rows, _ = read("+ export RANK=0\n+ python3 train.py config.yml steps=30 lr=1\nstep: 4 loss: 2.1\n")
     assert [row["line"] for row in rows if row.get("milestone") == "train_step"] == [3]
     rows, _ = read(
-        "+ ls -la /root/.cache\n##[group]Run dump.sh\nFri Aug 21 09:42:02 UTC 2026\n[test] Waiting for the server ... 60s\n"
+        "+ ls -la /srv/cache\n##[group]Run dump.sh\nFri Aug 21 09:42:02 UTC 2026\n[test] Waiting for the server ... 60s\n"
     )
     assert [row["kind"] for row in rows] == ["noise", "noise", "noise", "heartbeat"]
 
