@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kit.capture.logs.scrub import BLOCK_FROM_BYTES, SUSPECT, Scrubber, scrub_bytes
+from kit.capture.logs.scrub import BLOCK_FROM_BYTES, LONGEST_LINE, SUSPECT, Scrubber, scrub_bytes
 from tests.test_redact import SECRETS
 
 PLAIN = b"[2026-02-18 02:11:52 TP0] Decode batch, #running-req: 1, #token: 20, token usage: 0.00, gen throughput (token/s): 7.1\n"
@@ -62,3 +62,9 @@ def test_bytes_pass_unchanged_in_any_pieces():
     data = bytes(chance.choices(b"ab\xff\xfe\r\n\xe2\x96\x88 ", k=300_000))
     for step in (7001, 1 << 16, 1 << 20):
         assert by_block(data, step) == data
+
+
+def test_a_long_line_without_an_end_is_looked_through_once():
+    line = b"x" * (LONGEST_LINE - 1)  # to look for an end from each of its bytes would take hours
+    scrubber = Scrubber()
+    assert scrubber.take(line) + scrubber.rest() == line

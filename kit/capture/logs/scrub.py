@@ -15,7 +15,7 @@ LONGEST_LINE = 1 << 20
 """A piece without a line end is written out when it grows beyond this."""
 BLOCK_FROM_BYTES = 1 << 14
 """Smaller pieces are scrubbed line by line: loading pyarrow takes longer."""
-_PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)")
+_PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")  # the last without an end, or each of its bytes would look for one
 _GAP = r"[^!-~]"  # white space of every kind, for RE2 sees bytes, and `\s` of `re` knows that of Unicode too
 _NAME = r"[a-z0-9_.-]*"
 SUSPECT = "(?i)" + "|".join(
@@ -96,13 +96,7 @@ class Scrubber:
         return len(self._pending)
 
     def _each_line(self, lines: bytes) -> bytes:
-        end, out = 0, []
-        for piece in _PIECES.finditer(lines):
-            end = piece.end()
-            out.append(self._line(piece.group()))
-        if end < len(lines):
-            out.append(self._line(lines[end:]))
-        return b"".join(out)
+        return b"".join(self._line(piece) for piece in _PIECES.findall(lines))
 
     def _line(self, line: bytes) -> bytes:
         if self.in_key:
