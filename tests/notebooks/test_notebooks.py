@@ -60,6 +60,8 @@ def test_postmortem_takes_parameters():
         "run_path",
         "captured_at",
         "knowledge",
+        "at",
+        "against",
     }
 
 

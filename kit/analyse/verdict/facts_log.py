@@ -151,7 +151,8 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
         given["restarts"] = (max(mark.fields["start"] for mark in starts), [mark.ref for mark in again[:3]])
-    if (told := orchestrator_ends.restarts(evidence)) and told[0] > given.get("restarts", (-1, []))[0]:
+    # A log that shows starts counts them itself; one of the last container alone shows none.
+    if (told := orchestrator_ends.restarts(evidence)) and not given.get("restarts", (0, []))[0]:
         given["restarts"] = told
     return given
 
