@@ -130,6 +130,17 @@ def test_renamed_log_is_copied_to_its_end_and_the_new_file_too(manifest, log):
     assert said["server.log.path.log"]["at_path"] and said["server.log.path.log"]["whole"]
 
 
+def test_a_file_that_comes_to_an_empty_path_is_followed_too(manifest, log):
+    log.write_bytes(lines(0, 10))
+    with following(manifest, log):
+        until(lambda: copied(manifest) == lines(0, 10))
+        log.rename(f"{log}.1")
+        until(lambda: "now empty" in (entries(manifest)["server.log"].get("note") or ""))
+        log.write_bytes(lines(500, 10))
+        until(lambda: copied(manifest, "server.log.path.log") == lines(500, 10))
+    assert "came to the path later is followed too" in entries(manifest)["server.log"]["note"]
+
+
 def test_many_rotations_lose_nothing(manifest, log):
     log.write_bytes(lines(0, 5))
     rounds = follow.MOST_OPEN + 2

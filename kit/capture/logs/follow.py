@@ -381,7 +381,10 @@ class LogFollower(threading.Thread):
         elif file.stat().identity in known:
             file.close()
         else:
-            self._left("the file now at the path is followed too")
+            if any(part.raw.entry["at_path"] for part in self._parts):
+                self._left("the file now at the path is followed too")
+            elif self._parts:  # the path was empty in between
+                self._parts[-1].raw.note("a file that came to the path later is followed too")
             first = self.identity is None
             self._begin(file, "this file came to the path during the recording")
             self._copy(self._parts[-1])
