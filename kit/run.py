@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +17,7 @@ from kit.errors import UsageError, nearest
 from kit.frames import FRAMES, TABLES
 from kit.intake import Note
 from kit.parse.base import Source
-from kit.reading import Capture, Reading
+from kit.reading import Capture, Reading, zone_of_stamps
 from kit.schema import Frame, Row
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class Run(Shown):
         self._places = hosts.places(self.manifest)
         self.offset_s = int(self.manifest.get("utc_offset_s") or 0)
         self.offset_known = "utc_offset_s" in self.manifest
-        if not self.offset_known and (offset_s := _zone_of_stamps(captures)) is not None:
+        if not self.offset_known and (offset_s := zone_of_stamps(captures)) is not None:
             self.offset_s, self.offset_known = offset_s, True
         self.captured_ns, self.captured_by = self._captured(captured_at)
         self._reading = Reading(self.source, path, self.recorded, self._places, knowledge)
@@ -145,8 +143,13 @@ class Run(Shown):
             return ns, "given"
         if self.manifest.get("ended_at"):
             return parse_time(self.manifest["ended_at"])[0], "manifest"
-        times = [capture.captured_ns for capture in self.captures if capture.captured_ns is not None and capture.kind is not None]
-        return (max(times) if times else None), "file time"
+        times = (capture.captured_ns for capture in self.captures if capture.captured_ns is not None and capture.kind is not None)
+        return max(times, default=None), "file time"
+
+    @property
+    def captured_known(self) -> bool:
+        """Whether the moment of the capture is known: the time of a file may be that of its copy, months later."""
+        return self.captured_by != "file time"
 
     def source(self, capture: Capture) -> Source:
         """What the parser of a capture is told."""
@@ -445,21 +448,6 @@ class Run(Shown):
     def __repr__(self) -> str:
         moment = show_time(self.captured_ns, self.offset_s)
         return f"<Run {self.name}: {len(self.captures)} captures, as of {moment}>"
-
-
-_ZONED = re.compile(r"^\[?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b")
-HEAD_LINES = 40
-"""Lines at the top of a log in which a stamp with a zone is looked for."""
-
-
-def _zone_of_stamps(captures: Iterable[Capture]) -> int | None:
-    """UTC offset that docker's, kubectl's and journald's stamps in the logs carry: the host's, where all agree."""
-    zones = set()
-    for capture in captures:
-        for line in islice(capture.lines(), HEAD_LINES) if capture.kind == "log" and capture.path.exists() else ():
-            if (stamp := _ZONED.match(line)) and (stamp["h"], stamp["m"]) != ("00", "00"):
-                zones.add((1 if stamp["sign"] == "+" else -1) * (int(stamp["h"]) * 3600 + int(stamp["m"]) * 60))
-    return zones.pop() if len(zones) == 1 else None
 
 
 def _counting(files: Counter[str]) -> Callable[[Row], None]:

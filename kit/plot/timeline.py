@@ -118,8 +118,7 @@ def _frames_of(
     frames = {name: run.frame(name) for name in ("processes", "threads", "syscalls")} | {"log": run.condensed_log()}
     frames["phases"] = run.phases()
     ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}
-    known = run.captured_ns is not None and run.captured_by != "file time"  # a copied file's time says nothing of the launch
-    captured = pd.to_datetime(run.captured_ns, unit="ns", utc=True) if known else None
+    captured = pd.to_datetime(run.captured_ns, unit="ns", utc=True) if run.captured_known else None
     return frames, run.name, ranks, captured
 
 

@@ -171,7 +171,7 @@ def _missing(study: Study) -> list[str]:
     for name, launch in zip(study.names, study.launches, strict=True):
         if not launch.settings.options:
             said.append(f"{name} holds no command line and no printed arguments: its settings are not known")
-        if launch.run.captured_by == "file time":
+        if not launch.run.captured_known:
             said.append(f"{name}: no time of capture was given; it is counted to the last stamp of its log")
     return said
 

@@ -456,7 +456,7 @@ def _missing(launches: list[ComparedLaunch], align: str) -> list[str]:
         ]
         if lacks:
             said.append(f"{launch.label} ({launch.run.name}) holds no {', no '.join(lacks)}")
-        if launch.run.captured_by == "file time":
+        if not launch.run.captured_known:
             said.append(f"{launch.label}: no time of capture was given; its last phase is counted to the last stamp of its log")
     started = {bool((launch.run.manifest.get("launch") or {}).get("started_at")): launch.label for launch in launches}
     if align == LAUNCH and len(started) == 2:

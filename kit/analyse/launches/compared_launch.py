@@ -140,7 +140,7 @@ def read_launch(
     run = given if isinstance(given, Run) else open_run(given, captured_at, knowledge)
     scene = scene_of(gather(run, also)) if also else scene_of_run(run)
     evidence = scene.evidence
-    end = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
+    end = run.captured_ns if run.captured_known else evidence.log.last_time
     return ComparedLaunch(
         label=label,
         run=run,

@@ -108,7 +108,7 @@ class _Placed:
 
     def timed(self, by_time: dict) -> dict[float | None, dict[int, Any]]:
         """By seconds; what has no time of its own was taken when the capture was."""
-        known = self.launch.run.captured_by != "file time"
+        known = self.launch.run.captured_known
         found: dict[float | None, dict] = {}
         for at, pids in by_time.items():
             seconds = self.launch.seconds(at if at is not None else self.launch.end_ns if known else None)

@@ -110,7 +110,7 @@ def silence(evidence: Evidence, processes: Processes, found: Progression) -> dic
     if row is None:
         return {}
     where = [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:300]}]
-    if row.get("time") is not None and now is not None and evidence.run.captured_by != "file time":
+    if row.get("time") is not None and now is not None and evidence.run.captured_known:
         return {"silence_s": (max(0.0, (now - row["time"]) / NS), where)}
     return {"silence_s": (_silence_by_age(evidence), where)}
 

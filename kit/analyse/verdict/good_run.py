@@ -90,6 +90,6 @@ def in_phase_s(scene: Scene) -> tuple[float, float] | None:
         steps[-1].time for steps in scene.progression.by_rank.values() if steps and steps[-1].phase == phase and steps[-1].time
     ]
     usual = scene.good.seconds.get(phase or "") if scene.good else None
-    if usual is None or not began or now is None or scene.evidence.run.captured_by == "file time":
+    if usual is None or not began or now is None or not scene.evidence.run.captured_known:
         return None
     return (now - min(began)) / NS, usual

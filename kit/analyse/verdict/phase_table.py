@@ -38,7 +38,7 @@ def phase_table(run: Run) -> pandas.DataFrame:
     evidence, found = scene.evidence, scene.progression
     zero = run.launch_zero_ns
     # The time of a file may be that of its copy, months later: then the last phase ends with the log.
-    now = run.captured_ns if run.captured_by != "file time" else evidence.log.last_time
+    now = run.captured_ns if run.captured_known else evidence.log.last_time
     rows = []
     for rank, walked in found.by_rank.items():
         if not walked:

@@ -315,7 +315,7 @@ def _missing(run: Run, evidence: Evidence) -> list[str]:
     if run.as_of_ns is not None:
         moment = show_time(run.as_of_ns, run.offset_s)
         said.append(f"{evidence.later:,} rows of after {moment} are left out: this is what could be known then")
-    if run.captured_by == "file time":
+    if not run.captured_known:
         said.append(
             f"no capture time was given: that of the newest file ({show_time(run.captured_ns, run.offset_s)}) is assumed, and "
             "silence is not computed from it; give it with --captured-at"

@@ -39,7 +39,7 @@ def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = s
     ranks = {pid: rank for rank, pid in scene.processes.rank_pid.items()}
     zero = run.launch_zero_ns
     # The time of a file may be that of its copy, months later.
-    captured = (run.captured_ns - zero) / NS if zero and run.captured_ns and run.captured_by != "file time" else None
+    captured = (run.captured_ns - zero) / NS if zero and run.captured_known else None
     return pack(
         frames_of(run),
         name=run.name,

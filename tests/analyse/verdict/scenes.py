@@ -46,6 +46,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False, good: tuple | None =
         knowledge=(),
         captured_ns=BEGIN + NOW_S * NS,
         captured_by="the caller",
+        captured_known=True,
         as_of_ns=None,
     )
     evidence = Evidence(SimpleNamespace(**usual | of_run))

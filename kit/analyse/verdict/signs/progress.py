@@ -46,14 +46,8 @@ def _item_s(bar: Bar) -> float | None:
 
 def _still_s(bar: Bar, scene: Scene) -> float | None:
     """Seconds for which a bar has not moved, None where no clock tells."""
-    now = scene.evidence.run.captured_ns if _clocked(scene) else scene.log.last_time
+    now = scene.evidence.run.captured_ns if scene.evidence.run.captured_known else scene.log.last_time
     return (now - bar.moved_time) / NS if now is not None and bar.moved_time is not None else scene.silence_s
-
-
-def _clocked(scene: Scene) -> bool:
-    """Whether the moment of the capture is known."""
-    run = scene.evidence.run
-    return run.captured_ns is not None and run.captured_by != "file time"
 
 
 @rule(*MOVES, *STANDS, "graph_bar_never_moved", needs=("log",), moving=MOVES)
@@ -69,7 +63,7 @@ def bars(scene: Scene) -> Signs:
     if still <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * (item or 0.0)):
         when = (
             f"was at {count} {show_duration(still)} before the capture"
-            if _clocked(scene) and still >= 0
+            if scene.evidence.run.captured_known and still >= 0
             else f"at {count} is the log's last word"
         )
         claim = f"the {bar.kind} bar {when}{_left(bar)}"
