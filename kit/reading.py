@@ -6,7 +6,6 @@ that it changed is said.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -326,18 +325,3 @@ def _report(about: dict) -> parse.Report:
         if isinstance(value, type(getattr(found, key, None))):
             setattr(found, key, value)
     return found
-
-
-_ZONED = re.compile(r"^\[?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b")
-HEAD_LINES = 40
-"""Lines at the top of a log in which a stamp with a zone is looked for."""
-
-
-def zone_of_stamps(captures: Iterable[Capture]) -> int | None:
-    """UTC offset that docker's, kubectl's and journald's stamps in the logs carry: the host's, where all agree."""
-    zones = set()
-    for capture in captures:
-        for line in islice(capture.lines(), HEAD_LINES) if capture.kind == "log" and capture.path.exists() else ():
-            if (stamp := _ZONED.match(line)) and (stamp["h"], stamp["m"]) != ("00", "00"):
-                zones.add((1 if stamp["sign"] == "+" else -1) * (int(stamp["h"]) * 3600 + int(stamp["m"]) * 60))
-    return zones.pop() if len(zones) == 1 else None

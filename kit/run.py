@@ -8,8 +8,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kit import moment, store
 from kit import multi_host as hosts
-from kit import store
 from kit.as_of import Cursor
 from kit.clock import NS, parse_time, show_time
 from kit.document import Document, Item, Section, Shown, Table
@@ -17,7 +17,7 @@ from kit.errors import UsageError, nearest
 from kit.frames import FRAMES, TABLES
 from kit.intake import Note
 from kit.parse.base import Source
-from kit.reading import Capture, Reading, zone_of_stamps
+from kit.reading import Capture, Reading
 from kit.schema import Frame, Row
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Run(Shown):
     captured_ns : int or None
         Moment that the evidence speaks of: as asked, else of the manifest, else of the newest file.
     captured_by : str
-        Where that moment comes from: `given`, `manifest`, `file time`.
+        Where that moment comes from: `given`, `manifest`, `stamp in FILE`, `file times, which agree with the log's last stamp`,
+        or `file time`, which proves nothing.
     offset_s : int
         UTC offset of the host's local time; `offset_known` tells whether it is more than an assumption.
     reports : dict of str to kit.parse.Report
@@ -84,8 +85,9 @@ class Run(Shown):
         self._places = hosts.places(self.manifest)
         self.offset_s = int(self.manifest.get("utc_offset_s") or 0)
         self.offset_known = "utc_offset_s" in self.manifest
-        if not self.offset_known and (offset_s := zone_of_stamps(captures)) is not None:
+        if not self.offset_known and (offset_s := moment.zone_of_stamps(captures)) is not None:
             self.offset_s, self.offset_known = offset_s, True
+        self._near_ns: int | None = None
         self.captured_ns, self.captured_by = self._captured(captured_at)
         self._reading = Reading(self.source, path, self.recorded, self._places, knowledge)
         self.reports, self.reads = self._reading.reports, self._reading.reads
@@ -143,13 +145,16 @@ class Run(Shown):
             return ns, "given"
         if self.manifest.get("ended_at"):
             return parse_time(self.manifest["ended_at"])[0], "manifest"
-        times = (capture.captured_ns for capture in self.captures if capture.captured_ns is not None and capture.kind is not None)
-        return max(times, default=None), "file time"
+        found = moment.of(self.captures, self.offset_s, self.offset_known)
+        self._near_ns = found.near_ns
+        if found.offset_s is not None:
+            self.offset_s, self.offset_known = found.offset_s, True
+        return found.captured_ns, found.by
 
     @property
     def captured_known(self) -> bool:
         """Whether the moment of the capture is known: the time of a file may be that of its copy, months later."""
-        return self.captured_by != "file time"
+        return self.captured_by != moment.FILE_TIME
 
     def source(self, capture: Capture) -> Source:
         """What the parser of a capture is told."""
@@ -157,7 +162,8 @@ class Run(Shown):
         place = self._places.get(capture.host or "")
         own = (self.offset_s, capture.node, (self.manifest.get("clock") or {}).get("boot_ns"))
         offset_s, node, boot_ns = (place.utc_offset_s, place.number, place.boot_ns) if place else own
-        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank, boot_ns)
+        near_ns = self._near_ns
+        return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank, boot_ns, near_ns=near_ns)
 
     def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.

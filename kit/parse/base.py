@@ -41,6 +41,9 @@ class Source:
         When the host was booted, UTC nanoseconds: the kernel's log counts from there.
     threads_from_ns : int or None
         Rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only.
+    near_ns : int or None
+        Newest stamp with a year beside the file, where nobody said when it was taken: stamps without a year, or without a day,
+        lie near it.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Source:
     rank: int | None = None
     boot_ns: int | None = None
     threads_from_ns: int | None = None
+    near_ns: int | None = None
 
 
 @dataclass

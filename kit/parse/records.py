@@ -37,6 +37,8 @@ LEVELS = {
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 RANK_WORD = re.compile(r"(ATTN_CP|MOE_DP|PCP|DCP|ATTN_TP|TP|PP|DP|EP|CP)(\d+)")
 MAX_PEELS = 10
+NEAR_DAYS = 31
+"""Stamps of one launch lie within a month."""
 
 
 @dataclass
@@ -135,6 +137,10 @@ def _alone(label: str) -> int | None:
 # --- stamps ------------------------------------------------------------------------------------------------------------
 
 
+def _local(ns: int, offset_s: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(seconds=ns // SECOND_NS + offset_s)
+
+
 @lru_cache(maxsize=256)
 def _day_ns(year: int, month: int, day: int) -> int | None:
     try:
@@ -144,10 +150,15 @@ def _day_ns(year: int, month: int, day: int) -> int | None:
 
 
 @lru_cache(maxsize=256)
-def _year_of(month: int, day: int, captured_ns: int, offset_s: int) -> int | None:
-    """Year of a date without one: the latest that does not lie more than a day after the capture."""
-    last = datetime(1970, 1, 1) + timedelta(seconds=captured_ns // SECOND_NS + offset_s)
-    limit = (last + timedelta(days=1)).date()
+def _year_of(month: int, day: int, captured_ns: int, offset_s: int, near_ns: int | None = None) -> int | None:
+    """Year of a date without one: that of a stamp within a month, else the latest that is at most a day after the capture."""
+    if near_ns is not None:
+        near = _local(near_ns, offset_s).date()
+        for year in (near.year, near.year - 1, near.year + 1):
+            day_ns = _day_ns(year, month, day)
+            if day_ns is not None and abs(day_ns // DAY_NS - _day_ns(near.year, near.month, near.day) // DAY_NS) <= NEAR_DAYS:
+                return year
+    limit = (_local(captured_ns, offset_s) + timedelta(days=1)).date()
     for year in range(limit.year, limit.year - 9, -1):
         try:
             if date(year, month, day) <= limit:
@@ -180,7 +191,7 @@ def stamp_ns(
     if year is None:
         if source.captured_ns is None:
             return None
-        year = _year_of(month, day, source.captured_ns, source.offset_s)
+        year = _year_of(month, day, source.captured_ns, source.offset_s, source.near_ns)
     day_ns = None if year is None else _day_ns(year, month, day)
     if day_ns is None:
         return None
@@ -356,7 +367,7 @@ def _stamp(got: dict[str, str], source: Source, prefix: Prefix) -> None:
     elif "d" in got:
         month, day = MONTHS[got["mon"]] if "mon" in got else int(got["m"]), int(got["d"])
     elif source.captured_ns is not None:
-        last = datetime(1970, 1, 1) + timedelta(seconds=source.captured_ns // SECOND_NS + source.offset_s)
+        last = _local(source.captured_ns, source.offset_s)
         year, month, day = last.year, last.month, last.day
     else:
         return

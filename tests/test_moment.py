@@ -1,0 +1,78 @@
+"""The moment that loose evidence speaks of: told from stamps, where nobody gave it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import kit
+from kit.clock import parse_time
+
+SMI = """Thu Oct 23 {clock} 2025
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:9B:00.0 Off |                    0 |
+| N/A   34C    P0            112W /  700W |   71234MiB /  81559MiB |    100%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+XID = "[Thu Oct 23 13:05:10 2025] NVRM: Xid (PCI:0000:9b:00): 79, pid=4100, GPU has fallen off the bus.\n"
+
+
+def write(folder: Path, name: str, text: str, written: str | None = None) -> None:
+    """A file, with the time that it was written at."""
+    (folder / name).write_text(text)
+    if written is not None:
+        ns = parse_time(written)[0]
+        os.utime(folder / name, ns=(ns, ns))
+
+
+def test_a_date_without_a_year_lies_near_the_stamps_beside_it(tmp_path: Path) -> None:
+    write(tmp_path, "server.log", "".join(f"INFO 10-23 13:0{n}:00 [loader.py:1] step {n}\n" for n in range(5)))
+    assert kit.open_run(tmp_path).rows("log")[0]["time"] != parse_time("2025-10-23 13:00:00")[0], "nothing names a year"
+    write(tmp_path, "dmesg.txt", XID)
+    run = kit.open_run(tmp_path)
+    assert run.rows("log")[0]["time"] == parse_time("2025-10-23 13:00:00")[0]
+    assert not run.captured_known
+
+
+@pytest.mark.parametrize(("zone_h", "shown"), [(0, "2025-10-23 13:46:00"), (2, "2025-10-23 15:46:00")])
+def test_file_times_are_believed_where_the_last_stamp_agrees(tmp_path: Path, zone_h: int, shown: str) -> None:
+    write(tmp_path, "server.log", f"INFO 10-23 {13 + zone_h}:04:00 [loader.py:1] one\n" * 5, "2025-10-23 13:04:00.8")
+    write(tmp_path, "ps.txt", "  PID COMMAND\n 4100 python\n", "2025-10-23 13:46:00")
+    run = kit.open_run(tmp_path)
+    assert run.captured_by == "file times, which agree with the log's last stamp"
+    assert run.captured_ns == parse_time("2025-10-23 13:46:00")[0]
+    assert run.offset_s == zone_h * 3600
+    assert kit.verdict(run).captured_at == shown
+
+
+def test_file_times_of_a_copy_prove_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "server.log", "INFO 10-23 13:04:00 [loader.py:1] one\n" * 5, "2025-11-01 08:17:31")
+    write(tmp_path, "ps.txt", "  PID COMMAND\n 4100 python\n", "2025-11-01 08:17:32")
+    assert kit.open_run(tmp_path).captured_by == "file time"
+
+
+@pytest.mark.parametrize(
+    ("clock", "by"),
+    [("13:46:20", "stamp in nvidia-smi.txt"), ("16:46:20", "file time"), ("12:46:20", "file time")],
+    ids=["soon", "perhaps another zone", "before the log ends"],
+)
+def test_a_look_that_prints_its_date_says_when_it_was(tmp_path: Path, clock: str, by: str) -> None:
+    write(tmp_path, "server.log", "INFO 10-23 13:04:00 [loader.py:1] one\n" * 5)
+    write(tmp_path, "nvidia-smi.txt", SMI.format(clock=clock))
+    run = kit.open_run(tmp_path)
+    assert run.captured_by == by
+    if run.captured_known:
+        assert kit.verdict(run).facts.value("silence_s") == pytest.approx(42 * 60 + 20)
+
+
+def test_a_stamp_of_the_future_is_none(tmp_path: Path) -> None:
+    write(tmp_path, "server.log", "INFO 10-23 13:04:00 [loader.py:1] one\n" * 5, "2025-10-24 00:00:00")
+    write(tmp_path, "curl.txt", "< HTTP/1.1 200 OK\n< expires: Thu, 23 Oct 2031 13:00:00 GMT\n", "2025-10-24 00:00:00")
+    assert kit.open_run(tmp_path).rows("log")[0]["time"] == parse_time("2025-10-23 13:04:00")[0]
