@@ -92,6 +92,7 @@ _ALL = (
         C("nonvoluntary_switches", "int", "forced context switches"),
         C("wchan", "text", "kernel function it sleeps in"),
         C("tracer_pid", "int", "pid that traces it, 0 for none"),
+        C("sigkill_pending", "bool", "SIGKILL was sent and has not ended it"),
         C("cgroup", "text", "control group path"),
         C("exit_status", "int", "of a zombie, as wait(2) gives it: the signal in the low seven bits, else the code above them"),
         C("container_pid", "int", "its pid inside its container, where it has one of its own (innermost NSpid)"),

@@ -137,6 +137,25 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class Role:
+    """What a process is for: what tells it, and what `ready` and `progress` mean for it."""
+
+    name: str
+    marks: re.Pattern[str]
+    says: str
+    generates: bool
+    portless: bool
+
+    @classmethod
+    def read(cls, row: Table) -> Role:
+        """One [[role]]."""
+        row.known(("name", "marks", "says", "generates", "portless"))
+        name, says = (row.text(key, needed=True) or "" for key in ("name", "says"))
+        marks = row.expression("marks", row.values.get("marks"))
+        return cls(name, marks, says, bool(row.values.get("generates", True)), row.flag("portless"))
+
+
+@dataclass(frozen=True)
 class ToolTable:
     """All rows: the packaged ones, then those of the user's folders, which replace rows of the same name."""
 
@@ -148,7 +167,7 @@ class ToolTable:
     orchestrators: dict[str, re.Pattern[str]]
     native: tuple[str, ...]
     trainers: tuple[str, ...]
-    not_generating: re.Pattern[str]
+    roles: tuple[Role, ...]
     finders: dict[str, str]
     launches: dict[str, str]
 
@@ -181,7 +200,7 @@ def table(knowledge: Sequence[Path] | None = None) -> ToolTable:
 
 def _read(files: list[TomlFile]) -> ToolTable:
     for file in files:
-        file.top.known(("tool", *_MARKED, "helpers", "paths", "native", "trainers", "not_generating", "finders", "launches"))
+        file.top.known(("tool", *_MARKED, "helpers", "paths", "native", "trainers", "role", "finders", "launches"))
     rows = [Tool.read(row) for row in entries(files, "tool")]
     marks = {
         kind: {
@@ -199,7 +218,7 @@ def _read(files: list[TomlFile]) -> ToolTable:
         orchestrators=marks["orchestrator"],
         native=packaged.strings("native"),
         trainers=packaged.strings("trainers"),
-        not_generating=packaged.expression("not_generating", packaged.values.get("not_generating")),
+        roles=tuple(map(Role.read, entries(files, "role"))),
         finders=packaged.names("finders"),
         launches=packaged.names("launches"),
     )

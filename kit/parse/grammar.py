@@ -50,7 +50,8 @@ class Matcher:
         own = [g for g in grammars if g.name == server]
         roles = {"layer"} if own and own[0].role == "server" else {"layer", "training"} if own else set(ROLES)
         others = sorted(
-            (g for g in grammars if g.name != server and g.role in roles), key=lambda g: (g.role == "server", g.order)
+            (g for g in grammars if g.name != server and (g.role in roles or server in g.hosts)),
+            key=lambda g: (server not in g.hosts, g.role == "server", g.order),
         )
         self.server = server
         self.grammars = own + others

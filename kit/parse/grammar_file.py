@@ -8,6 +8,8 @@
 ``detect``, ``certain``
     Regular expressions. The server whose ``detect`` match most of the first lines is the file's. A file is a log for certain
     where one of its lines begins with a ``certain``.
+``hosts``
+    Servers that run within this one, whose logs hold lines of both: its milestones are tried after theirs.
 ``[args]``
     Names of launch arguments to keep, and the names to keep them under.
 ``[traits]``
@@ -87,7 +89,7 @@ BEGINNINGS = ("[", "(", "0", "a")
 _FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")
 _MILESTONE_KEYS = {*"code kind phase find pattern when role note versions".split(), *_FLAGS}
 _LISTS = ("prefix", "rank", "process", "milestone", "error", "bar")
-_FILE_KEYS = {*"name role order detect certain args traits metrics caches launch note".split(), *_LISTS, *TABLES.values()}
+_FILE_KEYS = {*"name role order detect certain hosts args traits metrics caches launch note".split(), *_LISTS, *TABLES.values()}
 _NUMBERED = re.compile(r"_\d$")
 
 
@@ -205,6 +207,7 @@ class Grammar:
     order: int
     detect: tuple[re.Pattern[str], ...] = ()
     certain: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     args: dict[str, str] = field(default_factory=dict)
     traits: Traits = Traits()
     metrics: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -244,6 +247,7 @@ def read(file: TomlFile) -> Grammar:
         order=int(top.number("order", 50)),
         detect=tuple(top.expression("detect", expression) for expression in top.strings("detect")),
         certain=tuple(top.expression("certain", expression).pattern for expression in top.strings("certain")),
+        hosts=top.strings("hosts"),
         args=top.names("args"),
         traits=_traits(top.table("traits")),
         metrics={key: metrics.strings(key) for key in metrics.values},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
@@ -86,6 +87,12 @@ def parse_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
     yield from samples.settle(report)
 
 
+def _sigkill_pending(got: dict[str, str]) -> bool | None:
+    """Whether SIGKILL was sent and not taken: bit 8 of the pending signals; None where they are not shown."""
+    masks = [int(got[key], 16) for key in ("SigPnd", "ShdPnd") if re.fullmatch(r"[0-9a-fA-F]+", got.get(key, ""))]
+    return any(mask >> (signal.SIGKILL - 1) & 1 for mask in masks) if masks else None
+
+
 def _status_row(got: dict[str, str], at: Line | None, source: Source, report: Report, samples: Samples) -> None:
     if at is None:
         return
@@ -97,6 +104,7 @@ def _status_row(got: dict[str, str], at: Line | None, source: Source, report: Re
         "state": (got.get("State") or "")[:1] or None,
     }
     row |= {column: integer(got.get(key)) for key, column in STATUS.items()}
+    row["sigkill_pending"] = _sigkill_pending(got)
     row |= {column: size_bytes(got[key].replace(" kB", "").strip(), 1024) for key, column in STATUS_SIZES.items() if key in got}
     process, thread = _thread_id(at, source)
     if row["pid"] is None:

@@ -117,6 +117,26 @@ def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, 
     assert fields in row["fields"]
 
 
+def test_a_server_that_hosts_another_speaks_in_its_log() -> None:
+    lines = ["[TM][INFO] NCCL group_id = 0", "[TM][INFO] [forward] Enqueue requests"]
+    lines[1:1] = ["I0424 09:22:36.331 1 http_server.cc:3477] Started HTTPService at 0.0.0.0:8000"]
+    assert grammar.load().detect(lines * 2) == "lmdeploy"
+    assert [row["milestone"] for row in rows(lines[:1] * 3 + lines)][-2:] == ["ready", "request"]
+
+
+@pytest.mark.parametrize(
+    ("line", "milestone", "rank"),
+    [
+        ("(DTensorWorker[rank=5] pid=21005, ip=10.0.0.2) moved", None, 5),
+        ("===== Step 4/90 =====", "train_stage", None),
+        ("step:12 - global_seqlen/mean:911.2 - timing_s/step:31.0", "train_step", None),
+    ],
+)
+def test_what_trains_and_generates_is_known_in_a_servers_log(line: str, milestone: str | None, rank: int | None) -> None:
+    row = rows([*LOGS["triton"], line])[-1]
+    assert (row["milestone"], row.get("rank")) == (milestone, rank)
+
+
 def test_no_text_to_find_is_made_of_digits() -> None:
     """Records are looked up without their digits: such a text would be looked for in every line."""
     parts = {part for found in grammar.load().all for milestone in found.milestones for part in milestone.find}

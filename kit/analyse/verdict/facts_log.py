@@ -9,7 +9,7 @@ from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import cause, first_error
+from kit.analyse.verdict.failures import ENDING, cause, first_error
 from kit.analyse.verdict.log_digest import Bar
 from kit.analyse.verdict.phases import Progression, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
@@ -176,7 +176,12 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         return True, []
     if alive is None and (told := orchestrator_ends.ended(evidence)):
         return True, [told]
-    endings = [mark for mark in evidence.log.marks if mark.role in ("teardown", "ending", "finished")]
+    alive_until = evidence.log.last_life
+    endings = [
+        mark
+        for mark in evidence.log.marks
+        if mark.role == "teardown" or mark.role in ENDING and mark.order > alive_until.get(mark.log, -1)
+    ]
     closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
@@ -266,8 +271,10 @@ def _of_kernel(evidence: Evidence, processes: Processes) -> tuple[int, list[dict
 
 def training(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`step`: the last training step that finished."""
-    mark = evidence.log.last("train_step")
+    mark = evidence.log.last("train_step", "train_stage")
     step = whole_number(mark.fields.get("step")) if mark else None
+    if mark and "step_begun" in mark.fields:
+        step = (whole_number(mark.fields["step_begun"]) or 1) - 1
     return {"step": (step, [mark.ref])} if step is not None else {}
 
 

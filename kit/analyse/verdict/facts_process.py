@@ -38,7 +38,7 @@ def endpoint(evidence: Evidence, processes: Processes, found: Progression) -> di
         given["port_owner_pid"] = (here[0].get("pid"), [ref(here[0])])
         given["port_listening"] = (True, [ref(here[0], f"LISTEN {port} by {here[0].get('process')} pid {here[0].get('pid')}")])
     else:
-        given["port_listening"] = _answers_on(evidence, port, bool(own))
+        given["port_listening"] = _answers_on(evidence, port, bool(own) and asked_port(evidence)[0] is None)
     return given
 
 

@@ -10,6 +10,7 @@ from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.rank_counters import apart
+from kit.analyse.verdict.rank_durations import slow
 from kit.analyse.verdict.stacks import main_stacks, odd_ranks
 from kit.untrusted import ranks_in, whole_number
 
@@ -25,7 +26,7 @@ def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) 
         Ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report,
         a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
-    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _counters, _silent_in_timeout, _not_begun):
+    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _counters, _slow, _silent_in_timeout, _not_begun):
         ranks, refs = source(evidence, processes)
         if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
             break  # dumps of some of the late ranks: the milestones name them all
@@ -104,6 +105,12 @@ def _counters(evidence: Evidence, processes: Processes) -> Found:
     """Ranks that stand apart by the last counters in the logs."""
     found = apart(evidence, processes)
     return (found.ranks, [mark.ref for mark in found.marks]) if found else ([], [])
+
+
+def _slow(evidence: Evidence, processes: Processes) -> Found:
+    """Ranks that took many times as long for what all did."""
+    found = slow(evidence)
+    return (sorted(found.took), [ref(row, row["text"]) for row in found.rows.values()][:3]) if found else ([], [])
 
 
 def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from kit.clock import NS
-from kit.parse.grammar import libraries
+from kit.parse.grammar import NO_DIGITS, libraries
 from kit.schema import Row
 
 MOST_MARKS = 400
@@ -18,6 +18,8 @@ TAIL = 40
 """Records kept from the end."""
 MOST_BARS = 1000
 """Bars kept: as many from the begin of the log and from its end; a launch draws some dozens, a training job one an epoch."""
+MOST_TEXTS, MOST_TEXT = 256, 200
+"""Kinds of records whose last is kept for each rank, and how much of a record tells its kind."""
 MOST_PIDS = 4096
 """Pids kept for each process name: a restart loop makes new ones."""
 
@@ -122,6 +124,8 @@ class LogDigest:
     tracebacks: set = field(default_factory=set)
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
+    of_ranks: dict = field(default_factory=dict)
+    """By text without digits: for each rank that printed such a record the row of the last."""
     _latest: dict = field(default_factory=dict)
     last_answer: tuple[Row, int] | None = None
     """The last request of a client that was answered with success, and its place."""
@@ -131,6 +135,8 @@ class LogDigest:
     """The same without starts."""
     last_token: dict = field(default_factory=dict)
     """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
+    _ended: dict = field(default_factory=dict)
+    """By log that told its end: the first step named after that, which may be that of a last checkpoint."""
     _ends: dict = field(default_factory=dict)
     _logs: dict = field(default_factory=dict)
     _newest: dict = field(default_factory=dict)
@@ -156,7 +162,9 @@ class LogDigest:
         self._ends[log] = order, when
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         drawn_again = row.get("bar_kind") and kind == "other"
-        if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again:
+        if row.get("role") in ("ending", "finished"):
+            self._ended.setdefault(log, None)
+        if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again and self._lives(row, log):
             self.last_work[log] = self.last_life[log] = order
             if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):
                 self.last_token[log] = order
@@ -186,6 +194,18 @@ class LogDigest:
         self._logs[row["capture"]] = number + (record < last), record
         return row["capture"], number + (record < last)
 
+    def _lives(self, row: Row, log: tuple[str, int]) -> bool:
+        """Whether a record shows life: after the word of an end, training does so by a second step, for the first is saved."""
+        if log not in self._ended or row["phase"] != "train_step":
+            self._ended.pop(log, None)
+            return True
+        step = row.get("fields") or row["text"]
+        if self._ended[log] in (None, step):
+            self._ended[log] = step
+            return False
+        del self._ended[log]
+        return True
+
     def skip(self, row: Row) -> None:
         """Take the account of lines that were counted instead of read (`kit.parse.log_fast`)."""
         self.records += row["records"]
@@ -213,6 +233,10 @@ class LogDigest:
                 self.label_pids.setdefault(label, pid)
         if rank is not None:
             self.ranks.add(rank)
+            if row.get("kind") not in ("error", "noise") and not row.get("bar_kind"):
+                text = row["text"][:MOST_TEXT].translate(NO_DIGITS)
+                if text in self.of_ranks or len(self.of_ranks) < MOST_TEXTS:
+                    self.of_ranks.setdefault(text, {})[rank] = row
         if pid is not None and row.get("process"):
             pids = self.writers.setdefault(row["process"], {})
             if len(pids) < MOST_PIDS:

@@ -170,7 +170,7 @@ def find_ranks(evidence: Evidence) -> Processes:
             process.role = "worker"
     _zombies(by_pid)
     if known.traits.frontend_is_rank_0 and (world or 1) > 1:
-        _frontend_is_rank_0(by_pid, rank_pid)
+        _frontend_is_rank_0(by_pid, rank_pid, {pid for pids in evidence.log.writers.values() for pid in pids})
     _managed(evidence, by_pid, rank_pid)
     if not any(process.role == "worker" for process in by_pid.values()):
         _alike(by_pid)
@@ -216,9 +216,9 @@ def _zombies(by_pid: dict[int, Process]) -> None:
             process.role = "worker"
 
 
-def _frontend_is_rank_0(by_pid: dict[int, Process], rank_pid: dict[int, int]) -> None:
-    """Without an engine process the front end is rank 0 itself (vLLM's engine V0)."""
-    frontends = [process for process in by_pid.values() if process.role == "frontend"]
+def _frontend_is_rank_0(by_pid: dict[int, Process], rank_pid: dict[int, int], writers: set[int]) -> None:
+    """Without an engine process the front end is rank 0 itself (vLLM's engine V0, where it signs no line with its pid)."""
+    frontends = [process for process in by_pid.values() if process.role == "frontend" and process.pid not in writers]
     if frontends and 0 not in rank_pid and not any(process.role == "engine" for process in by_pid.values()):
         frontends[0].rank, rank_pid[0] = 0, frontends[0].pid
 

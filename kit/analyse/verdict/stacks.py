@@ -104,9 +104,11 @@ def frames(folders: Sequence[Path] = ()) -> Frames:
 
 
 def phase_of_frames(rows: Iterable[Row], folders: Sequence[Path] = ()) -> str | None:
-    """The phase that frames speak of where no log does; None where none does."""
-    texts = [_frame(row) for row in rows]
-    return next((phase for phase, pattern in frames(folders).phases if any(map(pattern.search, texts))), None)
+    """The phase that frames speak of where no log does, those of helper threads aside; None where none does."""
+    known = frames(folders)
+    helper = dict((name, pattern) for name, pattern, _ in known.categories).get("idle_helper")
+    texts = [text for text in map(_frame, rows) if not (helper and helper.search(text))]
+    return next((phase for phase, pattern in known.phases if any(map(pattern.search, texts))), None)
 
 
 def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:

@@ -47,6 +47,8 @@ class Surroundings:
     names: dict[str, str]
     inside: str = ""
     """What runs a command in the launch's container, where the evidence names that and its pids are those inside."""
+    roles: tuple[str, ...] = ()
+    """What it is for, where it is no plain server: a sentence for each role."""
 
     def there(self, command: str) -> str:
         """A command as it is typed outside of the launch's container.
@@ -99,11 +101,13 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     lists = any(row.get("purpose") == "models" and '"data"' in (row.get("body") or "") for row in evidence.probes)
     server = settings.server or ("openai" if lists else "")
     port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
+    opens = any(mark.phase in ("warmup", "ready", "serving") for mark in evidence.log.marks)
+    roles = [role for role in known.roles if any(map(role.marks.search, texts)) and not (role.portless and opens)]
     holding = {
         "gpu": accelerator not in (None, "cpu"),
         "over": over,
         "port": port is not None,
-        "generates": not any(map(known.not_generating.search, texts)),
+        "generates": all(role.generates for role in roles),
         "native": server in known.native,
         "trainer": server in known.trainers,
         "restarted": bool(scene.fact("restarts")) or any(map(_RESTARTED.search, told)),
@@ -115,11 +119,11 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
     traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
     named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **_names(scene, settings, over)}
+    traits |= {role.name for role in roles}
     names = known.finders | {key: value for key, value in named.items() if value}
     inside = _inside(scene, named) if system == "linux" and not over else ""
-    return Surroundings(
-        frozenset(traits - {""}), accelerator, system, {key: filled(text, names) for key, text in names.items()}, inside
-    )
+    there = {key: filled(text, names) for key, text in names.items()}
+    return Surroundings(frozenset(traits - {""}), accelerator, system, there, inside, tuple(role.says for role in roles))
 
 
 def _inside(scene: Scene, named: dict[str, str | None]) -> str:

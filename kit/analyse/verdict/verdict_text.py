@@ -100,7 +100,8 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
     ]
     if not brief:  # the first screen: what is wrong, and what to run; then why
         sections.insert(3, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
-        sections.insert(0, Section("what it means", [] if verdict.said_closely else [Item(verdict.hypothesis.meaning, "")]))
+        meaning = [] if verdict.said_closely else [Item(verdict.hypothesis.meaning, "")]
+        sections.insert(0, Section("what it means", [*meaning, *(Item(f"it is {says}", "") for says in verdict.where.roles)]))
         sections.insert(1, Section("run first", [_step(step) for step in verdict.next[:urgent]]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
         sections.append(Section("what is missing", items(_absent(verdict), "·"), folded=True))

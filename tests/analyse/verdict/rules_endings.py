@@ -25,6 +25,14 @@ RAY = [counter("gpu_total", 8.0, "ray"), counter("gpu_used", 6.0, "ray")]
 MEMORY = [row("host_memory", name="total", value_bytes=100 << 30)]
 
 
+ENGINE = ps(8, "VLLM::EngineCore")
+FRONT_AND_ENGINE = [
+    line("ready", process="APIServer", pid=7, at=100),
+    line("engine_stats", process="EngineCore", pid=8, at=110),
+    error("worker_died", "EngineCore encountered a fatal error", process="EngineCore", pid=8, role="cascade"),
+]
+
+
 def free(gib: int) -> tuple:
     """Host memory that is available."""
     return row("host_memory", name="available", value_bytes=gib << 30)
@@ -149,6 +157,8 @@ ERRORS = [
     shown(  # a cause after one that has a class of its own is a consequence
         "unexplained_error", error("exception"), error("bind_error"), unlike=[error("bind_error"), error("exception")]
     ),
+    shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(7, "vllm serve m"), ENGINE]),
+    shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(9, "vllm serve m")]),
     shown("worker_died_line", error("worker_died", role="cascade"), unlike=[line("worker_exit")]),
     shown(
         "silent_death",

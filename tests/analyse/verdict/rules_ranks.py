@@ -199,6 +199,11 @@ def loading(rank: int) -> tuple:
     return line("weights_begin", phase="weights", rank=rank, rank_label=f"TP{rank}", server="sglang", at=50)
 
 
+def moved(*seconds: float) -> list:
+    """Ranks that say how long they moved what they hold."""
+    return [line(None, f"[w{rank}] moved 40 tensors in {took:.2f} s", rank=rank, at=100) for rank, took in enumerate(seconds)]
+
+
 BEHIND = [*THREE, *map(loading, range(3)), passed(0), passed(1)]
 CAPTURING = [
     *BEHIND,
@@ -211,6 +216,8 @@ CAPTURING = [
 
 RANKS = [
     shown("barrier_timeout", error("barrier_timeout", rank=0), unlike=[error("collective_timeout")]),
+    shown("rank_slow", *moved(4, 5, 4, 300, 4), unlike=moved(4, 5, 4, 30, 4)),
+    shown("rank_slow", *moved(4, 5, 4, 300, 4), unlike=moved(4, 5, 400, 300, 4)),
     shown("ranks_behind", BEHIND, unlike=[*BEHIND, passed(2)]),
     shown("ranks_behind", BEHIND, unlike=[*THREE, *map(loading, range(3)), passed(0, 3590), passed(1, 3590)]),
     shown(

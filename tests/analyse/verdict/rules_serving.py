@@ -11,6 +11,12 @@ STEPS = [line("train_step", step=n, at=3400 + 20 * n, phase="train_step") for n 
 STATS = {"kind": "request", "running": 3, "tokens_per_s": 0}
 
 
+LEFT = [
+    line("prefill_batch", kind="request", at=100),
+    *(line("handover_failed", kind="symptom", at=at, seconds=300.2) for at in (700, 701)),
+]
+
+
 def asked(path: str, status: int | None = None, **columns: object) -> tuple:
     """A request that an observer sent."""
     return row("probes", path=path, http_status=status, url=f"http://localhost:30000{path}", port=30000, **columns)
@@ -93,6 +99,7 @@ SERVING = [
     shown("rpc_timeout", error("rpc_timeout"), unlike=[error("exception", "timeout")]),
     shown("engine_watchdog", error("watchdog"), unlike=[error("rpc_timeout")]),
     shown("engine_watchdog", error("hang_detected"), unlike=[error("exception")]),
+    shown("handover_stuck", *LEFT, unlike=[*LEFT, line("prefill_batch", kind="request", at=800)]),
     shown("request_stuck", line("request", kind="request", at=100), unlike=[line("request", kind="request", at=100, status=200)]),
     shown("request_stuck", line("request", kind="request", at=100), unlike=[line("request", kind="request", at=3590)]),
     shown("request_stuck", *[line("engine_stats", **STATS)] * 2, unlike=[line("engine_stats", **STATS)]),

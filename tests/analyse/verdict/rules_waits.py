@@ -194,6 +194,8 @@ KERNEL = [
         kernel("nfs", "nfs: server a not responding, still trying", line=1),
         unlike=[kernel("nfs", "nfs: server a not responding", line=1), kernel("nfs", "nfs: server a OK", line=2)],
     ),
+    shown("cpu_lockup", kernel("lockup", "rcu: INFO: rcu_sched self-detected stall on CPU"), unlike=[kernel("hung_task")]),
+    shown("sigkill_ignored", worker(0, "R", sigkill_pending=True), unlike=[worker(0, "Z", sigkill_pending=True)]),
     shown("sigkill_ignored", KILL, worker(0), unlike=[KILL, worker(1)]),
     shown("sigkill_ignored", KILL, worker(0), unlike=[event("Kill", "kill -15 10", "shell"), worker(0)]),
 ]

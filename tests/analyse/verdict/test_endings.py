@@ -36,6 +36,15 @@ ASSERTED = (
     "100.2 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%\n"
 )
 ASKED = "INFO 02-18 01:02:00 [async_llm.py:269] Added request chatcmpl-1.\n"
+PREEMPTED = (
+    "I0218 01:30:00.118 77 metric_writers.py:48] [7200] accuracy=0.61, loss=1.72\n"
+    "W0218 01:30:04.118 77 preemption.cc:75] SIGTERM caught, a last checkpoint is due\n"
+    "I0218 01:30:05.118 77 save.py:14] [process=0][step=7204] begin to save\n"
+    "I0218 01:30:09.118 80 save.py:20] [process=0][step=7204] saved\n"
+)
+ABORTED = (
+    "terminate called after throwing an instance of 'x::Y'\nrun.sh: line 4: 7012 Aborted         (core dumped) python t.py\n"
+)
 LEAKED = (
     "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked "
     "semaphore objects to clean up at shutdown\n"
@@ -63,11 +72,15 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS + CANCELLED, "ended", "ended"),
         (STEPS + "{'train_runtime': 871.66, 'train_samples_per_second': 1.147, 'epoch': 1.0}\n", "ended", "ended"),
         (STEPS, "ready", "ready"),
+        (STEPS + PREEMPTED, "ended", "ended"),
+        (STEPS + PREEMPTED + STEPS, "ready", "ready"),
+        (STEPS + ABORTED, "failed", "worker_crashed"),
         (STEPS + "Pretraining completed. Saved to /x\n", "ended", "ended"),
         (SERVED + ASSERTED + SHUTDOWN, "failed", "worker_crashed"),
         (SERVED + ASKED, "ready", "ready"),
     ],
     ids=["served", "error as an echo", "error after it", "error before it", "cancelled", "finished", "still stepping"]
+    + ["a last checkpoint names the step", "resumed", "a shell tells of it"]
     + ["finished in its own words", "statistics outlive an engine", "cut while it serves"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:

@@ -181,6 +181,21 @@ def test_an_embedder_is_asked_for_no_text(tmp_path: Path, arguments: str, asked:
     assert not asked or '"model": "org/m"' in given["one real request"] and ":9000/" in given["one real request"]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("non-default args: {'model': 'm', 'task': 'embed'}", "an embedder or scorer"),
+        ("non-default args: {'model': 'm', 'kv_transfer_config': {'kv_role': 'kv_producer'}}", "a prefill server"),
+        ("Processed prompts: 4", "a batch job"),
+        ("Loading weights took 3.10 seconds", ""),
+    ],
+)
+def test_the_role_is_said(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "server.log").write_text(VLLM + f"INFO 04-05 12:01:02 [utils.py:3] {line}\n")
+    roles = kit.verdict(tmp_path).where.roles
+    assert [role.partition(":")[0] for role in roles] == ([said] if said else [])
+
+
 def main(folders: list[str]) -> None:
     """Print figures over folders of cases."""
     for folder in map(Path, folders):

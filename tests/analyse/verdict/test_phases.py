@@ -50,3 +50,5 @@ def test_frames_tell_the_phase_where_no_log_does() -> None:
     frames = [row("stacks", function="load_weights", file="vllm/loader.py")[1], row("stacks", function="main", file="a.py")[1]]
     assert phase_of_frames(frames) == "weights"
     assert phase_of_frames(frames[1:]) is None
+    helper = row("stacks", function="_recv_msg", file="torch/_inductor/compile_worker/subproc_pool.py")[1]
+    assert phase_of_frames([helper, *frames]) == "weights"

@@ -53,6 +53,15 @@ def test_ranks_come_from_what_names_them(parts: list, ranks: dict[int, int]) -> 
     assert {pid: process.rank for pid, process in processes.by_pid.items() if process.rank is not None} == ranks
 
 
+@pytest.mark.parametrize(
+    ("signed", "rank"), [(None, 0), (41, None)], ids=["V0: the front end is rank 0", "V1: it signs as APIServer"]
+)
+def test_a_front_end_that_signs_its_lines_is_no_rank(signed: int | None, rank: int | None) -> None:
+    begun = line("args", tp_size=2, server="vllm", process="APIServer" if signed else None, pid=signed)
+    front = row("processes", pid=41, state="S", cmdline="vllm serve org/m", tool="ps")
+    assert scene(begun, front).processes.by_pid[41].rank == rank
+
+
 def test_a_dead_child_of_the_server_was_a_worker() -> None:
     front = row("processes", pid=7, state="S", cmdline="vllm serve org/m", ppid=1)
     processes = scene(front, row("processes", pid=8, state="Z", comm="python3", ppid=7)).processes

@@ -148,6 +148,20 @@ def dead_ranks(scene: Scene) -> Signs:
         yield Sign("ranks_dead", f"{named('rank', dead)} {verb} dead{order}", scene.facts.refs("ranks_dead"), first)
 
 
+@rule("engine_gone", needs=("log", "processes"))
+def engine_gone(scene: Scene) -> Signs:
+    """A process table holds the front end that wrote the log, and no longer the engine whose death the log tells."""
+    listed = {process.pid for process in scene.processes.by_pid.values() if any(row.get("tool") == "ps" for row in process.rows)}
+    titles, died = titles_of(scene.evidence), scene.log.last("worker_died")
+    own: dict[str, set[int]] = {"frontend": set(), "engine": set()}
+    for name, pids in scene.log.writers.items():
+        own.get(titles.role(name), set()).update(pids)
+    gone = sorted(own["engine"] - listed)
+    if died and gone and own["frontend"] & listed and not own["engine"] & listed:
+        claim = f"the front end (pid {min(own['frontend'] & listed)}) is among the processes, the engine (pid {gone[0]}) is not"
+        yield Sign("engine_gone", claim, [died.ref])
+
+
 def _died_first(scene: Scene) -> list[int]:
     """Of the dead ranks those that were seen to die first: the others were ended with what was left; else all of them."""
     dead = scene.fact("ranks_dead") or []

@@ -54,7 +54,7 @@ def kernel_stack(scene: Scene) -> Signs:
     """A kernel stack that stands in a driver or file system."""
     for row in scene.evidence.stacks:
         if row.get("tool") == "kernel" and KERNEL_STUCK.search(row.get("function") or ""):
-            yield Sign("kernel_frames", f"blocked in the kernel function {row['function']}", [ref(row)])
+            yield Sign("kernel_frames", f"in the kernel function {row['function']}", [ref(row)])
 
 
 @rule("wchan_driver", needs=("processes|threads",))
@@ -75,9 +75,21 @@ def nfs_dead(scene: Scene) -> Signs:
         yield Sign("nfs_dead", claim, [ref(silent[-1], silent[-1]["text"])])
 
 
-@rule("sigkill_ignored", needs=("events", "processes"))
+@rule("cpu_lockup", needs=("kernel_log",))
+def lockup(scene: Scene) -> Signs:
+    """The kernel reports a CPU that runs its own code and does not come back."""
+    for row in kernel_rows(scene, "lockup")[:1]:
+        yield Sign(
+            "cpu_lockup", f"the kernel reports a CPU that does not leave its code: {row['text'][:120]}", [ref(row, row["text"])]
+        )
+
+
+@rule("sigkill_ignored", needs=("processes",))
 def sigkill_ignored(scene: Scene) -> Signs:
-    """A process outlives SIGKILL."""
+    """A process outlives SIGKILL: it was sent and is pending, or the process is seen alive after it."""
+    for row in scene.evidence.processes:
+        if row.get("sigkill_pending") and row.get("state") not in ("Z", "X"):
+            yield Sign("sigkill_ignored", f"SIGKILL is pending for pid {row['pid']}, and does not end it", [ref(row)])
     alive = {p.pid for p in scene.processes.by_pid.values() if p.states and not p.dead}
     for row in scene.evidence.events:
         if row["source"] == "shell" and row.get("reason") == "Kill" and SIGKILL.search(row["text"]):

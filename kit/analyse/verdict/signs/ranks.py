@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kit.analyse.verdict.deltas import bytes_read, deltas
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.rank_durations import slow
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.gpu import busy_rows, idle_gpus
@@ -29,6 +31,19 @@ def behind(scene: Scene) -> Signs:
         verb = "has" if len(ranks) == 1 else "have"
         claim = f"{named('rank', ranks)} {verb} not reached a milestone that the others passed{since}"
         yield Sign("ranks_behind", claim, [steps.lag_ref] if steps.lag_ref else [], ranks)
+
+
+@rule("rank_slow", needs=("log",))
+def slow_ranks(scene: Scene) -> Signs:
+    """The same work took a few ranks many times as long as the others."""
+    if found := slow(scene.evidence):
+        longest = max(found.took, key=found.took.__getitem__)
+        up_to = "up to " if len(found.took) > 1 else ""
+        claim = (
+            f"{named('rank', found.took)} took {up_to}{show_duration(found.took[longest])} for what took {found.others} others "
+            f"about {show_duration(found.usual_s)}: {found.rows[longest]['text'][:100]}"
+        )
+        yield Sign("rank_slow", claim, [ref(row, row["text"]) for row in found.rows.values()][:2], list(found.took))
 
 
 @rule("laggard_reads", needs=("io",))

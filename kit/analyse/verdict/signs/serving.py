@@ -6,6 +6,7 @@ import itertools
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.failures import moment
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -220,6 +221,23 @@ def watchdogs(scene: Scene) -> Signs:
     ):
         if mark := scene.log.last(code):
             yield Sign(name, f"{words}: {mark.text[:120]}", [mark.ref])
+
+
+@rule("handover_stuck", needs=("log",))
+def handover(scene: Scene) -> Signs:
+    """Requests wait in vain for the other server of a prefill/decode pair, and nothing was computed since."""
+    failed, done = scene.log.of("handover_failed"), scene.log.of("prefill_batch", "decode_batch", "request_done")
+    if not failed:
+        return
+    moments = moment([*failed, *done])
+    last = max(failed, key=moments)
+    if not done or moments(last) > max(map(moments, done)):
+        waited = max(float(mark.fields.get("seconds") or 0) for mark in failed)
+        claim = (
+            f"{count_of(len(failed), 'request')} waited up to {show_duration(waited)} in vain for the other server of the "
+            f"prefill/decode pair, and no batch was computed since: {last.text[:100]}"
+        )
+        yield Sign("handover_stuck", claim, [failed[0].ref, last.ref])
 
 
 FRESH_RECORDS = 10
