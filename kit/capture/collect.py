@@ -58,7 +58,8 @@ def collect(
     UsageError
         Where the target cannot be read, nothing names the launch, or a time is out of range.
     EvidenceError
-        Where the host cannot be reached, there is no such process, or the folder cannot be made.
+        Where the host cannot be reached, there is no such process, the folder cannot be made, or the disk filled up
+        (what was recorded before is kept).
 
     Examples
     --------

@@ -21,7 +21,7 @@ from kit.capture.sampler.sampling import Sampling
 from kit.capture.tools.intrusive import IntrusiveTools
 from kit.capture.tools.snapshots import Snapshots
 from kit.capture.waiting import CLOCK, Clock
-from kit.errors import KitError
+from kit.errors import EvidenceError, KitError
 from kit.tool_table import table
 
 WAIT_S = 0.2
@@ -63,7 +63,13 @@ class Recording:
         self._pause_s = AGAIN_S[0]
 
     def record(self) -> Path:
-        """Everything from begin to end; returns the folder."""
+        """Everything from begin to end; returns the folder.
+
+        Raises
+        ------
+        EvidenceError
+            Where the disk filled up: what was recorded before is kept.
+        """
         try:
             try:
                 self.begin()
@@ -77,10 +83,14 @@ class Recording:
             self.end()
         finally:
             self.leave_nothing_behind()
-        if self.manifest.full.is_set():
-            self.progress(f"{self.manifest.why}: the recording ended early; {self.folder} holds what was recorded before")
         for entry in self.manifest.data["missing"]:
             self.progress(f"missing: {entry['what']}: {entry['why']}")
+        if self.manifest.full.is_set():
+            raise EvidenceError(
+                f"the recording ended early; {self.folder} holds what was recorded before",
+                self.manifest.why,
+                "make room, or choose another folder with -o, and record again",
+            )
         return self.folder
 
     def begin(self) -> None:

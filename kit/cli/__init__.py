@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one verb and return its exit code: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach or read."""
+    """Run one verb and return its exit code: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not read or write."""
     command_line = parser()
     args = command_line.parse_args(arguments)
     if args.verb is None:
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     command_line = Parser(
         prog="kit",
         description="Find out why the launch of an LLM server stalled, and compare launches and benchmarks.",
-        epilog="Exit codes: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach or read.",
+        epilog="Exit codes: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach, read or write.",
     )
     command_line.add_argument("--version", action="version", version=f"stallkit {__version__}")
     verbs = Verbs(command_line)

@@ -353,9 +353,10 @@ def test_interrupt_ends_the_recording_properly(tmp_path, number):
         wait_for(lambda: sampled(tmp_path))
         recording.send_signal(number)
         said, _ = recording.communicate(timeout=30)
-    assert recording.returncode == 0, said
+    assert recording.returncode == 0, (recording.returncode, said)
     manifest = manifest_of(tmp_path / "run")
-    assert manifest["ended_at"] and all(entry["whole"] for entry in manifest["captures"]), manifest
+    cut = [entry for entry in manifest["captures"] if not entry["whole"] and entry["kind"] in ("log", "sampler")]
+    assert manifest["ended_at"] and not cut, "a tool of the first look may have been in the midst of its output"
     assert "interrupted" in missing(tmp_path / "run")
 
 
@@ -376,7 +377,7 @@ def test_full_disk_ends_the_recording_and_is_said(tmp_path):
     with launched(tmp_path) as (process, log, _):
         recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "60s", "--interval", "0.1", before=limit)
         said, _ = recording.communicate(timeout=60)
-    assert recording.returncode == 0 and "the disk is full" in said, said
+    assert recording.returncode == 3 and "the disk is full" in said and "Traceback" not in said, said
     manifest = manifest_of(tmp_path / "run")
     cut = next(entry for entry in manifest["captures"] if entry["file"] == "raw/sampler.jsonl")
     assert not cut["whole"] and cut["size"] == 30000 and "no room to write" in missing(tmp_path / "run")
