@@ -12,12 +12,15 @@ from kit import parse
 from kit.clock import in_range
 from kit.folder import why_not
 from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
+from kit.parse import log_detection
 from kit.parse.text import HEAD_BYTES
 from kit.reading import Capture
 from kit.untrusted import no_surrogates
 
 MOST_FILES = 2000
 """Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
+_REPLICA = re.compile(r"(?:[-_](?:\d+|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$))+$")
+"""What Kubernetes and compose put behind the name of a workload: numbers, the hash of a ReplicaSet, five signs for a pod."""
 _OTHERS = {".git", ".venv", "node_modules", "__pycache__", "site-packages", ".ipynb_checkpoints", "frames"}
 _NO_EVIDENCE = (
     (
@@ -56,7 +59,7 @@ def captures(
             found += _of_file(path, name, folders, notes)
         except PermissionError:
             notes.append(Note(name, "cannot be read: permission denied"))
-    found = _one_log(_without_the_launch_before(found, notes))
+    found = _one_log(_without_the_launch_before(_without_neighbours(found, notes), notes))
     nodes = naming.nodes(capture.file for capture in found)
     for capture in found:
         capture.node = nodes.get(capture.file, capture.node)
@@ -100,7 +103,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
     for item in _in_one_piece(path, name) or segments(path, recognise, name):
         if isinstance(item, Note):
             notes.append(item)
-        elif item.kind is None and item.how != "file":
+        elif item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))
         elif item.kind is None and (why := _no_evidence(item)):
             notes.append(Note(item.file, f"{why}, no evidence of a launch"))
@@ -162,7 +165,47 @@ def _capture(path: Path, name: str, segment: Segment | None, promised: str | Non
         content=None if as_it_lies or segment is None else segment.content,
         name=title,
         source=segment.command or None if segment else None,
+        stream=None if segment is None else segment.content.text.stream,
     )
+
+
+def _without_neighbours(found: list[Capture], notes: list[Note]) -> list[Capture]:
+    """Captures without the logs of services beside the launch, where a file holds those of several."""
+    of_launch: dict[str, set[str]] = {}
+    for capture in found:
+        if capture.stream and _of_a_launch(capture):
+            of_launch.setdefault(capture.file, set()).add(_workload(capture.stream))
+    kept = []
+    for capture in found:
+        own = of_launch.get(capture.file, set())
+        if not own or not capture.stream or capture.kind not in (None, "log") or _workload(capture.stream) in own:
+            kept.append(capture)
+            continue
+        line = capture.content.place(1)[1] if capture.content else None
+        lines = capture.content.head(HEAD_BYTES).decode("utf-8", "replace").split("\n") if capture.content else [""]
+        why = f"holds lines of {capture.stream}, which is no part of the launch, and they were set aside"
+        notes.append(Note(capture.file, why, line, lines[-2 if len(lines) > 1 else 0][:200], len(lines) - 1))
+    return kept
+
+
+def _workload(service: str) -> str:
+    """Name of a service without the numbers and hashes of its replicas.
+
+    Examples
+    --------
+    >>> _workload("vllm-1"), _workload("llama-6c9f7d9c4b-x2x7k/server"), _workload("decode-0-1/main")
+    ('vllm', 'llama/server', 'decode/main')
+    """
+    pod, _, container = service.partition("/")
+    return re.sub(r"(?:[-_](?:\d+|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$))+$", "", pod) + ("/" + container) * bool(
+        container
+    )
+
+
+def _of_a_launch(capture: Capture) -> bool:
+    """Whether a stream is of a server, a launcher or a training, by how its lines begin, or of a node by its name."""
+    head = capture.content.head(HEAD_BYTES).decode("utf-8", "replace") if capture.content else ""
+    return log_detection.of_a_launch(head) or naming.is_node(capture.stream or "")
 
 
 def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[Capture]:

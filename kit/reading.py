@@ -62,6 +62,8 @@ class Capture:
         Name that a file with this content would bear, where that is not the file's own.
     rank : int or None
         Rank that wrote it, where its name says so.
+    stream : str or None
+        Service whose lines it holds, where those of several stood in one file.
     """
 
     file: str
@@ -82,6 +84,7 @@ class Capture:
     content: Content | Chain | None = None
     name: str | None = None
     rank: int | None = None
+    stream: str | None = None
 
     @property
     def id(self) -> str:
@@ -181,6 +184,8 @@ class Reading:
                     continue
                 if capture.content is not None:
                     _place(row, capture.content)
+                    if capture.kind == "log":
+                        row["log"] = capture.id
                 if capture.moment is not None:
                     row.setdefault("moment", capture.moment)
                 declared = FRAMES.get(frame)

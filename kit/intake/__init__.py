@@ -42,7 +42,8 @@ def segments(path: Path, recognise: Recognise, name: str | None = None) -> Itera
         elif is_binary(item):
             yield as_it_lies(item, recognise)
         elif item.size:
-            yield from cut(decode(item), recognise)
+            for text in decode(item):
+                yield from cut(text, recognise)
 
 
 __all__ = [

@@ -52,24 +52,34 @@ class Numbers:
 class Spool:
     """Bytes that were unpacked or decoded: in memory, or in a temporary file that goes with the object."""
 
-    def __init__(self, pieces: Iterable[bytes] = ()):
+    def __init__(self, pieces: Iterable[bytes] = (), memory: int | None = None):
         self.size = 0
-        self._kept: io.BytesIO | None = io.BytesIO()
+        self._memory = MEMORY_BYTES if memory is None else memory
+        self._kept = io.BytesIO()
         self._path: str | None = None
-        file: BinaryIO | None = None
+        self._file: BinaryIO | None = None
         try:
             for piece in pieces:
-                self.size += len(piece)
-                if file is None and self.size > MEMORY_BYTES:
-                    descriptor, self._path = tempfile.mkstemp(prefix="stallkit-")
-                    weakref.finalize(self, Path(self._path).unlink, missing_ok=True)
-                    file = os.fdopen(descriptor, "wb")
-                    file.write(self._kept.getbuffer())
-                    self._kept = None
-                (file or self._kept).write(piece)
+                self.write(piece)
         finally:
-            if file is not None:
-                file.close()
+            if pieces:
+                self.close()
+
+    def write(self, piece: bytes) -> None:
+        """Add to it, until it is closed."""
+        self.size += len(piece)
+        if self._file is None and self.size > self._memory:
+            descriptor, self._path = tempfile.mkstemp(prefix="stallkit-")
+            weakref.finalize(self, Path(self._path).unlink, missing_ok=True)
+            self._file = os.fdopen(descriptor, "wb")
+            self._file.write(self._kept.getbuffer())
+            self._kept = io.BytesIO()
+        (self._file or self._kept).write(piece)
+
+    def close(self) -> None:
+        """End writing."""
+        if self._file is not None:
+            self._file.close()
 
     def open(self, mode: str = "rb") -> BinaryIO:
         """Open for reading."""
@@ -94,6 +104,8 @@ class Text:
         When the original was written.
     form : str or None
         What was taken off: `journal`, `html`, `terminal`, …; None where nothing was.
+    stream : str or None
+        Service whose lines these are, where those of several stood in one text.
     """
 
     name: str
@@ -102,6 +114,12 @@ class Text:
     numbers: Numbers | None = None
     mtime_ns: int | None = None
     form: str | None = None
+    stream: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Name that a file with it would bear."""
+        return self.name.rsplit("/", 1)[-1] if self.stream is None else self.stream.rsplit("/", 1)[-1] + ".log"
 
     def original(self, line: int) -> int:
         """Number in the original file of a line."""

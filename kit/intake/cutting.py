@@ -51,8 +51,8 @@ class Segment:
     content : Content
         What a parser reads.
     how : str
-        What announced it: `file` (the text as a whole), `prompt`, `fence`, `header`, `heading`, `section` (an output that begins
-        by itself), `rest` (what is left of the text around those).
+        What announced it: `file` (the text as a whole), `stream` (the lines of one service), `prompt`, `fence`, `header`,
+        `heading`, `section` (an output that begins by itself), `rest` (what is left of the text around those).
     name : str
         Name that a file with it would bear; of a text as a whole its own.
     command : str
@@ -255,8 +255,7 @@ class _Cutter:
 
     def segments(self, kind: str | None) -> list[Segment]:
         """All segments of the text, whose kind as a whole is `kind`."""
-        base = self.text.name.rsplit("/", 1)[-1]
-        at_once = Segment(whole(self.text), "file", base, kind=kind)
+        at_once = replace(_as_it_lies(self.text), kind=kind)
         if re.match(rb"\s*(?:\{|\[\s*(?:[\[{\"]|-?[\d.]+\s*[,\]]))", self.text.head(256)):
             return [at_once]  # JSON: of a tool, of the sampler
         self.log = kind == "log"
@@ -288,7 +287,7 @@ class _Cutter:
     def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
         how, fence = "rest", ""
-        said: announce.Said | None = announce.Said(self.text.name.rsplit("/", 1)[-1], "")
+        said: announce.Said | None = announce.Said(self.text.title, "")
         start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
             inside = fence and mark.how != "end" and not _closes(mark, fence)
@@ -480,9 +479,13 @@ def cut(text: Text, recognise: Recognise) -> list[Segment]:
     return _Cutter(text, recognise).segments(as_it_lies(text, recognise).kind)
 
 
+def _as_it_lies(text: Text) -> Segment:
+    return Segment(whole(text), "file" if text.stream is None else "stream", text.title)
+
+
 def as_it_lies(text: Text, recognise: Recognise) -> Segment:
     """A text as one segment."""
-    segment = Segment(whole(text), "file", text.name.rsplit("/", 1)[-1])
+    segment = _as_it_lies(text)
     head = segment.head()
     segment.kind = recognise(segment.name, head) if head.strip() else None
     return segment

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from kit.intake import announce, markup, shippers, terminal, wrapping
+from kit.intake import announce, markup, shippers, streams, terminal, wrapping
 from kit.intake.content import Numbers, Spool, Text
 
 HEAD_BYTES = 65_536
@@ -64,8 +64,8 @@ def is_binary(text: Text) -> bool:
     return sum(shown.count(sign) for sign in "\ufffd\0\x01\x02\x03\x04") > BINARY * len(shown)
 
 
-def decode(text: Text) -> Text:
-    """Take off what lies around the lines of a text.
+def decode(text: Text) -> list[Text]:
+    """Take off what lies around the lines of a text, and part those of several services.
 
     Parameters
     ----------
@@ -74,9 +74,14 @@ def decode(text: Text) -> Text:
 
     Returns
     -------
-    Text
-        The same where there was nothing to take off.
+    list of Text
+        The text, where there was nothing to take off; one a service where it is the stream of several.
     """
+    return [_bared(one) for one in streams.apart(_lines(text))]
+
+
+def _lines(text: Text) -> Text:
+    """A text as its writers printed it: out of its encoding, its records, its page, its terminal."""
     text = _to_utf8(text)
     head = text.head(HEAD_BYTES)
     first = head.lstrip()[:1]
@@ -94,7 +99,11 @@ def decode(text: Text) -> Text:
         text = _changed(text, [markup.undiffed], "diff")
     elif shippers.is_cast(head):
         text = _rewritten(text, shippers.cast_lines, "terminal")
-    text = _plain(text)
+    return _plain(text)
+
+
+def _bared(text: Text) -> Text:
+    """A text without what stands before its lines, and with its lines whole."""
     for _ in range(MOST_WRAPPINGS):
         around = wrapping.of(text.head(HEAD_BYTES))
         if around is None or around.stays:

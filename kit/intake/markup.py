@@ -115,7 +115,7 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     if isinstance(value, str) and "\n" in value:
         return "text", _numbered(raw, iter(value.replace("\r\n", "\n").split("\n")))
     records = shippers.records_in(value)
-    begins = _numbered(raw, (text.split("\n")[0] for _, text in records or ()))
+    begins = _numbered(raw, (text.split("\n")[0] for _, text, _ in records or ()))
     return _laid_out("records", ((number, record) for (number, _), record in zip(begins, records or (), strict=True)))
 
 
@@ -127,9 +127,14 @@ def csv_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
         return None
 
 
-def _laid_out(form: str, records: Iterable[tuple[int, tuple[str, str]]]) -> tuple[str, list[tuple[int, str]]] | None:
+def _laid_out(form: str, records: Iterable[tuple[int, shippers.Record]]) -> tuple[str, list[tuple[int, str]]] | None:
     """Form and lines of numbered records in order of time; None where there is none, or one has no time."""
-    found = [(when, (number, shippers.laid_out(when, text).decode().split("\n"))) for number, (when, text) in records]
+    records = list(records)
+    several = len({service for _, (_, _, service) in records}) > 1
+    found = [
+        (when, (number, shippers.laid_out(when, text, service if several else "").decode().split("\n")))
+        for number, (when, text, service) in records
+    ]
     if not found or not all(when for when, _ in found):
         return None
     return form, [(number, line) for _, (number, lines) in shippers.in_order(found) for line in lines]

@@ -64,6 +64,17 @@ def nodes(names: Iterable[str]) -> dict[str, int]:
     return heads | workers if heads and workers else {}
 
 
+def is_node(name: str) -> bool:
+    """Whether a name is that of one of several nodes of a launch.
+
+    Examples
+    --------
+    >>> is_node("ray-head-0/ray"), is_node("vllm-worker-1"), is_node("redis-1")
+    (True, True, False)
+    """
+    return any(sign.search(name) for sign in (_HEAD, _WORKER, _NODE, _RANK))
+
+
 def of_the_launch_before(name: str) -> bool:
     """Whether a name says that a log is of the launch before.
 
@@ -93,4 +104,4 @@ def rotated(names: Iterable[str]) -> list[list[str]]:
     return [[name for _, name in sorted(parts)] + [base] for base, parts in sorted(groups.items())]
 
 
-__all__ = ["Named", "named", "nodes", "of_the_launch_before", "rotated"]
+__all__ = ["Named", "is_node", "named", "nodes", "of_the_launch_before", "rotated"]

@@ -29,7 +29,12 @@ TIMES = (
 """Names of keys in small letters. Others that hold a time are taken by form: a name that speaks of time, a value that is one."""
 NESTED = ("jsonpayload", "_source", "fields", "record", "result")
 """Objects within a record that hold the message of some shippers, and no time; any other object that has both is a record too."""
-_TIME_NAME = re.compile(r"time|date|stamp|^@t$")
+_TIME_NAME = re.compile(r"time|date|stamp|^@t$|^ts_?ns$")
+_ZONED = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+"""How a time ends that no reader's zone shifts: a table shows the time of who looks, beside that of the record."""
+CONTAINERS = ("container_name", "container", "com.docker.compose.service", "compose_service", "service_name")
+PODS = ("pod_name", "pod", "_systemd_unit", "logstreamname", "logstream", "@logstream")
+"""Names of keys, in small letters, that hold the service that wrote a record."""
 TRACES = ("exc_info", "exc_text", "exception", "stack_trace", "stacktrace", "traceback", "stack_info")
 LEVELS = {"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"}
 _SERVERS_OWN = ({"fields", "target"}, {"function", "tid"}, {"span", "target"})
@@ -39,6 +44,7 @@ _CAPITAL = re.compile("[A-Z]").search
 _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
+HEAD_BYTES = 65_536
 SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 _KIBANA = re.compile(r"([A-Z][a-z]{2} \d{1,2}, 20\d\d @ \d\d:\d\d:\d\d)(\.\d+)?$")
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
@@ -60,14 +66,10 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
     message: Any = next((record[key] for key in MESSAGES if record.get(key) is not None), None)
     if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
         message = bytes(message).decode("utf-8", "replace")
-    when = next((stamp for key in TIMES if (stamp := _stamp(record.get(key)))), "") or next(
-        (
-            _stamp(value)
-            for key, value in record.items()
-            if isinstance(value, str) and _TIME_NAME.search(key) and ISO.match(value)
-        ),
-        "",
-    )
+    by_name = (record.get(key) for key in TIMES)
+    by_form = (value for key, value in record.items() if isinstance(value, str) and _TIME_NAME.search(key))
+    whens = [stamp for value in (*by_name, *by_form) if (stamp := _stamp(value))]
+    when = next((stamp for stamp in whens if _ZONED.search(stamp)), whens[0] if whens else "")
     if isinstance(message, dict):
         message = message.get("stringValue") or message.get("message")
     if not isinstance(message, str):
@@ -86,6 +88,36 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
         message = f"{level} {message}"
     traces = [record[key].strip("\n") for key in TRACES if isinstance(record.get(key), str) and "\n" in record[key]]
     return when, "\n".join([message, *traces])
+
+
+Record = tuple[str, str, str]
+"""Time, message and service."""
+
+
+def record_of(value: Any) -> Record | None:
+    """Time, message and service of a record, None where it is none."""
+    got = message_of(value)
+    return got and (*got, service_of(value))
+
+
+def service_of(record: Any, depth: int = 0) -> str:
+    """Service that wrote a record, by what a shipper says of its pod and container; empty where it says nothing.
+
+    Examples
+    --------
+    >>> service_of({"log": "hi", "kubernetes": {"pod_name": "vllm-0", "container_name": "server"}})
+    'vllm-0/server'
+    >>> service_of({"_source": {"message": "hi", "container": {"name": "proxy"}}}), service_of({"message": "hi"})
+    ('proxy', '')
+    """
+    if isinstance(record, str) and record.startswith("{"):
+        record = _loaded(record.encode())
+    if not isinstance(record, dict) or depth > 2:
+        return ""
+    own = {key.lower(): value.get("name") if isinstance(value, dict) else value for key, value in record.items()}
+    found = (next((own[key] for key in keys if isinstance(own.get(key), str) and own[key]), "") for keys in (PODS, CONTAINERS))
+    name = "/".join(re.sub(r"[^\w.-]+", "-", part.strip("/")) for part in found if part)
+    return name or next((inner for value in record.values() if (inner := service_of(value, depth + 1))), "")
 
 
 def _inner(message: str, depth: int) -> tuple[str, str] | None:
@@ -141,10 +173,10 @@ def falls(head: bytes) -> bool:
     return _newest_first([got[0] for record in records if (got := message_of(record))])
 
 
-def records_of_lines(data: str) -> Iterator[tuple[int, tuple[str, str]]]:
+def records_of_lines(data: str) -> Iterator[tuple[int, Record]]:
     """Records of JSON lines, each with its line."""
     for number, line in enumerate(data.split("\n"), 1):
-        if got := message_of(_loaded(line.encode())) if line.strip() else None:
+        if got := record_of(_loaded(line.encode())) if line.strip() else None:
             yield number, got
 
 
@@ -168,16 +200,19 @@ def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[
     docker's json-file driver cuts lines at 16 KiB: a message whose newline is missing goes on in the next one.
     """
     number, partial, when_partial, ends = 0, "", "", False
+    several: bool | None = None
     for _, block in blocks:
+        several = _several(block[:HEAD_BYTES]) if several is None else several
         out = []
         for line in block.removesuffix(b"\n").split(b"\n"):
             number += 1
-            if not partial and (quick := _quickly(line)) is not None:
+            if not partial and not several and (quick := _quickly(line)) is not None:
                 out.append(quick)
                 numbers.add(1, number)
                 ends = True
                 continue
-            got = message_of(_loaded(line)) if line[:1] == b"{" else None
+            record = _loaded(line) if line[:1] == b"{" else None
+            got = message_of(record)
             if got is None:
                 out.append(line)
                 numbers.add(1, number)
@@ -187,7 +222,7 @@ def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[
             if ends and not message.endswith("\n"):
                 partial, when_partial = partial + message, when_partial or when
                 continue
-            text = laid_out(when_partial or when, partial + message)
+            text = laid_out(when_partial or when, partial + message, service_of(record) if several else "")
             partial = when_partial = ""
             out.append(text)
             lines = text.count(b"\n") + 1
@@ -198,10 +233,16 @@ def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[
         yield laid_out(when_partial, partial) + b"\n"
 
 
-def laid_out(when: str, message: str) -> bytes:
+def _several(head: bytes) -> bool:
+    """Whether JSON lines are of several services: their names stand before the lines then, as compose puts them."""
+    return len({name for line in head.split(b"\n") if line[:1] == b"{" and (name := service_of(_loaded(line)))}) > 1
+
+
+def laid_out(when: str, message: str, service: str = "") -> bytes:
     """A record as lines of a log; carriage returns of bars stay."""
     text = message.removesuffix("\n").removesuffix("\r")
-    return (f"{when} {text}" if when else text).encode("utf-8", "replace")
+    text = f"{when} {text}" if when else text
+    return (re.sub("(?m)^", f"{service} | ", text) if service else text).encode("utf-8", "replace")
 
 
 def is_cast(head: bytes) -> bool:
@@ -230,7 +271,7 @@ def cast_lines(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterato
 # --- documents ----------------------------------------------------------------------------------------------------------
 
 
-def records_in(value: Any, depth: int = 0) -> list[tuple[str, str]] | None:
+def records_in(value: Any, depth: int = 0) -> list[Record] | None:
     """Records of a JSON document (CloudWatch, Loki, Stackdriver, Elasticsearch), as they stand; None where it holds none."""
     if depth > MOST_DEPTH + 1:
         return None
@@ -243,14 +284,15 @@ def records_in(value: Any, depth: int = 0) -> list[tuple[str, str]] | None:
             return records_in(value, depth + 1)
         if isinstance(value.get("values"), list) and isinstance(value.get("stream"), dict):
             pairs = [pair for pair in value["values"] if isinstance(pair, list) and len(pair) >= 2]
-            return [(_stamp(pair[0]), pair[1]) for pair in pairs if isinstance(pair[1], str)] or None
+            service = service_of(value["stream"])
+            return [(_stamp(pair[0]), pair[1], service) for pair in pairs if isinstance(pair[1], str)] or None
         found = [got for inner in value.values() if isinstance(inner, (dict, list)) and (got := records_in(inner, depth + 1))]
         return max(found, key=len, default=None)
     if not isinstance(value, list) or not value:
         return None
     if all(isinstance(item, list) and item and all(map(_is_field, item)) for item in value):
         value = [{one.get("field") or one.get("key") or one.get("name"): one.get("value") for one in item} for item in value]
-    got = [message_of(item) for item in value]
+    got = [record_of(item) for item in value]
     timed = [record for record in got if record and record[0]]
     if len(timed) >= 0.8 * len(value):
         return timed
@@ -267,12 +309,12 @@ def is_csv(head: bytes) -> bool:
     return bool(names & set(MESSAGES)) and any(name in TIMES or _TIME_NAME.search(name) for name in names)
 
 
-def records_of_csv(data: str) -> Iterator[tuple[int, tuple[str, str]]]:
+def records_of_csv(data: str) -> Iterator[tuple[int, Record]]:
     """Records of a table, each with the line that it begins at."""
     reader = csv.DictReader(io.StringIO(data.removeprefix("\ufeff")), restkey="rest")
     line = 2
     for row in reader:
-        got = message_of({str(key).strip(): value for key, value in row.items() if key != "rest"})
+        got = record_of({str(key).strip(): value for key, value in row.items() if key != "rest"})
         if got:
             yield line, got
         line = reader.line_num + 1
@@ -296,6 +338,7 @@ def in_order(records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 __all__ = [
+    "Record",
     "cast_lines",
     "falls",
     "in_order",

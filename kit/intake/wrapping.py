@@ -14,7 +14,7 @@ COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 HEAD_LINES, LEAST_LINES = 400, 2
 LEAST_STAYING = 0.8
 """Share of the first lines that have a wrapping which stays: nothing is lost by it."""
-FEW = 8
+FEW = 4
 """One that hardly differs from line to line has, without digits, at most one form for so many lines."""
 
 
@@ -29,6 +29,12 @@ class Wrapping:
     counts: int = 0
     least: float = 0.95
     common: bool = False
+    named: bytes = b""
+
+    @property
+    def who(self) -> re.Pattern[bytes] | None:
+        """Who wrote a line, where the wrapping says so."""
+        return re.compile(COLOUR + self.named) if self.named else None
 
     def off(self, block: bytes) -> bytes:
         """Whole lines without it."""
@@ -49,7 +55,12 @@ class Wrapping:
 def _known() -> tuple[Wrapping, ...]:
     path = Path(__file__).parent.parent / "knowledge" / "wrappings.toml"
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["before"]
-    return tuple(Wrapping(**{**one, "pattern": one["pattern"].encode()}) for one in tables)
+    return tuple(Wrapping(**{**one, **_patterns(one["pattern"].encode())}) for one in tables)
+
+
+def _patterns(pattern: bytes) -> dict[str, bytes]:
+    """The pattern of a wrapping, and the same with who wrote the line, which is no group where lines are only cut."""
+    return {"pattern": pattern.replace(b"(?P<who>", b"(?:"), "named": pattern if b"(?P<who>" in pattern else b""}
 
 
 def of(head: bytes) -> Wrapping | None:

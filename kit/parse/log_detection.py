@@ -10,11 +10,14 @@ from kit.parse.records import ANSI
 
 
 @cache
-def _certain() -> re.Pattern[str]:
-    """What a line of a log begins with for certain, behind the prefixes of docker compose, kubectl, journald, Ray."""
-    starts = "|".join(text for found in grammar.load().all for text in found.certain)
+def _certain(own: bool = False) -> re.Pattern[str]:
+    """What a line of a log begins with for certain, behind the prefixes of docker compose, kubectl, journald, Ray.
+
+    With `own` only what no other program of the kind prints: any service in Python may run under Uvicorn.
+    """
+    starts = "|".join(text for found in grammar.load().all if not own or found.name != "common" for text in found.certain)
     return re.compile(
-        r"^(?:[\w.-]+\s*\| |20\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"
+        r"^(?:\[pod/[^\]]+\] )?(?:[\w./-]+\s*\| )?(?:20\d\d-\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"
         r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:" + starts + ")",
         re.MULTILINE,
     )
@@ -25,6 +28,7 @@ _STAMPED = re.compile(
     r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
     re.MULTILINE,
 )
+_BAR = re.compile(r"\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d")
 _OTHER = re.compile(
     r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
     r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"
@@ -32,6 +36,18 @@ _OTHER = re.compile(
     r"|^Filesystem\s|^==> ",
     re.MULTILINE,
 )
+
+
+def of_a_launch(head: str) -> bool:
+    """Whether a service is a server, a launcher or a training, by how its lines begin; a download's bar counts too.
+
+    Examples
+    --------
+    >>> of_a_launch("web-1 | INFO:     Application startup complete."), of_a_launch("vllm-1 | INFO 02-11 08:00:04 [a.py:1] hm")
+    (False, True)
+    """
+    sample = ANSI.sub("", head).replace("\r", "\n")
+    return _certain(own=True).search(sample) is not None or _BAR.search(sample) is not None
 
 
 def looks_like(head: str) -> float:

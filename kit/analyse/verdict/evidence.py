@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kit.analyse.verdict.log_digest import LogDigest
+from kit.analyse.verdict.log_digest import LogDigest, log_of
 from kit.frames import FRAMES
 from kit.run import Run
 from kit.schema import Row, rows_of
@@ -234,9 +234,9 @@ def gather(
     return evidence
 
 
-def _without(captures: Container[str], take: Callable[[Row], None]) -> Callable[[Row], None]:
-    """A consumer that passes over the rows of some captures."""
-    return (lambda row: None if row.get("capture") in captures else take(row)) if captures else take
+def _without(logs: Container[str], take: Callable[[Row], None]) -> Callable[[Row], None]:
+    """A consumer that passes over the rows of some logs."""
+    return (lambda row: None if log_of(row) in logs else take(row)) if logs else take
 
 
 def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:

@@ -10,7 +10,7 @@ from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, first_error
-from kit.analyse.verdict.log_digest import Bar
+from kit.analyse.verdict.log_digest import Bar, log_of
 from kit.analyse.verdict.phases import Progression, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
@@ -28,7 +28,7 @@ SIGNALS = {"terminated": 15, "sigterm": 15, "interrupted": 2, "segfault": 11, "k
 def primary(evidence: Evidence) -> Capture | None:
     """The log that people mean by "the log": `server.log` where there is one, else the first by node and name."""
     others = {item.row["capture"] for item in evidence.foreign if item.frame == "log"}
-    logs = [capture for capture in evidence.run.captures if capture.kind == "log" and capture.file not in others]
+    logs = [capture for capture in evidence.run.captures if capture.kind == "log" and capture.id not in others]
     if not logs:
         return None
     return min(logs, key=lambda c: (c.title != "server.log", c.node or 0, -c.size_bytes, c.file))
@@ -41,9 +41,11 @@ def lines(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         return {}
     facts = evidence.run.reports[capture.id].facts
     if evidence.run.as_of_ns is not None:  # what the file holds by now was not there
-        tail = [row for row in evidence.log.tail if row["capture"] == capture.file]
+        tail = [row for row in evidence.log.tail if log_of(row) == capture.id]
         facts = {"last_line": tail[-1]["raw"].strip()} if tail else {}
-    where = [{"capture": capture.file, "line": facts.get("newlines"), "text": facts.get("last_line")}]
+    line = whole_number(facts.get("newlines"))
+    line = line if line is None or capture.content is None else capture.content.place(line)[1]
+    where = [{"capture": capture.file, "line": line, "text": facts.get("last_line")}]
     return {
         "log_lines": (capture.newlines_of_file or facts.get("newlines"), where),
         "last_line": (facts.get("last_line"), where),

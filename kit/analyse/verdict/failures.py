@@ -22,7 +22,7 @@ def errors(log: LogDigest) -> list[Mark]:
     return sorted(marks, key=moment(marks))
 
 
-def final_end(log: LogDigest, of: tuple[str, int]) -> list[Mark]:
+def final_end(log: LogDigest, of: str) -> list[Mark]:
     """Lines of a log that tell the end, in order or by somebody's word, after the last sign of life in it."""
     alive_until = log.last_life.get(of, -1)
     return [mark for mark in log.marks if mark.role in ENDING and mark.log == of and mark.order > alive_until]
@@ -99,7 +99,7 @@ def _announces(mark: Mark, marks: list[Mark]) -> bool:
 
 def moment(marks: list[Mark]) -> Callable[[Mark], tuple[int, int]]:
     """Order of marks by time; one without a stamp has that of the mark before it in its file, for a log is appended to."""
-    carried: dict[tuple[str, int], int] = {}
+    carried: dict[str, int] = {}
     times: dict[int, int] = {}
     for mark in marks:
         times[mark.order] = carried[mark.log] = mark.time if mark.time is not None else carried.get(mark.log, 0)

@@ -23,6 +23,7 @@ class Log:
     pids: set[int] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
     begins: bool = False
+    title: str = ""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
 
@@ -42,7 +43,7 @@ ANY = Asked()
 
 
 def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
-    """Logs of other launches by capture, with the reason.
+    """Logs of other launches, with the reason.
 
     Raises
     ------
@@ -58,14 +59,15 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
         return {}
     judged = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
     other = {name: log for name, log in alone.items() if _differ(alone[judged], log)}
-    why = f"that of {judged} is judged" if asked else f"{judged} is the newest and is judged; choose with --pid or --port"
-    return {name: f"{name} is of another launch{_known(log)}, {why}" for name, log in other.items()}
+    title = alone[judged].title
+    why = f"that of {title} is judged" if asked else f"{title} is the newest and is judged; choose with --pid or --port"
+    return {name: f"{log.title} is of another launch{_known(log)}, {why}" for name, log in other.items()}
 
 
 def _logs(evidence: Evidence) -> dict[str, Log]:
     logs: dict[str, Log] = defaultdict(Log)
     for mark in evidence.log.marks:
-        log = logs[mark.capture]
+        log = logs[mark.log]
         log.port = whole_number(mark.fields.get("port")) if log.port is None else log.port
         log.begins |= "start" in mark.fields or log.port is not None
         log.part |= mark.fields.get("disaggregation_mode") in ("prefill", "decode") or "kv_transfer_config" in mark.fields
@@ -74,8 +76,9 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         if mark.time is not None:
             log.times.append(mark.time)
     for capture in evidence.run.captures:
-        if capture.file in logs:
-            log = logs[capture.file]
+        if capture.id in logs:
+            log = logs[capture.id]
+            log.title = f"{capture.stream} in {capture.file}" if capture.stream else capture.id
             log.part |= capture.node is not None or capture.rank is not None or capture.host is not None
             log.pids |= {capture.pid} - {None}
             log.times = log.times or [capture.captured_ns or 0]

@@ -54,8 +54,8 @@ class Mark:
     order: int
     raw: str = ""
     role: str | None = None
-    log: tuple[str, int] = ("", 0)
-    """The log that it stands in: one file may hold several, pasted one after the other."""
+    log: str = ""
+    """The log that it stands in: one file may hold several."""
 
     @property
     def ref(self) -> dict:
@@ -138,7 +138,6 @@ class LogDigest:
     _ended: dict = field(default_factory=dict)
     """By log that told its end: the first step named after that, which may be that of a last checkpoint."""
     _ends: dict = field(default_factory=dict)
-    _logs: dict = field(default_factory=dict)
     _newest: dict = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -158,7 +157,7 @@ class LogDigest:
         if row.get("bar_kind"):
             kind = self._bar(row, order, kind)
         code = self._code(row)
-        log = self._log(row)
+        log = log_of(row)
         self._ends[log] = order, when
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         drawn_again = row.get("bar_kind") and kind == "other"
@@ -187,14 +186,7 @@ class LogDigest:
             self._progress(row)
         self.tail.append(row)
 
-    def _log(self, row: Row) -> tuple[str, int]:
-        """The log that a row is of; where the count of records begins anew, so does a log in the same file."""
-        record = row.get("record") or 0
-        number, last = self._logs.get(row["capture"], (0, record))
-        self._logs[row["capture"]] = number + (record < last), record
-        return row["capture"], number + (record < last)
-
-    def _lives(self, row: Row, log: tuple[str, int]) -> bool:
+    def _lives(self, row: Row, log: str) -> bool:
         """Whether a record shows life: after the word of an end, training does so by a second step, for the first is saved."""
         if log not in self._ended or row["phase"] != "train_step":
             self._ended.pop(log, None)
@@ -335,7 +327,12 @@ class LogDigest:
         return ranked[0] if ranked else (self.servers.most_common(1)[0][0] if self.servers else None)
 
 
-def _mark(row: Row, code: str, kind: str, order: int, log: tuple[str, int]) -> Mark:
+def log_of(row: Row) -> str:
+    """The log that a row is of: a file, or one of several in a file."""
+    return row.get("log") or row["capture"]
+
+
+def _mark(row: Row, code: str, kind: str, order: int, log: str) -> Mark:
     fields = row.get("fields")
     return Mark(
         code=code,
