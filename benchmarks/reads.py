@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/reads.py [--mb 200] [RUN]
 
-Prints the reads of each capture in a verdict, in a redraw of `kit watch` and in the post-mortem notebook (`kit report` executes
-it), then CPU seconds of `kit verdict`, of an empty notebook that is executed and exported, and of `kit report`.
+Prints the reads of each capture in a verdict, in a redraw of `kit watch` and in the post-mortem notebook, then CPU seconds of
+`kit verdict`, of an empty notebook that is executed, of the verdict with its figures drawn into files, and of `kit report`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,22 @@ from kit.render.notebook import execute, notebook_path, with_parameters
 
 BUNDLED = kit.sample_path("pipe-ticker")
 LAUNCH = kit.sample_path("stopped-rank") / "raw" / "server.log"
+
+
+EMPTY = """
+import sys, nbformat, pathlib
+from kit.render.notebook import execute
+execute(nbformat.read(sys.argv[1], as_version=4), pathlib.Path("."))
+"""
+FIGURES = """
+import sys, kit
+from kit import plot
+run = kit.open_run(sys.argv[1])
+drawn = [plot.plot_timeline(run, verdict=kit.verdict(run)), plot.plot_memory(run.processes), plot.plot_thread_strip(run.threads)]
+for number, one in enumerate([*drawn, plot.plot_syscall_time(run.syscalls)]):
+    one.get_figure(root=True).savefig(f"{sys.argv[2]}/{number}.svg")
+"""
+"""What a report would hold at the least, as programs of their own."""
 
 
 def large_log(path: Path, size_mb: float) -> None:
@@ -74,13 +90,13 @@ def measure(run: Path, scratch: Path) -> None:
         print(f"{capture.file:32} {' '.join(f'{count[capture.file]:9}' for count in reads.values())}")
     empty = scratch / "empty.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("pass", metadata={"tags": ["parameters"]})]), empty)
-    code = "import sys; from kit.render.report import report; report(sys.argv[1], sys.argv[2], notebook=sys.argv[3])"
     environment = {"XDG_CACHE_HOME": str(scratch / "cache")}
     verdict = cpu_s("-m", "kit", "verdict", str(run), environment=environment)
-    nothing = cpu_s("-c", code, str(run), str(scratch / "empty.html"), str(empty), environment=environment)
+    nothing = cpu_s("-c", EMPTY, str(empty), environment=environment)
+    figures = cpu_s("-c", FIGURES, str(run), str(scratch), environment=environment)
     report = cpu_s("-m", "kit", "report", str(run), "-o", str(scratch / "report.html"), environment=environment)
-    print(f"CPU: verdict {verdict:.1f} s, empty notebook {nothing:.1f} s, report {report:.1f} s")
-    print(f"report - empty notebook = {(report - nothing) / verdict:.1f} x verdict")
+    print(f"CPU: verdict {verdict:.1f} s, empty notebook {nothing:.1f} s, figures {figures:.1f} s, report {report:.1f} s")
+    print(f"report = {report / (nothing + figures):.1f} x (empty notebook + figures)")
 
 
 def main() -> None:

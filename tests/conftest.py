@@ -54,6 +54,19 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    """Chromium. It lives as long as a module: while it does, nothing else may run an event loop in this thread."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=_demand("chromium"), args=["--no-sandbox"])
+        warm = chromium.new_page()  # its helpers are processes too: they begin before a test looks what it left open
+        warm.goto("file:///")
+        warm.wait_for_load_state("networkidle")
+        yield chromium
+        chromium.close()
+
+
 @pytest.fixture
 def make_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
     """`make_sshd(options="Banner /etc/issue")` starts a private sshd with options of its own (`tests.sshd.Sshd`)."""

@@ -50,7 +50,7 @@ from kit.errors import KitError
 from kit.folder import LEFT_AFTER_S
 from kit.live.guard import guard
 from kit.live.options import GuardOptions
-from kit.render.report import _write as write_report
+from kit.render.report import write as write_report
 
 LINES = 400
 LINE = "INFO 02-18 02:11:52 [core.py:58] line {:06d} HF_TOKEN=planted{:06d}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 from kit.cli.parser import Verbs
 from kit.cli.shared import (
@@ -42,8 +43,12 @@ def add(verbs: Verbs) -> None:
 
     verb = verbs.add("report", report, "write the post-mortem of a launch as one HTML file")
     add_path(verb)
-    verb.add_argument("-o", "--output", metavar="FILE", default="report.html", help="default report.html")
+    verb.add_argument("-o", "--output", metavar="FILE", help="default report.html; with --markdown and --brief standard output")
     verb.add_argument("--against", metavar="PATH", nargs="+", default=[], help="launches to compare it with, say one that worked")
+    forms = verb.add_mutually_exclusive_group()
+    forms.add_argument("--markdown", action="store_true", help="as Markdown, for a ticket")
+    forms.add_argument("--brief", action="store_true", help="the answer and the next step as Markdown, for a chat")
+    forms.add_argument("--notebook", action="store_true", help="also write it as an executed notebook, to go on working in")
     verb.add_argument("--at", metavar="TIME", help="as it was known at this moment, local time of the host")
     add_knowledge(verb)
 
@@ -125,12 +130,20 @@ def verdict(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """Write a post-mortem."""
-    from kit.render.report import report as write
+    from kit.render import report as render
 
-    with working(f"writing {args.output}"):
-        more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge, "at": args.at}
-        written = write(args.path, args.output, **more)
+    more = {"captured_at": args.captured_at, "against": args.against, "knowledge": args.knowledge, "at": args.at}
+    if args.markdown or args.brief:
+        out = render.checked(Path(args.output), render.TEXT, "Markdown with --markdown") if args.output else None
+        with working(f"reading {args.path}"):
+            text = render.markdown(args.path, brief=args.brief, **more)
+        put(f"{render.write(out, text)}: Markdown" if out else text)
+        return DONE
+    with working("report") as work:
+        written = render.report(args.path, args.output, notebook=args.notebook, step=work.step, **more)
     put(f"{written}: {written.stat().st_size / 2**20:.1f} MiB, needs no network")
+    if args.notebook:
+        put(f"{written.with_suffix('.ipynb')}: open it with kit lab, or any JupyterLab")
     return DONE
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Timer
 from typing import Any
 
@@ -94,14 +95,22 @@ def put(text: str) -> None:
     print(visible(text))
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on the terminal that something takes a while: a spinner with the time, from one second on; nothing elsewhere.
+@dataclass(frozen=True)
+class Work:
+    """What the terminal shows of work that takes a while: called, a line of progress; `step` says what is done now."""
 
-    Gives a function that prints a line of progress above it.
-    """
+    line: Callable[[str], None]
+    step: Callable[[str], None] = field(default=lambda what: None)
+
+    def __call__(self, line: str) -> None:
+        self.line(line)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Work]:
+    """Show on the terminal that something takes a while: a spinner with the time, from one second on; nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield say
+        yield Work(say)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -110,12 +119,15 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console, transient=True
     )
-    bar.add_task(text.clean(what))
+    task = bar.add_task(text.clean(what))
     timer = Timer(SLOW_S, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda line: console.print(text.clean(line), soft_wrap=True)
+        yield Work(
+            lambda line: console.print(text.clean(line), soft_wrap=True),
+            lambda now: bar.update(task, description=text.clean(f"{what}: {now}")),
+        )
     finally:
         timer.cancel()
         bar.stop()

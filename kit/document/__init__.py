@@ -93,6 +93,8 @@ class Table:
         Columns to align right.
     odd : set of int
         Rows to stress.
+    raw : sequence of sequence
+        The values that the cells were written from, where a cell says less: HTML sorts by them and shows them on hover.
     """
 
     columns: Sequence[str]
@@ -101,6 +103,7 @@ class Table:
     caption: str = ""
     numeric: AbstractSet[str] = frozenset()
     odd: AbstractSet[int] = frozenset()
+    raw: Sequence[Sequence[object]] = ()
 
     @property
     def count(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+from functools import cache
+from importlib.resources import files
 
 from kit.document import Block, Command, Document, Item, Section, Table, Values
 from kit.untrusted import visible
@@ -30,7 +32,7 @@ def render(document: Document) -> str:
     ]
     if document.subtitle:
         parts.append(f"<p style='margin:.2em 0;opacity:.75'>{escape(document.subtitle)}</p>")
-    parts += map(_section, document.shown)
+    parts += map(section, document.shown)
     if document.last is not None:
         parts.append(f"<p class='kit-last' style='margin:.3em 0'>{_line(document.last)}</p>")
     return "".join([*parts, "</div>"])
@@ -42,7 +44,7 @@ def escape(text: str) -> str:
 
 
 def table(shown: Table) -> str:
-    """A table with its caption.
+    """A table with its caption; each cell names its column, so that a narrow page can show rows as cards.
 
     Examples
     --------
@@ -52,20 +54,43 @@ def table(shown: Table) -> str:
     if not shown.rows:
         return f"<p><b>{escape(shown.caption)}</b> (no rows)</p>" if shown.caption else "<p>no rows</p>"
     styles = [_style(shown, number) for number in range(len(shown.columns))]
+    names = [escape(name) for name in shown.columns]
     head = "".join(
-        f"<th scope='col' style='{style}'>{escape(name)}</th>" for name, style in zip(shown.columns, styles, strict=True)
+        f"<th scope='col' style='{style}'>{name}</th>" if name else "<td></td>" for name, style in zip(names, styles, strict=True)
     )
     body = "".join(
         f"<tr{' style=font-weight:bold' if number in shown.odd else ''}>"
-        + "".join(f"<td style='{style}'>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True))
+        + "".join(
+            f"<td{_label(name)}{_raw(shown, number, column)} style='{style}'>{escape(row[column])}</td>"
+            for column, (name, style) in enumerate(zip(names, styles, strict=True))
+        )
         + "</tr>"
         for number, row in enumerate(shown.rows)
     )
     caption = f"<caption style='text-align:left;caption-side:top'>{escape(shown.heading)}</caption>" if shown.heading else ""
+    region = f"tabindex='0' role='group' aria-label='{escape(shown.heading or 'table')}'"
     return (
-        f"<div style='overflow-x:auto'><table class='kit-table'>{caption}"
+        f"<div class='kit-scroll' {region} style='overflow-x:auto'><table class='kit-table'>{caption}"
         f"{f'<thead><tr>{head}</tr></thead>' if any(shown.columns) else ''}<tbody>{body}</tbody></table></div>"
     )
+
+
+@cache
+def table_script() -> str:
+    """The script by which tables of a page sort, filter and fold: the same for all, so that a policy can name its hash."""
+    return (files("kit.document") / "table.js").read_text(encoding="utf-8")
+
+
+def _label(name: str) -> str:
+    return f" data-label='{name}'" if name else ""
+
+
+def _raw(shown: Table, row: int, column: int) -> str:
+    """The value behind a cell that is written for people: to sort by, and to see on hover."""
+    value = shown.raw[row][column] if shown.raw else None
+    if value is None or str(value) == shown.rows[row][column]:
+        return ""
+    return f" data-v='{escape(str(value))}' title='{escape(str(value))}'"
 
 
 def _style(shown: Table, column: int) -> str:
@@ -74,9 +99,10 @@ def _style(shown: Table, column: int) -> str:
     return f"text-align:{align};vertical-align:top;{'white-space:nowrap' if short else LONG}"
 
 
-def _section(section: Section) -> str:
+def section(shown: Section) -> str:
+    """A section under a heading that folds it."""
     parts, lines = [], []
-    for block in [*section.blocks, None]:
+    for block in [*shown.blocks, None]:
         if isinstance(block, (Item, Command)):
             lines.append(f"<li style='{'padding-left:1.4em;' * getattr(block, 'level', 0)}margin:.15em 0'>{_line(block)}</li>")
             continue
@@ -87,10 +113,10 @@ def _section(section: Section) -> str:
             lines = []
         if block is not None:
             parts.append(_block(block))
-    if not section.heading:
+    if not shown.heading:
         return "".join(parts)
-    opened = "" if section.folded else " open"
-    return f"<details{opened}><summary><b>{escape(section.heading)}</b></summary>{''.join(parts)}</details>"
+    opened = "" if shown.folded else " open"
+    return f"<details{opened}><summary><b>{escape(shown.heading)}</b></summary>{''.join(parts)}</details>"
 
 
 def _block(block: Block) -> str:

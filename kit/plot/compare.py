@@ -16,6 +16,7 @@ from kit.plot.style import (
     FONT_PT,
     GREY,
     INK,
+    ON_COLOUR,
     PHASE_COLOUR,
     SERIES,
     VERMILION,
@@ -130,7 +131,7 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
                     textcoords="offset points",
                     va="center",
                     fontsize=FONT_PT - 1,
-                    color="white" if band.phase in DARK else INK,
+                    color="white" if band.phase in DARK else ON_COLOUR,
                     bbox={"boxstyle": "square,pad=0.15", "facecolor": PHASE_COLOUR.get(band.phase, GREY), "edgecolor": "none"},
                 )
     names = [plain(f"{run}: {_short(name)}") for run, name in zip(comparison.labels, comparison.names, strict=True)]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kit.clock import show_duration
 from kit.plot.samples import named_list
-from kit.plot.style import FONT_PT, GREY, INK, PHASE_COLOUR, begin, dress, legend_beside, patches
+from kit.plot.style import FONT_PT, GREY, ON_COLOUR, PHASE_COLOUR, begin, dress, legend_beside, patches
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,8 @@ def plot_phases(
         for band in known[known["row"] == row].itertuples():
             phase_bar(ax, number, band.phase, band.begin_t_s, band.end_t_s)
             if share(band.end_t_s) - share(band.begin_t_s) > LABEL_SHARE and len(drawn) <= 10:
-                ax.text(band.begin_t_s, number, f" {band.phase}", va="center", fontsize=FONT_PT - 1.5, color=INK, clip_on=True)
+                text = ax.text(band.begin_t_s, number, f" {band.phase}", va="center", fontsize=FONT_PT - 1.5, color=ON_COLOUR)
+                text.set_clip_on(True)
     ax.set_yticks(range(len(drawn)), drawn)
     ax.set_ylim(len(drawn) - 0.5, -0.5)
     legend_beside(ax, phase_patches(known))

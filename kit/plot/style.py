@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
-GREY, PALE, INK = "#999999", "#D9DEE3", "#222222"
+GREY, PALE, INK, ON_COLOUR = "#999999", "#D9DEE3", "#222222", "#111111"
+"""INK stands on paper and turns light in a dark page; ON_COLOUR stands on a colour and stays."""
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, "#8C6D1F", "#5F5F5F")
 """Colours of processes and calls, in order of appearance."""

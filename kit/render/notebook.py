@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 CELL_TIMEOUT_S = 900
 """Longest a cell may take: reading a capture of some hundred MB for the first time takes minutes."""
+POSTMORTEM = "01_postmortem.ipynb"
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
 _MARKUP = re.compile(r"(<[^>]*>)")
-_DESCRIPTION = re.compile(r'\b(alt|title)="([^"]*)"')
+_DESCRIPTION = re.compile(r"""\b(alt|title|aria-label|data-v|data-file|data-label)=(["'])(.*?)\2""")
 _KERNEL = "stallkit"
 
 
@@ -162,18 +163,30 @@ def scrub(notebook: NotebookNode, replace: Callable[[str], str]) -> None:
                 output.data.pop("application/vnd.jupyter.widget-view+json", None)
                 for kind, value in output.data.items():
                     if kind == "text/html":
-                        output.data[kind] = _in_html(value, replace)
+                        output.data[kind] = replaced(value, replace)
                     elif kind.startswith("text/"):
                         output.data[kind] = replace(value)
 
 
-def _in_html(html: str, replace: Callable[[str], str]) -> str:
+def replaced(html: str, replace: Callable[[str], str]) -> str:
     """Replace in the text and the descriptions of HTML: never in its tags, nor in the base64 of its images."""
 
     def described(found: re.Match) -> str:
-        return f'{found.group(1)}="{escape(replace(unescape(found.group(2))))}"'
+        return f"{found[1]}={found[2]}{escape(replace(unescape(found[3])))}{found[2]}"
 
     parts = _MARKUP.split(html)  # text and tags take turns
     parts[::2] = [escape(replace(unescape(text)), quote=False) for text in parts[::2]]
     parts[1::2] = [_DESCRIPTION.sub(described, tag) for tag in parts[1::2]]
     return "".join(parts)
+
+
+def postmortem_notebook(values: Mapping[str, Any], out: Path) -> None:
+    """Write the post-mortem notebook with these parameters, executed and scrubbed: it can be run again where it lies."""
+    import nbformat
+
+    from kit.redact import scrub_text
+
+    notebook = with_parameters(nbformat.read(notebook_path(POSTMORTEM), as_version=4), values)
+    execute(notebook, out.resolve().parent)
+    scrub(notebook, scrub_text)
+    nbformat.write(notebook, out)

@@ -20,7 +20,6 @@ from kit.show.explorer.page import explorer_html, page, script
 
 NS = 1_000_000_000
 ZERO = 1_700_000_000 * NS
-CHROMIUM = "/usr/bin/chromium"
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202egnp.exe \x1b[31mred <b>bold</b>"
 THREADS, MOMENTS, SPIKE = 40, 900, 617
 """A spike at one moment of one thread: narrower than a pixel."""
@@ -79,22 +78,6 @@ def packed() -> bytes:
     earlier = {**judged(), "t": 100.0, "state": "progressing", "answer": "progressing in launch: it loads"}
     given = {"name": "two <ranks>", "zero_ns": ZERO, "ranks": {10: 0, 11: 1}}
     return pack(frames(), judge=judged, moments=lambda events, span: [earlier], **given)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    """Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        try:
-            chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        except playwright.Error:
-            pytest.skip(f"no Chromium at {CHROMIUM}")
-        warm = chromium.new_page()  # its helpers are processes too: they begin before a test looks what it left open
-        warm.goto("file:///")
-        warm.wait_for_load_state("networkidle")
-        yield chromium
-        chromium.close()
 
 
 def drag(tab, name: str, begin: float, end: float) -> None:

@@ -146,14 +146,19 @@ def _step(step: dict) -> Command:
     return Command(step["command"], f"{step['what']}: {step['why']} (about {step['cost_s']:g} s of CPU{consent})")
 
 
-def _remedy(known: dict) -> list[Block]:
+def source_of(known: dict) -> str:
+    """Where a remedy comes from: its known case, the versions that have it."""
     words = [f"known case: {known['name']}"]
     words += [
         f"{word} {known[key]}"
         for key, word in (("source", "source:"), ("since", "since"), ("fixed", "fixed in"))
         if known.get(key)
     ]
-    return [Item(known["what"], ""), Item(known["do"], "→", small="; ".join(words))]
+    return "; ".join(words)
+
+
+def _remedy(known: dict) -> list[Block]:
+    return [Item(known["what"], ""), Item(known["do"], "→", small=source_of(known))]
 
 
 def _finding(entry: dict) -> list[Block]:

@@ -24,7 +24,7 @@ def frames_of(run: Run) -> dict[str, pd.DataFrame]:
     return {**frames, "log": run.condensed_log(), "phases": run.phases()}
 
 
-def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = str) -> bytes:
+def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = str, good: Run | None = None) -> bytes:
     """Pack a run.
 
     Parameters
@@ -34,6 +34,8 @@ def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = s
         Judge it as of its earlier moments too, for where no kernel can be asked.
     clean : callable
         What every text of the run passes through: masking for a page that is mailed.
+    good : Run, optional
+        A launch that worked, which the verdict is held against.
     """
     scene = scene_of_run(run)
     ranks = {pid: rank for rank, pid in scene.processes.rank_pid.items()}
@@ -48,7 +50,7 @@ def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = s
         ranks=ranks,
         captured_s=captured,
         silence_s=scene.silence_s,
-        judge=lambda: story.judged(run, clean=clean),
+        judge=lambda: story.judged(run, clean=clean, good=good),
         moments=(lambda events, span: story.earlier(run, events, span, clean)) if moments else None,
         clean=clean,
         port=scene.fact("port"),

@@ -10,7 +10,8 @@ from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import weigh
 from kit.analyse.verdict.verdict_text import answer
 from kit.plot.phases import describe_phases
-from kit.plot.style import GREY, INK, PHASE_COLOUR
+from kit.plot.style import GREY, PHASE_COLOUR, VERMILION
+from kit.plot.timeaxis import TimeAxis
 from kit.run import Run
 
 WIDTH, BAR, LOG = 900, 14, 26
@@ -27,36 +28,40 @@ def still(run: Run) -> str:
     >>> "device_hang" in still(kit.open_run(kit.sample_path("sg01-capture-hang")))
     True
     """
-    return f"<p><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{_picture(run)}"
+    return f"<p><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{picture(run)}"
 
 
-def _picture(run: Run) -> str:
+def picture(run: Run, quiet_from_s: float | None = None, end_s: float | None = None) -> str:
+    """Phases and log of a run over time, in the ink of the page around it; shaded from the second of the last progress on."""
     bands = run.phases().dropna(subset=["begin_t_s", "end_t_s"])
     log = run.condensed_log()["t_s"].dropna().to_numpy(float)
     seconds = np.concatenate([log, bands["begin_t_s"].to_numpy(float), bands["end_t_s"].to_numpy(float)])
     if not len(seconds) or seconds.max() <= seconds.min():
         return ""
-    begin, end = float(seconds.min()), float(seconds.max())
+    axis = TimeAxis(float(seconds.min()), max(float(seconds.max()), end_s or 0.0), quiet_from_s)
     ranks = list(dict.fromkeys(bands["rank"].fillna(-1)))[:ROWS]
 
     def x(t: float) -> float:
-        return round((t - begin) / (end - begin) * WIDTH, 1)
+        return round(float(axis.share(t)) * WIDTH, 1)
 
+    floor = len(ranks) * BAR + LOG
     parts = []
+    if quiet_from_s is not None and axis.begin <= quiet_from_s < axis.end:
+        at = x(quiet_from_s)
+        parts.append(f'<rect x="{at}" y="0" width="{round(WIDTH - at, 1)}" height="{floor}" fill="{VERMILION}" opacity=".16"/>')
     for band in bands.assign(row=bands["rank"].fillna(-1)).query("row in @ranks").itertuples():
         width = max(x(band.end_t_s) - x(band.begin_t_s), 1)
         parts.append(
             f'<rect x="{x(band.begin_t_s)}" y="{ranks.index(band.row) * BAR}" width="{width}" height="{BAR - 1}" '
             f'fill="{PHASE_COLOUR.get(band.phase, GREY)}"/>'
         )
-    floor = len(ranks) * BAR + LOG
-    counts, edges = np.histogram(log, BINS, (begin, end))
+    counts, edges = np.histogram(log, axis.edges(BINS))
     for number, edge in zip(counts, edges[:-1], strict=True):
         if number:
             high = round(4 + (LOG - 6) * float(np.log1p(number) / np.log1p(counts.max())), 1)
-            parts.append(f'<rect x="{x(edge)}" y="{floor - high}" width="2" height="{high}" fill="{INK}"/>')
-    alt = escape(f"{describe_phases(bands)} Below: log records over {end - begin:,.0f} s.")
+            parts.append(f'<rect x="{x(edge)}" y="{floor - high}" width="2" height="{high}" fill="currentColor"/>')
+    alt = escape(f"{describe_phases(bands)} Below: log records over {axis.end - axis.begin:,.0f} s.")
     return (
-        f'<svg role="img" aria-label="{alt}" viewBox="0 0 {WIDTH} {floor}" style="max-width:100%;background:#fff">'
+        f'<svg role="img" aria-label="{alt}" viewBox="0 0 {WIDTH} {floor}" preserveAspectRatio="none" style="max-width:100%">'
         f"{''.join(parts)}</svg>"
     )

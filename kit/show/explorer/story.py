@@ -27,8 +27,8 @@ SILENT_S = 10.0
 EVENTS = 400
 
 
-def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = str) -> dict[str, Any]:
-    """The verdict and the board of a run, as of a second of its axis, as plain data.
+def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = str, good: Run | None = None) -> dict[str, Any]:
+    """The verdict and the board of a run, as of a second of its axis or against a launch that worked, as plain data.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = st
     if at_s is not None:
         run = run.as_of(earlier_text(run, at_s))
     activity = LogActivity(run.captured_ns)
-    scene = scene_of_run(run) if run.as_of_ns is None else scene_of(gather(run, also={"log": activity.add}))
+    scene = scene_of_run(run, against=good) if run.as_of_ns is None else scene_of(gather(run, also={"log": activity.add}))
     if run.as_of_ns is None:
         for row in run.rows("log") if sum(capture.size_bytes for capture in run.captures) < CHEAP_BYTES else ():
             activity.add(row)
@@ -90,7 +90,13 @@ def _evidence(verdict: Verdict, clean: Callable[[str], str]) -> list[dict]:
         claim, place = clean(entry["claim"]), (entry["capture"], entry["line"])
         if claim not in found or not found[claim]["line"] and entry["line"]:
             at = seconds.get(place, seconds.get((entry["capture"], None)))
-            found[claim] = {"claim": claim, "file": entry["capture"] and clean(entry["capture"]), "line": entry["line"], "t": at}
+            found[claim] = {
+                "claim": claim,
+                "file": entry["capture"] and clean(entry["capture"]),
+                "line": entry["line"],
+                "t": at,
+                "text": clean(entry["text"] or ""),
+            }
     return list(found.values())
 
 
