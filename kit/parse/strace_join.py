@@ -177,6 +177,14 @@ def _merge(data, extra, call, line, number, end):
     _return(data, extra, call, line)
     if np.isnan(call.duration) and call.begin != NO_TIME and end != NO_TIME and end >= call.begin:
         call.duration = np.float64(end - call.begin) / 1e9
+    _begin_from_end(call)
+
+
+@inner
+def _begin_from_end(call):
+    """A call whose begin has no time began its duration before its end."""
+    if call.begin == NO_TIME and call.end != NO_TIME:
+        call.begin = call.end - np.int64(np.rint((0.0 if np.isnan(call.duration) else call.duration) * 1e9))
 
 
 @compiled
@@ -264,8 +272,7 @@ def _resume(data, extra, calls, ready, slots, opens, state, line, number, slot, 
         call = calls[index]
         _return(data, extra, call, line)
         call.end = now
-        if now != NO_TIME:
-            call.begin = now - np.int64(np.rint((0.0 if np.isnan(call.duration) else call.duration) * 1e9))
+        _begin_from_end(call)
     _finish(ready, state, index)
 
 

@@ -197,7 +197,7 @@ class CallRows:
         begin, end = event["ns"], event.get("ns_end")
         duration = float(event["duration"]) if event["duration"] is not None else None
         if duration is None and event["state"] == "merged" and begin is not None and end is not None and end >= begin:
-            duration = (end - begin) / NS
+            duration = float(end - begin) / NS  # as compiled code has it, to the last bit
         if begin is None and end is not None:
             begin = end - round((duration or 0.0) * NS)
         descriptor = _FD.match(event["args"]) if event["syscall"] in FD_FIRST else None

@@ -128,6 +128,23 @@ def test_both_agree_on_any_text(tmp_path, pieces):
     assert fast == careful
 
 
+@pytest.mark.parametrize(
+    ("begin", "time_s", "duration_s"),
+    [("17959564.605892", 1_795_956_512.330286, None), ("179595651\r2.665584", 179_595_651, 1_616_360_861.330286)],
+    ids=["no time", "years before its end"],
+)
+def test_both_agree_where_the_clock_of_a_first_half_is_damaged(tmp_path, begin, time_s, duration_s):
+    path = tmp_path / "damaged.strace"
+    path.write_bytes(
+        f"7840  1795956512.319339 close(3) = 0\n7841  {begin} read(3,  <unfinished ...>\n"
+        "7840  1795956512.320286 close(4) = 0\n7841  1795956512.330286 <... read resumed>) = ?\n".encode()
+    )
+    careful, fast = both(path)
+    assert fast == careful
+    (call,) = (row for row in fast["syscalls"] if row["pid"] == 7841)
+    assert call["time"] == pytest.approx(time_s * NS, abs=1000) and call.get("duration_s") == pytest.approx(duration_s)
+
+
 def capture_of(path: Path, calls: int) -> Path:
     """A capture in which two threads call in turn, one of them in halves; the clock moves on by a millisecond a call."""
     with open(path, "w") as file:

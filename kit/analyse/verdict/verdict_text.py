@@ -202,7 +202,7 @@ def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
 def _facts(verdict: Verdict) -> dict[str, str]:
     known = {name: verdict.facts.value(name) for name in SHOWN_FACTS}
     shown = {name: _value(name, value) for name, value in known.items() if value is not None and value != []}
-    if known["rss_shmem_kb"]:
+    if known["rss_shmem_kb"] and "rss_kb" in shown:
         shown["rss_kb"] += "; not a sum over ranks, which share shared and file pages"
     return shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import kit
 from kit.analyse.verdict.rules import all_signs
 from tests.analyse.verdict.scenes import BEGIN, NS, error, line, row, scene
 
@@ -105,3 +106,10 @@ def test_the_rank_that_died_in_silence_is_the_one_that_does_not_answer_the_end()
     assert scene(*wrote, answers, died).facts.value("ranks_dead") == [1]
     assert scene(*wrote, answers).facts.value("ranks_dead") is None
     assert scene(*wrote, died).facts.value("ranks_dead") is None
+
+
+def test_shared_memory_without_a_resident_size_is_shown(tmp_path) -> None:
+    (tmp_path / "status.t0.txt").write_text(
+        "Name:\tpython3\nPid:\t7\nState:\tS (sleeping)\nRssShmem:\t  401000000 kB\nThreads:\t4\n"
+    )
+    assert "rss_shmem_kb" in str(kit.verdict(tmp_path))
