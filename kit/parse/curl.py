@@ -53,7 +53,7 @@ PURPOSES = (
         "generate",
         re.compile(
             r"health_generate|completions?$|/generate(?:_stream)?$|/responses$|/messages$|/embeddings?$|"
-            r"/encode$|/infer$|/invocations$|/embed(?:_all|_sparse)?$|/(?:re)?rank$|/score$|/classify$|/api/(?:chat|embed)$"
+            r"/encode$|/infer$|/predict(?:ions?/?[\w.-]*)?$|/invocations$|/embed(?:_all|_sparse)?$|/(?:re)?rank$|/score$|/classify$|/api/(?:chat|embed)$"
         ),
     ),
     ("health", re.compile(r"/(?:health|healthz|ping|ready|readyz|live|livez|livenessz?|readinessz?)(?:/\w+)?$")),

@@ -33,7 +33,7 @@ _OTHER = re.compile(
     r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
     r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"
     r"|^(?:State|Netid)\s+Recv-Q|^rchar: |^(?:NAME|LAST SEEN|COMMAND)\s|^ {1,20}total\s+used\s+free|^# (?:HELP|TYPE) "
-    r"|^Filesystem\s|^==> ",
+    r"|^Filesystem\s|^==> \S.* <==",
     re.MULTILINE,
 )
 

@@ -108,7 +108,8 @@ def test_stamps_of_other_worlds(line: str, level: str, message: str) -> None:
         ("[ERROR] [launch.py:321:sigkill_handler] ['python', 't.py'] exits with return code = -9", "worker_died",
          "cascade", '"signal": 9'),
         ("CalledProcessError: Command 'python t.py' died with <Signals.SIGKILL: 9>.", "worker_died", "cascade", '"signal": 9'),
-        ("[2026-04-24 09:22:30,255] [INFO] [launch.py:350:main] Process 71 exits successfully.", "process_done", "ending", "71"),
+        ("[2026-04-24 09:22:30,255] [INFO] [launch.py:350:main] Process 71 exits successfully.", "process_done",
+         "finished", "71"),
     ],
 )  # fmt: skip
 def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, fields: str) -> None:

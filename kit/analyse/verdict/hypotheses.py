@@ -72,7 +72,7 @@ def _said(sign: Sign, weight: float, reason: str) -> dict:
 
 
 def judge(scene: Scene, signs: dict[str, Sign]) -> list[Hypothesis]:
-    """Weigh all classes by the signs that hold, the likeliest first."""
+    """Weigh all classes by the signs that hold, the likeliest first; what no sign speaks for is not believed at all."""
     hypotheses = []
     for known in classes(scene.evidence.run.knowledge).values():
         hypothesis = Hypothesis(klass=known, score=known.prior)
@@ -83,11 +83,12 @@ def judge(scene: Scene, signs: dict[str, Sign]) -> list[Hypothesis]:
         hypothesis.supporting.sort(key=lambda entry: -entry[1])
         hypothesis.opposing.sort(key=lambda entry: entry[1])
         hypotheses.append(hypothesis)
-    top = max(hypothesis.score for hypothesis in hypotheses)
-    odds = [math.exp((hypothesis.score - top) / scene.limits["temperature"]) for hypothesis in hypotheses]
-    for hypothesis, share in zip(hypotheses, odds, strict=True):
+    possible = [found for found in hypotheses if found.name == UNDETERMINED or found.score >= scene.limits["least_score"]]
+    top = max(hypothesis.score for hypothesis in possible)
+    odds = [math.exp((hypothesis.score - top) / scene.limits["temperature"]) for hypothesis in possible]
+    for hypothesis, share in zip(possible, odds, strict=True):
         hypothesis.share = share / sum(odds)
-    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.share)
+    return sorted(hypotheses, key=lambda hypothesis: (-hypothesis.share, -hypothesis.score))
 
 
 def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], where: Surroundings, most: int = 4) -> list[dict]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.analyse.verdict.scenes import (
+    BEGIN,
+    NS,
     counter,
     error,
     event,
@@ -45,6 +47,12 @@ ENDINGS = [
         kernel("oom_kill", pid=10, process="python3"),
         unlike=[SERVER, kernel("oom_kill", pid=99, process="chrome")],
     ),
+    shown(
+        "oom_kill_alike",
+        line("args", at=100),
+        kernel("oom_kill", pid=99, process="python3", time=BEGIN + 105 * NS),
+        unlike=[line("args", at=900), kernel("oom_kill", pid=99, process="python3", time=BEGIN + 105 * NS)],
+    ),
     shown(  # something like a server, and nothing ties it to this launch
         "oom_kill_untied",
         SERVER,
@@ -53,12 +61,12 @@ ENDINGS = [
     ),
     shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown(
-        "kernel_oom_kill",
+        "oom_kill_alike",
         *(line("args"), kernel("oom_kill", pid=99, process="python3")),
         unlike=[line("args"), kernel("oom_kill", pid=99, process="java")],
     ),
     shown(
-        "kernel_oom_kill",
+        "oom_kill_alike",
         *(line("args"), kernel("oom_kill", pid=99, process="python3")),
         unlike=[line("ready", phase="ready"), line("sigterm", role="ending"), kernel("oom_kill", pid=99, process="python3")],
     ),

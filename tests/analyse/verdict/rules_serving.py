@@ -11,6 +11,7 @@ STEPS = [line("train_step", step=n, at=3400 + 20 * n, phase="train_step") for n 
 STATS = {"kind": "request", "running": 3, "tokens_per_s": 0}
 
 
+FAILED = line("health_failed", kind="symptom")
 LEFT = [
     line("prefill_batch", kind="request", at=100),
     *(line("handover_failed", kind="symptom", at=at, seconds=300.2) for at in (700, 701)),
@@ -80,6 +81,7 @@ SERVING = [
         unlike=[*SERVER, listen(30000, 10, recv_q=3, send_q=128)],
     ),
     shown("health_failed_line", error("health_failed"), unlike=[error("exception")]),
+    shown("health_failed_line", FAILED, unlike=[FAILED, line("request", kind="request", phase="serving", status=200)]),
     shown("serves_unlogged", *SERVER, listen(30000, 10), asked("/health", 200), unlike=[*SERVER, READY, asked("/health", 200)]),
     shown(
         "serves_unlogged", *SERVER, asked("/generate", 200, purpose="generate", tokens=1), unlike=[*SERVER, asked("/health", 200)]

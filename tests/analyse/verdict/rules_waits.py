@@ -56,6 +56,9 @@ GPU = [
 NETWORK = line("nccl_network", "NET/IB : No device found.", kind="other")
 
 
+CONNECTED = line("nccl_connected", "Connected all rings", phase="dist_init")
+
+
 def complete(rank: int) -> tuple:
     """A rank's `Init COMPLETE`, which names the rank in its text."""
     return line("nccl_init_complete", phase="dist_init", nranks=2, rank=rank, fields={"rank": rank})
@@ -78,6 +81,7 @@ FABRIC = [
     shown(
         "silent_after_nccl", complete(0), complete(1), unlike=[complete(0), complete(1), line("weights_begin", phase="weights")]
     ),
+    shown("nccl_init_stands", CONNECTED, unlike=[CONNECTED, complete(0), complete(1)]),
     shown("nccl_warns", error("nccl_warn", "NCCL WARN"), unlike=[NETWORK]),
 ]
 

@@ -67,6 +67,13 @@ def test_belief_is_calibrated_on_the_first_cases() -> None:
     assert len(rows) >= 26 and reliability(rows)[0] <= 0.10 and np.mean(sure) >= 0.80
 
 
+def test_belief_is_calibrated_on_reports_that_nobody_had_mended_it_for() -> None:
+    limits, looks = thresholds(), fit_belief.first_looks()
+    rows = named(looks, [limits["temperature"]] * len(looks), limits["least_share"], limits["least_good_share"])
+    assert len(looks) > 80 and len(rows) > 0.6 * len(looks)
+    assert any(not row.right for row in rows) and reliability(rows)[0] <= 0.10
+
+
 def test_two_classes_that_share_the_belief_are_both_named(case_folder) -> None:
     verdict = case_folder("lookalikes/m01")
     assert verdict.klass == "slow_compile" and verdict.rival.name == "rank_straggler"

@@ -14,6 +14,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
 from kit.clock import NS
+from kit.schema import Row
 from kit.words import count_of, named
 
 STOOD_STEPS = 20
@@ -21,19 +22,15 @@ STOOD_STEPS = 20
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
-@rule("kernel_oom_kill", "oom_kill_untied", needs=("kernel_log",))
+@rule("kernel_oom_kill", "oom_kill_alike", "oom_kill_untied", needs=("kernel_log",))
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
     in_order, known = ending(scene.log) is not None, bool(scene.log.records)
     open_end = not own and not scene.log.of("usage_error") and not in_order
-    tied = [
-        row
-        for row in killed
-        if row.get("pid") in own or open_end and (not known or titles.may_serve(row.get("process") or "python"))
-    ]
-    alike = [row for row in killed if titles.may_serve(row.get("process"))]
+    tied = [row for row in killed if row.get("pid") in own or open_end and not known]
+    alike = [row for row in killed if titles.may_serve(row.get("process") or "python")]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order
@@ -44,8 +41,16 @@ def kernel_kill(scene: Scene) -> Signs:
         claim = f"the kernel's OOM killer ended {named('pid', pids)}"
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
+        elif open_end and not explained and not _outlived(scene, alike):
+            yield Sign("oom_kill_alike", f"{claim}, of a name that the launch's processes have", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
+
+
+def _outlived(scene: Scene, killed: list[Row]) -> bool:
+    """Whether the log goes on for long after all these kills, with no word of a death."""
+    last, times = scene.log.last_time, [row["time"] for row in killed if row.get("time")]
+    return last is not None and len(times) == len(killed) and last - max(times) > scene.limits["recent_s"] * NS
 
 
 def _killed(scene: Scene) -> bool:

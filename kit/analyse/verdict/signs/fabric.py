@@ -57,10 +57,12 @@ def sockets_only(scene: Scene) -> Signs:
         yield Sign("nccl_socket_only", "NCCL found no InfiniBand and uses sockets", [lines[-1].ref])
 
 
-@rule("nccl_complete", "silent_after_nccl", needs=("log",))
+@rule("nccl_complete", "silent_after_nccl", "nccl_init_stands", needs=("log",))
 def nccl_init(scene: Scene) -> Signs:
-    """All ranks finished NCCL's init; nothing followed, where that is the log's last progress."""
-    lines = scene.log.of("nccl_init_complete")
+    """All ranks finished NCCL's init, and nothing followed, where that is the log's last progress; or they only connected."""
+    lines, connected = scene.log.of("nccl_init_complete"), scene.log.of("nccl_connected")
+    if connected and not lines and scene.phase in ("launch", "dist_init"):
+        yield Sign("nccl_init_stands", "NCCL connected its ranks, and its init was not completed", [connected[-1].ref])
     complete = {rank for mark in lines if (rank := mark.fields.get("rank")) is not None}
     world = scene.processes.world_size
     if not complete or not world or len(complete) < world:

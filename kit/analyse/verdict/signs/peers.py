@@ -112,9 +112,10 @@ def store_barrier(scene: Scene) -> Signs:
 def not_begun(scene: Scene) -> Signs:
     """Ranks that never began to join."""
     world, begins = scene.processes.world_size, scene.log.of("dist_begin", "nccl_init_start")
-    if not world or scene.phase not in ("launch", "dist_init") or scene.log.of("dist_end", "nccl_init_complete"):
+    joined = scene.log.of("dist_end", "nccl_init_complete", "nccl_connected")
+    if not world or scene.phase not in ("launch", "dist_init") or joined:
         return
-    ranks = {mark.rank if mark.rank is not None else mark.fields.get("rank") for mark in begins} - {None}
+    ranks = {mark.fields.get("rank", mark.rank) for mark in begins} - {None}
     if 0 < len(ranks) < world:
         yield Sign("ranks_not_begun", f"{len(ranks)} of {world} ranks began to join in these logs", [begins[0].ref])
 

@@ -121,8 +121,9 @@ def backlog(scene: Scene) -> Signs:
 
 @rule("health_failed_line", needs=("log",))
 def own_check(scene: Scene) -> Signs:
-    """The server's own health check failed."""
-    if mark := scene.log.last("health_failed"):
+    """The server's own health check failed, and it answered nobody since."""
+    answered = scene.log.last_answer[1] if scene.log.last_answer else -1
+    if (mark := scene.log.last("health_failed")) and mark.order > answered:
         yield Sign("health_failed_line", f"the server's own health check failed: {mark.text[:140]}", [mark.ref])
 
 
