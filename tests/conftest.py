@@ -21,6 +21,8 @@ LET_GO_S = 3.0
 
 # Before matplotlib is imported by any test, here or in a notebook's kernel that inherits it.
 os.environ["MPLBACKEND"] = "Agg"
+# nbformat's import compiles grammars of IRIs that no notebook holds: two seconds in each worker.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

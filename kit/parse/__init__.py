@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,7 @@ def formats() -> dict[str, Format]:
     return {entry.kind: entry for name in modules for entry in importlib.import_module(f"kit.parse.{name}").FORMATS}
 
 
+@lru_cache(maxsize=64)  # a file is asked about as it lies, as text and in its segments
 def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     """Tell the kind of a file by its content, with its name as a hint.
 
@@ -88,22 +89,21 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     if not head.strip():
         return None, None
     is_text = head.count("\ufffd") <= BINARY * len(head)
-    scored = []
-    promised = None
+    named = _named(name)
+    scored = [(0.0, "")]
     for entry in formats().values():
         content = entry.looks_like(head) if is_text or entry.binary else 0.0
-        named = entry.named(name)
-        if named and promised is None:
-            promised = entry.kind
         if content > 0:
-            scored.append((content + NAME_BONUS * named, entry.kind))
-    if not scored:
-        return None, promised
-    score, kind = max(scored, key=lambda pair: pair[0])
-    if score < LEAST:
-        return None, promised
-    broken = promised if promised not in (None, kind) and not formats()[kind].named(name) else None
-    return kind, broken
+            scored.append((content + NAME_BONUS * (entry.kind in named), entry.kind))
+    score, best = max(scored, key=lambda pair: pair[0])
+    kind = best if score >= LEAST else None
+    return kind, named[0] if named and kind not in named else None
+
+
+@lru_cache(maxsize=256)
+def _named(name: str) -> list[str]:
+    """Kinds whose files usually bear such a name."""
+    return [entry.kind for entry in formats().values() if entry.named(name)]
 
 
 def recognise_server(head: str, folders: tuple[Path, ...]) -> str | None:

@@ -435,7 +435,7 @@ def _block(block: Row | None, ranks: list[tuple[int, str]], source: Source, repo
 def _is_fr_analysis(head: str) -> float:
     lines = body_lines(head)
     heads = sum(bool(_HEADLINE.search(line) or _OLD_HEADLINE.search(line) or _NO_DUMP.search(line)) for line in lines)
-    known = sum(bool(_FIELD.search(line) or _FR_OTHER.search(line)) for line in lines)
+    known = heads and sum(bool(_FIELD.search(line) or _FR_OTHER.search(line)) for line in lines)
     return 0.95 if heads and heads + known > 0.6 * len(lines) else 0.0
 
 

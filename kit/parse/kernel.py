@@ -238,14 +238,14 @@ def _is_kernel(head: str) -> float:
     strict = [_UPTIME, _DATED, _FOREIGN, _SHORT, _STEP, _RAW]
     stamped = max(share(lines, pattern) for pattern in strict)
     journal = sum(1 for line in lines if re.search(r"\bkernel: ", line)) / len(lines)
-    certain = sum(1 for line in lines if _CERTAIN.search(line))
     stamped += sum(1 for line in lines if _STEP.match(line)) / len(lines) if stamped < 1 else 0
-    if journal > 0.5 or (stamped > 0.6 and certain):
+    if journal > 0.5 or (stamped > 0.6 and any(map(_CERTAIN.search, lines))):
         return 0.96
     if stamped > 0.8:
         return 0.85
-    iso = share(lines, _ISO)
-    if certain >= 0.3 * len(lines) and (iso > 0.6 or all(_CERTAIN.search(line) for line in lines)):
+    if all(map(_CERTAIN.search, lines)):
+        return 0.8
+    if share(lines, _ISO) > 0.6 and sum(map(bool, map(_CERTAIN.search, lines))) >= 0.3 * len(lines):
         return 0.8
     return only_failures(head, "dmesg|journalctl")
 

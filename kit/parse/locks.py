@@ -148,7 +148,8 @@ def _is_lslocks(head: str) -> float:
     lines = body_lines(head)
     if any(_lslocks_header(line) for line in lines):
         return 0.97
-    rows = sum(_lslocks_row(_lslocks_cells(DEFAULT, line), Line(0, line, None, None)) is not None for line in lines)
+    typed = (line for line in lines if any(word in line for word in _TYPES))
+    rows = sum(_lslocks_row(_lslocks_cells(DEFAULT, line), Line(0, line, None, None)) is not None for line in typed)
     if lines and rows > 0.6 * len(lines):
         return 0.9
     return only_failures(head, "lslocks")

@@ -284,6 +284,10 @@ def _first_failure(head: str) -> str | None:
     return output[0] if output and all(any(pattern.search(line) for _, pattern in _FAILURES) for line in output) else None
 
 
+HEAD_LINES = 400
+"""Most lines of a head that any format looks at."""
+
+
 def body_lines(head: str, most: int = 200) -> list[str]:
     """First lines of a head that are no title, no blank, no prompt: what scores are made of.
 
@@ -292,13 +296,12 @@ def body_lines(head: str, most: int = 200) -> list[str]:
     >>> body_lines("$ du -s /m\\n12\\t/m\\n")
     ['12\\t/m']
     """
-    return list(_body(head, most))
+    return [line.text for line in _body(head) if line.number <= most]
 
 
 @lru_cache(maxsize=4)  # seventy formats ask about the same head
-def _body(head: str, most: int) -> tuple[str, ...]:
-    cleaned = titled(head.splitlines()[:most], Source(""), Report())
-    return tuple(line.text for line in cleaned if line.text.strip())
+def _body(head: str) -> tuple[Line, ...]:
+    return tuple(line for line in titled(head.splitlines()[:HEAD_LINES], Source(""), Report()) if line.text.strip())
 
 
 def share(lines: list[str], pattern: re.Pattern[str]) -> float:

@@ -247,8 +247,9 @@ def _is_pyspy(head: str) -> float:
 
 def _only_errors(head: str, lines: list[str]) -> float:
     """Score of a file that holds messages of failure alone: much where they name the tool, else the file's name decides."""
-    known = [line for line in lines if _PYSPY_ERROR.search(line) or _PYSPY_FOLLOWS.match(line) or _banner_pid(line) is not None]
-    if len(known) < len(lines) or not any(_PYSPY_ERROR.search(line) for line in lines):
+    if not all(_PYSPY_ERROR.search(line) or _PYSPY_FOLLOWS.match(line) or _banner_pid(line) is not None for line in lines):
+        return 0.0
+    if not any(map(_PYSPY_ERROR.search, lines)):
         return 0.0
     asked = [found["command"] for found in map(PROMPT.match, ANSI.sub("", head).splitlines()) if found]
     return 0.9 if any(_PYSPY_OWN.search(text) for text in (*asked, *lines)) else 0.1

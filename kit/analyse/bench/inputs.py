@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,13 @@ class BenchInputs:
     bench: Benchmarks
     side: dict[str, str]
     warnings: list[Finding]
+
+    @cached_property
+    def measured(self) -> dict[str, pd.DataFrame]:
+        """Successful requests or repetitions, by run."""
+        rows = self.bench.requests
+        rows = rows[rows["ok"].fillna(False).astype(bool) & (rows["kind"] != "warmup")]
+        return {run: rows[rows["run"] == run] for run in self.bench.runs["run"]}
 
     def of(self, side: str) -> list[str]:
         """Runs of a side, in the order of their files."""

@@ -125,13 +125,16 @@ def _of_names(
     words = " ".join(filter(None, (label, names[0] if names[0] == names[1] else f"{names[0]} | {names[1]}")))
     cand = {key: part for key, part in rows[CAND].groupby(["metric", "stat"], sort=False)}
     found = []
+    batched = batched_runs(table)
     for (quantity, stat), base in rows[BASE].groupby(["metric", "stat"], sort=False):
         if stat in STATS and quantity not in COUNTS and not base["direction"].isna().all() and (quantity, stat) in cand:
-            found.append(_metric(inputs, group, words, names, {BASE: base, CAND: cand[quantity, stat]}, force))
+            found.append(_metric(inputs, group, words, names, {BASE: base, CAND: cand[quantity, stat]}, batched, force))
     return found
 
 
-def _metric(inputs: BenchInputs, group: LoadGroup, prefix: str, names: tuple, rows: dict, force: bool) -> Metric:
+def _metric(
+    inputs: BenchInputs, group: LoadGroup, prefix: str, names: tuple, rows: dict, batched: list[str], force: bool
+) -> Metric:
     first = rows[BASE].iloc[0]
     metric = Metric(
         key=f"{prefix} {first['metric']}.{first['stat']}".strip(),
@@ -148,7 +151,7 @@ def _metric(inputs: BenchInputs, group: LoadGroup, prefix: str, names: tuple, ro
         requests=min((int(n) for side in rows.values() for n in side["n"].dropna()), default=None),
     )
     zeros = [run for side, part in rows.items() for run in _take(metric, side, part.drop_duplicates("run", keep="last"))]
-    metric.unfit = _unfit(metric, zeros, inputs.bench.values)
+    metric.unfit = _unfit(metric, zeros, batched)
     if metric.stat in ("mean", "process_means"):
         _take_repetitions(inputs, metric, names)
     if metric.replicate == "launch" and all(value.is_integer() for value in (*metric.base, *metric.cand)):
@@ -175,12 +178,11 @@ def _take(metric: Metric, side: str, rows: pd.DataFrame) -> list[str]:
     return zeros
 
 
-def _unfit(metric: Metric, zeros: list[str], values: pd.DataFrame) -> Finding | None:
+def _unfit(metric: Metric, zeros: list[str], batched: list[str]) -> Finding | None:
     """Why some runs have no value to divide; leaving them out would choose values."""
     if zeros:
         return finding("zero_value", runs=zeros)
-    runs = batched_runs(values[values["run"].isin(metric.group.runs)]) if metric.quantity in BY_TOKEN else []
-    return finding("tokens_batched", runs=runs) if runs else None
+    return finding("tokens_batched", runs=batched) if batched and metric.quantity in BY_TOKEN else None
 
 
 def batched_runs(values: pd.DataFrame) -> list[str]:

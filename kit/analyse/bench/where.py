@@ -56,8 +56,7 @@ def samples(rows: pd.DataFrame, metric: str, means: bool = False) -> np.ndarray:
 
 def requests_of(inputs: BenchInputs, run: str, name: str | None, metric: str) -> pd.DataFrame:
     """Successful requests or repetitions of one run and benchmark."""
-    rows = inputs.bench.requests
-    rows = rows[(rows["run"] == run) & rows["ok"].fillna(False).astype(bool) & (rows["kind"] != "warmup")]
+    rows = inputs.measured[run]
     return rows[rows["name"] == name] if name is not None else rows[rows["name"].fillna(metric) == metric]
 
 
@@ -117,22 +116,29 @@ def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, 
     return pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS])
 
 
+def _placed(inputs: BenchInputs, run: str, metric: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """A run's values of a metric with their place: the request's column, times as a share of the run's."""
+    requests = requests_of(inputs, run, None, metric)
+    where, values = (requests[name].to_numpy(float, na_value=math.nan) for name in (column, COLUMN[metric]))
+    if column == "start_s":
+        where = where / requests[column].max()
+    return where[values == values], values[values == values]
+
+
 def _split(inputs: BenchInputs, group: LoadGroup, column: str, edges: Sequence[float], confidence: float) -> pd.DataFrame:
     """Effect on the run's medians of each metric, by bins of a column of the requests."""
+    import numpy as np
     import pandas as pd
 
     rows = []
-    for metric in SPLIT_METRICS:
+    for metric in SPLIT_METRICS if len(edges) > 1 else ():
+        placed = {side: [_placed(inputs, run, metric, column) for run in group.of(side)] for side in (BASE, CAND)}
         for low, high in zip(edges, edges[1:], strict=False):
             points: dict[str, list[float]] = {BASE: [], CAND: []}
-            for side in points:
-                for run in group.of(side):
-                    requests = requests_of(inputs, run, None, metric)
-                    where = requests[column].astype(float)
-                    where = where / where.max() if column == "start_s" else where
-                    inside = (where >= low) & ((where < high) | (high == edges[-1]) & (where <= high))
-                    values = requests.loc[inside, COLUMN[metric]].dropna()
-                    points[side] += [float(values.median())] if len(values) >= MIN_IN_BIN else []
+            for side, runs in placed.items():
+                for where, values in runs:
+                    inside = values[(where >= low) & ((where < high) | (high == edges[-1]) & (where <= high))]
+                    points[side] += [float(np.median(inside))] if len(inside) >= MIN_IN_BIN else []
             if points[BASE] and points[CAND]:
                 rows.append({"metric": metric, "from": low, "to": high, **contrast(points[BASE], points[CAND], confidence)})
     return pd.DataFrame(rows, columns=["metric", "from", "to", *EFFECT_COLUMNS])
