@@ -7,8 +7,7 @@ nothing, whatever their numbers are; `kit.parse.log_fast` counts those.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kit.parse import grammar
@@ -31,7 +30,7 @@ _TELLING = (*BAR_SIGNS, "Download: [", TRACEBACK, "Error", "Exception", "Interru
 """Texts that make a record a bar or an error, whatever the grammars say."""
 _SPLITTING = (*BAR_SIGNS, "Download: [", "[20", " pid=", "INFO ", "WARNING ", "ERROR ")
 """Texts that make a record a bar, or two records."""
-MOST_FREE, MOST_BEFORE, MOST_STARTS = 64, 16, 16
+MOST_BEFORE, MOST_STAMPS = 16, 4
 MOVING = ("progress", "ready", "request")
 """Kinds that count as progress."""
 
@@ -63,27 +62,39 @@ def fine_shape_of(line: bytes, shape: bytes) -> bytes:
     return b"\0" + line[at + 10 : at + 11] + shape
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True)
 class Head:
-    """What stands before the messages of some shapes, and the writers that were seen with it."""
+    """What stands before the messages of some shapes.
 
-    match: Callable[[bytes], re.Match[bytes] | None]
-    writers: dict[tuple, tuple] = field(default_factory=dict)
-    starts: tuple[bytes, ...] = ()
-    latest: tuple = ()
-    latest_line: tuple[int, bytes, Shape] | None = None
+    Attributes
+    ----------
+    expression : bytes
+        Regular expression for it; every other group is a stamp.
+    kept : int
+        How many of its bytes are in its shape.
+    spans : tuple of (int, int)
+        For each stamp how many such bytes stand before it, and before what follows it.
+    """
+
+    expression: bytes
+    kept: int
+    spans: tuple[tuple[int, int], ...]
+
+    def take(self, line: bytes) -> tuple[tuple, tuple]:
+        """What a line has of it: what tells the writer, and the stamps."""
+        found = re.match(self.expression, line)
+        groups = found.groups() if found else (line,)
+        return groups[::2], groups[1::2]
 
 
 @dataclass(slots=True, eq=False)
 class Shape:
     """A shape whose lines are counted. `head` where the writer or the time of each line matters, `named` where a process
-    is named, `timed` where each line begins with its time and nothing else of the writer matters."""
+    is named, `about` what stands before the thing that a line is about, where the last about each is wanted."""
 
     row: Row
     named: bool
     head: Head | None
-    stamped: bool
-    timed: bool
     about: bytes | None = None
     count: int = 0
 
@@ -93,22 +104,27 @@ class Shape:
         return self.row["kind"] in MOVING and self.row["milestone"] != "probe_request"
 
 
+Name = tuple[str, bytes | int]
+"""What lines of a shape are looked up by: coarse, fine or begin, and what engines know it by."""
+Told = tuple[int, bytes, Shape]
+"""A counted line: number, text, shape."""
+
+
 class Judge:
-    """What the grammars of one log say about shapes; `heads` of those whose writer or time matters."""
+    """What the grammars of one log say about shapes."""
 
     def __init__(self, matcher: grammar.Matcher, source: Source):
         self.matcher, self.source = matcher, source
         self.warnings = matcher.prefixes.warnings
-        self.heads: dict[bytes, Head] = {}
         self.signs = [(shape_of(sign.encode()).decode(), sign) for sign in _TELLING]
         self.signs += [(shape_of(part.encode()).decode(), part) for part, _ in matcher.entries if part]
         self.glued = [shape_of(sign.encode()).decode() for sign in _GLUED]
 
-    def beginning(self, line: bytes, row: Row, stage: str) -> tuple[bytes, bytes, list[bytes], Shape] | None:
+    def beginning(self, line: bytes, row: Row, stage: str) -> tuple[bytes, list[bytes], Shape] | None:
         """How a line begins whose kind is the same whatever follows; None where there is no such begin.
 
         A milestone's text stands first in the message, and no entry that is tried before it can hold, and nothing in the rest
-        makes it a bar, a traceback or two records: the signs of those are handed back with the shape of the begin and that text.
+        makes it a bar, a traceback or two records: the signs of those are handed back with the begin.
         """
         code = row["milestone"]
         before: list[bytes] = []
@@ -122,7 +138,7 @@ class Judge:
         if (
             found is None
             or found[0] is not milestone
-            or b"" in before
+            or any(len(part) < 2 for part in before)
             or not _idle(milestone, stage)
             or len(before) > MOST_BEFORE
         ):
@@ -130,7 +146,7 @@ class Judge:
         at = line.find(part.encode())
         shape = self.harmless(line[: at + len(part)].decode("utf-8", "replace") + "x", row, stage) if at >= 0 else None
         signs = [*before, *(sign.encode() for sign in (*_SPLITTING, TRACEBACK)), b"\r"]
-        return None if shape is None else (shape_of(line[: at + len(part)]), part.encode(), signs, shape)
+        return None if shape is None else (line[: at + len(part)], signs, shape)
 
     def harmless(self, line: str, row: Row, stage: str, fine: bool = False) -> Shape | None:
         """The shape of a line that moves nothing, None where its lines have to be read."""
@@ -153,13 +169,11 @@ class Judge:
         before = piece[: len(piece) - len(text)].encode()
         writer = prefix.process is not None or prefix.rank_label is not None or prefix.rank is not None
         stamped = prefix.stamp is not None
-        first = _STAMP.search(before)
-        timed = stamped and not writer and first is not None and first.start() <= 1
         about = LATEST.get(row["milestone"] or "")
-        if about is not None and (stamped or writer):
+        head = _head(before) if writer or stamped else None
+        if (writer or stamped) and (head is None or about is not None):
             return None
-        head = self._head(before) if writer or stamped else None
-        return Shape(dict(row), prefix.pid is not None, head, stamped, timed, about)
+        return Shape(dict(row), prefix.pid is not None, head, about)
 
     def _led(self, prefix: Any, piece: str, text: str) -> bool:
         """Whether the rank stands before the message, not in it (as TGI and c10d print it)."""
@@ -178,14 +192,16 @@ class Judge:
                     return False
         return True
 
-    def _head(self, head: bytes) -> Head:
-        """What stands before a message, as an expression: every other group is a stamp."""
-        parts = [re.sub(rb"\d+", rb"\\d+", re.escape(part)) for part in _STAMP.split(head)]
-        expression = b"".join(b"(" + part + b")" for part in parts)
-        found = self.heads.get(expression)
-        if found is None:
-            found = self.heads[expression] = Head(re.compile(expression).match)
-        return found
+
+def _head(before: bytes) -> Head | None:
+    """What stands before a message; None where its parts cannot be told by the bytes of its shape."""
+    found = [stamp for stamp in _STAMP.finditer(before)]
+    around = b"".join(before[max(one.start() - 1, 0) : one.start()] + before[one.end() : one.end() + 1] for one in found)
+    if len(found) > MOST_STAMPS or shape_of(around + before[-1:]) != around + before[-1:]:
+        return None
+    spans = tuple((len(shape_of(before[: one.start()])), len(shape_of(before[: one.end()]))) for one in found)
+    parts = [re.sub(rb"[0-9a-f]+", rb"[0-9a-f]*", re.escape(part)) for part in _STAMP.split(before)]
+    return Head(b"".join(b"(" + part + b")" for part in parts), len(shape_of(before)), spans)
 
 
 def _idle(milestone: grammar.Milestone, stage: str) -> bool:
@@ -203,4 +219,4 @@ def _idle(milestone: grammar.Milestone, stage: str) -> bool:
     )
 
 
-__all__ = ["LATEST", "MOST_FREE", "MOST_STARTS", "Head", "Judge", "Shape", "fine_shape_of", "shape_of"]
+__all__ = ["LATEST", "MOST_STAMPS", "Head", "Judge", "Name", "Shape", "Told", "fine_shape_of", "shape_of"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kit import compiled
 from kit.clock import parse_time
 from kit.errors import EvidenceError, UsageError, nearest
 from kit.frames import FRAMES
@@ -179,7 +179,7 @@ def strace_tables(
     lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
 ) -> Iterator[tuple[str, Any]] | None:
     """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`)."""
-    if find_spec("numba") is None or lines.encoding.startswith("utf-16"):
+    if not compiled.installed() or lines.encoding.startswith("utf-16"):
         return None
     from kit.parse.strace_table import tables
 

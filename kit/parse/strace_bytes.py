@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numba import njit
 
-VERSION = hashlib.sha256(
-    b"".join((Path(__file__).parent / f"strace_{name}.py").read_bytes() for name in ("bytes", "compiled", "join"))
-).hexdigest()[:12]
-"""What was compiled of other sources than these is not used again: numba looks at the file of a function only."""
-inner = njit(nogil=True, error_model="numpy")
+from kit.compiled import inner, keeping
 
-
-def compiled(function: Callable) -> Any:
-    """Compile a function; what was compiled is kept beside the source or in the user's cache, where one of them is writable."""
-    function.__qualname__ = f"{function.__name__}-{VERSION}"  # names what is kept
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # "no locator available": neither folder is writable
-        return inner(function)
-
-
+compiled = keeping(*(str(Path(__file__).parent / f"strace_{name}.py") for name in ("bytes", "compiled", "join")))
 NO_CLOCK, EPOCH, OF_DAY = range(3)
 NONE = -1
 

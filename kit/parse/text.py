@@ -121,7 +121,7 @@ class LineReader:
         most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
         with self.path.open("rb") as file:
             pending, at = b"", 0  # parts of a file, joined, do not tell where they are
-            while chunk := file.read(size):
+            while chunk := file.read(min(size, max(tail_from - at, 0) or size)):
                 at += len(chunk)
                 if at == len(chunk):
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)

@@ -24,8 +24,8 @@ from kit.parse.text import LineReader
 CASES = sorted(
     case for case in (Path(__file__).parent.parent / "data" / "cases").glob("*/*/case.json") if [*case.parent.glob("*.log")]
 )
-EVERY = int(os.environ.get("EVERY_CASE", "12"))
-"""Of the cases each twelfth is enough to notice; `EVERY_CASE=1 pytest tests/parse/test_log_fast.py` takes them all."""
+EVERY = int(os.environ.get("EVERY_CASE", "16"))
+"""Of the cases each sixteenth is enough to notice; `EVERY_CASE=1 pytest tests/parse/test_log_fast.py` takes them all."""
 NEVER = 1 << 60
 
 
@@ -114,9 +114,18 @@ def test_case_reads_the_same(case: Path, among: str | None, tmp_path: Path, monk
     folder = Path(shutil.copytree(case.parent, tmp_path / "evidence", ignore=shutil.ignore_patterns("case.json")))
     for path in folder.glob("*.log") if among else ():
         inflate(path, among)
-    monkeypatch.setattr(skim, "TAIL_BYTES", 2000)
+    monkeypatch.setattr(skim, "TAIL_BYTES", 8000)
     monkeypatch.setattr(skim, "SIGHTINGS", 1)
-    assert found(folder, captured_at, 1, monkeypatch) == found(folder, captured_at, NEVER, monkeypatch)
+    careful = found(folder, captured_at, NEVER, monkeypatch)
+    for compiled in (True, False):
+        monkeypatch.setattr("kit.compiled.installed", lambda compiled=compiled: compiled)
+        assert found(folder, captured_at, 1, monkeypatch) == careful
+
+
+@pytest.fixture(params=("compiled", "plain"))
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the compiled pass, and with the one that serves where numba is not installed."""
+    monkeypatch.setattr("kit.compiled.installed", lambda: request.param == "compiled")
 
 
 def both(path: Path, text: str) -> tuple[list[dict], dict, list[dict], Report]:
@@ -135,6 +144,7 @@ def both(path: Path, text: str) -> tuple[list[dict], dict, list[dict], Report]:
     return kept, totals, rows, report
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_rare_line_among_repeated_ones_is_kept(tmp_path: Path) -> None:
     """An error, a bar, a milestone and a traceback with its end, deep in lines that are only counted."""
     rare = [
@@ -159,6 +169,7 @@ def test_a_rare_line_among_repeated_ones_is_kept(tmp_path: Path) -> None:
         assert counted == sum(row[key] is not None for row in rows)
 
 
+@pytest.mark.usefixtures("engine")
 def test_numbers_that_change_the_meaning_are_read(tmp_path: Path) -> None:
     """`200` and `503`, `signal 9` and `signal 15` differ in digits only."""
     quiet = ['INFO:     127.0.0.1:5000 - "GET /health HTTP/1.1" 200 OK', "worker got signal 9 from peer"] * 3000
@@ -168,6 +179,7 @@ def test_numbers_that_change_the_meaning_are_read(tmp_path: Path) -> None:
     assert [row["milestone"] for row in kept if row["raw"] in rare] == wanted == ["health_failed", "sigterm"]
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_last_operation_of_each_rank_is_kept(tmp_path: Path) -> None:
     """NCCL's counters decide which rank is apart: of thousands of lines the last of each rank has to be read."""
     lines = [
@@ -181,6 +193,7 @@ def test_the_last_operation_of_each_rank_is_kept(tmp_path: Path) -> None:
     assert last[0] == last[1] and len(last[0]) == 8
 
 
+@pytest.mark.usefixtures("engine")
 def test_prompts_are_not_read_but_for_what_splits_a_line(tmp_path: Path) -> None:
     """Each prompt is another text; a bar, an error's name or a second record in one changes what the line is, or does not."""
     head = "INFO 03-20 12:00:00 [logger.py:43] Received request cmpl-"
@@ -199,6 +212,7 @@ def test_prompts_are_not_read_but_for_what_splits_a_line(tmp_path: Path) -> None
     assert [row["kind"] for row in kept if row["raw"] == rare[0]] == [row["kind"] for row in rows if row["raw"] == rare[0]]
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_log_with_a_section_cut_out_of_it_is_skimmed(tmp_path: Path) -> None:
     """Parts of a file, joined, cannot tell where they are."""
     lines = "".join(f"[2026-03-20 12:00:00] n1:7001:7101 [1] NCCL INFO Ring {i} : 0 -> 1\n" for i in range(9000)).encode()
@@ -211,6 +225,7 @@ def test_a_log_with_a_section_cut_out_of_it_is_skimmed(tmp_path: Path) -> None:
     assert (report.records, report.lines) == (18_000, 18_000) and len(kept) < 6000
 
 
+@pytest.mark.usefixtures("engine")
 def test_time_of_stamped_lines_is_carried(tmp_path: Path) -> None:
     """A line without a stamp takes the time of the stamped line before it, and a clock ahead of the others is seen."""
     ring = "n1:7001:7101 [1] NCCL INFO Ring"
@@ -222,6 +237,7 @@ def test_time_of_stamped_lines_is_carried(tmp_path: Path) -> None:
     assert at[0] == at[1] and max(row["time"] for row in kept) == max(row["time"] for row in rows)
 
 
+@pytest.mark.usefixtures("engine")
 def test_each_writer_is_seen(tmp_path: Path) -> None:
     lines = [f"(RayWorkerWrapper pid={900 + i % 64}) NCCL version check {i}" for i in range(9000)]
     lines.insert(7000, "(RayWorkerWrapper pid=4711) NCCL version check 7")
@@ -229,6 +245,7 @@ def test_each_writer_is_seen(tmp_path: Path) -> None:
     assert {row["pid"] for row in kept} == {row["pid"] for row in rows} and len(kept) < 6000
 
 
+@pytest.mark.usefixtures("engine")
 def test_endless_lines_nul_bytes_and_other_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"\xef\xbb\xbffirst\n" + b"x" * 700_000 + b"\n\0a\0\nb\xff\xfe\r\n" + "größer\n".encode() + b"last, open")

@@ -1,0 +1,40 @@
+"""Functions over bytes that numba compiles (`stallkit[fast]`): who imports this has asked for numba first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+
+def installed() -> bool:
+    """Whether numba is there."""
+    return find_spec("numba") is not None
+
+
+def inner(function: Callable) -> Any:
+    """Compile a function that only other compiled functions call."""
+    from numba import njit
+
+    return njit(nogil=True, error_model="numpy")(function)
+
+
+def keeping(*sources: str) -> Callable[[Callable], Any]:
+    """Compile functions, and keep what was compiled beside the source or in the user's cache, where one of them is writable.
+
+    What was compiled of other `sources` than these is not used again: numba looks at the file of a function only.
+    """
+    version = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()[:12]
+
+    def compiled(function: Callable) -> Any:
+        from numba import njit
+
+        function.__qualname__ = f"{function.__name__}-{version}"  # names what is kept
+        try:
+            return njit(cache=True, nogil=True, error_model="numpy")(function)
+        except RuntimeError:  # "no locator available": neither folder is writable
+            return inner(function)
+
+    return compiled

@@ -1,0 +1,381 @@
+"""The pass over a large log: each line to its shape, those of a known one counted. `kit.parse.log_table` holds the tables.
+
+It decides nothing: what a shape means, and that its lines move nothing, `kit.parse.log_shapes` says. It stops at every line that
+has to be read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kit.compiled import inner, keeping
+
+compiled = keeping(__file__)
+
+UNKNOWN, READ = -1, -2
+"""In the place of a shape's number: none is known; the line has to be read, or told by its finer shape."""
+COARSE, FINE, BEGIN = range(3)
+"""What a line was looked up by: its shape, that with what zeros and statuses are, how it begins."""
+NONE, SOME, ANY = range(3)
+"""Open tracebacks that go on in lines of their own writer only, or in lines that name no process too."""
+LONGEST_STAMP = 64
+
+CLASS = np.dtype(
+    [("count", "i8"), ("kind", "i4"), ("head", "i4"), ("about", "i4"), ("named", "u1"), ("moving", "u1")], align=True
+)
+HEAD = np.dtype([(name, "i8") for name in ("number", "at", "end", "shape")] + [("stamps", "i4"), ("size", "i4")], align=True)
+"""Of a head's latest line the number (0: none since it was told), where it lies, its shape; size of its stamps."""
+STATE = 14
+"""How many numbers go from call to call: lines so far, lines counted, of the last that is progress its number, where it lies and
+its shape, of the last with a stamp the same, of the line to be read how it was looked up, its key and its end, and operations
+whose last line is kept."""
+NUMBER, SKIPPED, MOVED, _, _, _, STAMPED, _, _, _, HOW, KEY, STOP, LATEST = range(STATE)
+
+
+class Tables(NamedTuple):
+    """What is known of a log's shapes; places in the tables of keys are the lowest bits of a key, and those after it."""
+
+    codes: np.ndarray
+    """By byte: what it adds to a shape, 0 where it adds nothing."""
+    keys: np.ndarray
+    shapes: np.ndarray
+    classes: np.ndarray
+    heads: np.ndarray
+    spans: np.ndarray
+    """By head: kept bytes before each stamp, and before what follows it; last, how many it has."""
+    stamps: np.ndarray
+    """By head: its latest stamps."""
+    writer_keys: np.ndarray
+    writer_numbers: np.ndarray
+    blocked: np.ndarray
+    """By writer: a traceback of it is open."""
+    begin_bits: np.ndarray
+    """Which lowest 12 bits a shape has where a begin ends."""
+    begin_keys: np.ndarray
+    begin_numbers: np.ndarray
+    begins: np.ndarray
+    """By begin: its shape."""
+    pair_bits: np.ndarray
+    pairs: np.ndarray
+    """By the first two bytes of a sign: whether there is one, and the first such, from 1."""
+    signs: np.ndarray
+    sign_sizes: np.ndarray
+    sign_next: np.ndarray
+    telling: np.ndarray
+    """By begin and sign: whether the sign behind the begin says that the line has to be read."""
+    whose_keys: np.ndarray
+    whose_numbers: np.ndarray
+    whose_lines: np.ndarray
+    """Number, shape and size of the last line of each operation."""
+    whose_texts: np.ndarray
+    parts: np.ndarray
+    """Texts that an operation stands behind, with their sizes first."""
+    kinds: np.ndarray
+    state: np.ndarray
+
+
+MIX, SEED, FINE_SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344)
+_SEVEN, _REST, _HALF = np.uint64(7), np.uint64(57), np.uint64(32)
+ONE, SIX, LOW = np.uint64(1), np.uint64(6), np.uint64(63)
+ZERO_CODE = np.uint64(0xA4093822299F31D0)
+HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint8)
+
+
+@inner
+def byte_at(data, at):
+    return data[np.uintp(at)]
+
+
+@inner
+def plus(value, code):
+    """A shape with one more byte."""
+    return ((value << _SEVEN) | (value >> _REST)) + code
+
+
+@inner
+def mixed(value):
+    value = (value ^ (value >> _HALF)) * MIX
+    return value ^ (value >> _HALF)
+
+
+@compiled
+def find(keys, numbers, key):
+    """Number of a key; UNKNOWN where it is not there."""
+    mask = np.uint64(keys.size - 1)
+    at = key & mask
+    while numbers[at] != UNKNOWN and keys[at] != key:
+        at = (at + np.uint64(1)) & mask
+    return numbers[at]
+
+
+@compiled
+def put(keys, numbers, key, number):
+    """Remember the number of a key."""
+    mask = np.uint64(keys.size - 1)
+    at = key & mask
+    while numbers[at] != UNKNOWN and keys[at] != key:
+        at = (at + np.uint64(1)) & mask
+    keys[at], numbers[at] = key, number
+
+
+@inner
+def stands_at(data, at, end, text):
+    if at + text.size > end:
+        return False
+    for n in range(text.size):
+        if byte_at(data, at + n) != text[n]:
+            return False
+    return True
+
+
+@inner
+def place_of(data, at, end, text):
+    """Where a text stands first; -1 where it does not."""
+    while at + text.size <= end:
+        if byte_at(data, at) == text[0] and stands_at(data, at, end, text):
+            return at
+        at += 1
+    return -1
+
+
+@inner
+def is_word(char):
+    return 48 <= char <= 57 or 97 <= char <= 122 or 65 <= char <= 90 or char == 95
+
+
+@compiled
+def learn_begin(data, number, t):
+    """Remember the number of a begin."""
+    value = SEED
+    for n in range(data.size):
+        code = t.codes[byte_at(data, n)]
+        value = plus(value, code) if code else value
+    t.begin_bits[np.uintp((value >> SIX) & LOW)] |= ONE << (value & LOW)
+    put(t.begin_keys, t.begin_numbers, mixed(value), number)
+
+
+@inner
+def _zero_end(data, at, begin, end):
+    """End of a number that is zero and stands alone; `at` where there is none."""
+    if at > begin and (is_word(byte_at(data, at - 1)) or byte_at(data, at - 1) == 46):
+        return at
+    stop = at + 1
+    if stop + 1 < end and byte_at(data, stop) == 46 and byte_at(data, stop + 1) == 48:
+        stop += 2
+        while stop < end and byte_at(data, stop) == 48:
+            stop += 1
+    if stop < end and (is_word(byte_at(data, stop)) or byte_at(data, stop) == 46):
+        return at
+    return stop
+
+
+@inner
+def _zeros_key(data, at, end, codes):
+    """Key of a line that tells which of its numbers are zero (`log_shapes.fine_shape_of`)."""
+    value, begin = FINE_SEED, at
+    while at < end:
+        char = byte_at(data, at)
+        stop = _zero_end(data, at, begin, end) if char == 48 else at
+        if stop > at:
+            value, at = plus(value, ZERO_CODE), stop
+            continue
+        code = codes[char]
+        value = plus(value, code) if code else value
+        at += 1
+    return mixed(value)
+
+
+@inner
+def _free_end(data, at, tells, bits, pairs, signs, sizes, following):
+    """End of a line from behind its begin; -1 where a text stands there that tells."""
+    char = np.int64(byte_at(data, at))
+    while char != 10:
+        pair = char << 8
+        at += 1
+        char = np.int64(byte_at(data, at))
+        pair |= char
+        if (bits[pair >> 6] >> np.uint64(pair & 63)) & ONE:
+            sign = np.int64(pairs[pair])
+            while sign:
+                if tells[sign] and stands_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
+                    return -1
+                sign = np.int64(following[sign])
+    return at
+
+
+@compiled
+def writer_key(data, at, head, codes, spans, stamp):
+    """Key of what stands before a message, its stamps left out; the stamps go into `stamp`. Gives their size, too."""
+    kept, size, most = 0, 0, spans[-1]
+    value = np.uint64(head) * MIX
+    for span in range(0, spans.size - 1, 2):
+        first, last = min(spans[span], most), min(spans[span + 1], most)
+        while kept < first:
+            char = byte_at(data, at)
+            value = plus(value, np.uint64(char) + MIX)
+            kept += codes[char] != 0
+            at += 1
+        if kept == most:
+            break
+        char = byte_at(data, at)
+        while kept < last or not codes[char]:
+            if size < LONGEST_STAMP:
+                stamp[size] = char
+                size += 1
+            kept += codes[char] != 0
+            at += 1
+            char = byte_at(data, at)
+    return mixed(value), size
+
+
+@compiled
+def whose_key(data, at, end, part):
+    """Key of who wrote a line, and of what it is about, which stands behind a text; 0 where it does not (`log_shapes.LATEST`)."""
+    stop = place_of(data, at, end, part)
+    last = place_of(data, at, stop, NCCL) if stop >= 0 else -1
+    if last < 0:
+        return np.uint64(0)
+    value = SEED
+    for n in range(at, last):
+        value = plus(value, np.uint64(byte_at(data, n)) + MIX)
+    value, at = mixed(value), stop + part.size
+    while at < end and byte_at(data, at) != 32:
+        value = plus(value, np.uint64(byte_at(data, at)) + MIX)
+        at += 1
+    return mixed(value) | np.uint64(1)
+
+
+@inner
+def _remember(state, what, at, end, shape):
+    """Note the line as the last of something."""
+    state[what], state[what + 1], state[what + 2], state[what + 3] = state[NUMBER] + 1, at, end, shape
+
+
+@inner
+def _note_time(state, at, end, shape, stamp, size, latest, known):
+    """Remember a line that begins with its time: as the last, and where its stamps are the latest of its head."""
+    _remember(state, STAMPED, at, end, shape)
+    n = 0
+    while n < size and n < known.size and stamp[n] == latest[n]:
+        n += 1
+    later = size >= known.size if n == size or n == known.size else stamp[n] > latest[n]
+    if later:
+        for m in range(n, size):
+            latest[m] = stamp[m]
+        known.size, known.number, known.at, known.end, known.shape = size, state[NUMBER] + 1, at, end, shape
+
+
+@inner
+def _is_latest(data, at, end, shape, t):
+    """Keep the last line of an operation; 1 where one was there before, 0 where it is the first, -1 where it cannot be kept."""
+    state, part = t.state, t.parts[t.classes[shape].about]
+    key = whose_key(data, at, end, part[1 : 1 + part[0]])
+    if not key or end - at > t.whose_texts.shape[1]:
+        return -1
+    number = find(t.whose_keys, t.whose_numbers, key)
+    if number == UNKNOWN:
+        number = state[LATEST]
+        if number >= t.whose_texts.shape[0]:
+            return -1
+        state[LATEST] += 1
+        put(t.whose_keys, t.whose_numbers, key, number)
+    line, text = t.whose_lines[number], t.whose_texts[number]
+    first = line[2] == 0
+    line[0], line[1], line[2] = state[NUMBER] + 1, shape, end - at
+    for n in range(end - at):
+        text[n] = byte_at(data, at + n)
+    return 0 if first else 1
+
+
+@inner
+def _is_blank(data, at, end):
+    while at < end and (byte_at(data, at) == 32 or 9 <= byte_at(data, at) <= 13):
+        at += 1
+    return at == end
+
+
+@inner
+def _status(data, at):
+    """First digit of a status behind a protocol that begins at a place; 0 where none does."""
+    if not stands_at(data, at, data.size - 4, HTTP):
+        return 0
+    for n in range(at, at + 10):
+        if byte_at(data, n) == 10:
+            return 0
+    return np.int64(byte_at(data, at + 10))
+
+
+@compiled
+def count(data, at, opened, t):
+    """Count lines from a place on, each ending with a newline; returns where the line begins that has to be read."""
+    state, codes, bits, classes, heads = t.state, t.codes, t.begin_bits, t.classes, t.heads
+    stamp = t.stamps[t.stamps.shape[0] - 1]
+    while at < data.size:
+        value, stop, status, shape = SEED, at, 0, UNKNOWN
+        key, how = np.uint64(0), COARSE
+        char = byte_at(data, stop)
+        while char != 10:
+            code = codes[char]
+            more = plus(value, code)
+            value = more if code else value
+            stop += 1
+            if (bits[np.uintp((value >> SIX) & LOW)] >> (value & LOW)) & ONE:
+                begin, end = find(t.begin_keys, t.begin_numbers, mixed(value)), -1
+                if begin != UNKNOWN:
+                    end = _free_end(data, stop, t.telling[begin], t.pair_bits, t.pairs, t.signs, t.sign_sizes, t.sign_next)
+                if end >= 0:
+                    stop, key, how, shape = end, np.uint64(begin), BEGIN, t.begins[begin]
+                    break
+            if char == HTTP[0] and status == 0:
+                status = _status(data, stop - 1)
+            char = byte_at(data, stop)
+        if how == COARSE:
+            key = mixed(value)
+            shape = find(t.keys, t.shapes, key)
+            if shape == READ:
+                how = FINE
+                key = mixed(plus(value, np.uint64(status) * MIX)) if status else _zeros_key(data, at, stop, codes)
+                shape = find(t.keys, t.shapes, key)
+        counted = kept = shape >= 0
+        if counted:
+            known = classes[shape]
+            if known.head >= 0:
+                key_of_writer, size = writer_key(data, at, known.head, codes, t.spans[known.head], stamp)
+                writer = find(t.writer_keys, t.writer_numbers, key_of_writer)
+                counted = writer != UNKNOWN and not (opened != NONE and t.blocked[writer])
+                if counted and heads[known.head].stamps:
+                    _note_time(state, at, stop, shape, stamp, size, t.stamps[known.head], heads[known.head])
+            else:
+                counted = opened == NONE or (opened == SOME and known.named)
+            if counted and known.about >= 0:
+                found = _is_latest(data, at, stop, shape, t)
+                counted, kept = found >= 0, found > 0
+            if counted and kept:
+                known.count += 1
+                t.kinds[known.kind] += 1
+                state[SKIPPED] += 1
+                if known.moving:
+                    _remember(state, MOVED, at, stop, shape)
+        if not counted and not _is_blank(data, at, stop):
+            state[HOW], state[KEY], state[STOP] = how, np.int64(key), stop
+            return at
+        state[NUMBER] += 1
+        at = stop + 1
+    return at
+
+
+@compiled
+def has_long_number(data, most):
+    """Whether more than so many digits stand together."""
+    for middle in range(0, data.size, most):
+        if 48 <= byte_at(data, middle) <= 57:
+            first, last = middle, middle + 1
+            while first > 0 and 48 <= byte_at(data, first - 1) <= 57:
+                first -= 1
+            while last < data.size and 48 <= byte_at(data, last) <= 57:
+                last += 1
+            if last - first > most:
+                return True
+    return False
