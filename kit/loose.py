@@ -11,7 +11,7 @@ from pathlib import Path
 from kit import parse
 from kit.clock import in_range
 from kit.folder import why_not
-from kit.intake import Chain, Content, Note, Segment, Text, naming, segments, whole
+from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, segments, whole
 from kit.parse import log_detection
 from kit.parse.text import HEAD_BYTES
 from kit.reading import Capture
@@ -60,6 +60,7 @@ def captures(
         except PermissionError:
             notes.append(Note(name, "cannot be read: permission denied"))
     found = _one_log(_without_the_launch_before(_without_neighbours(found, notes), notes))
+    found = _each_line_once(found, notes)
     nodes = naming.nodes(capture.file for capture in found)
     for capture in found:
         capture.node = nodes.get(capture.file, capture.node)
@@ -217,6 +218,72 @@ def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[
     return [capture for capture in found if capture not in before]
 
 
+def _each_line_once(found: list[Capture], notes: list[Note]) -> list[Capture]:
+    """Captures with the lines of a log that are there twice counted once; copies of a log's end are one log."""
+    kept: list[Capture] = []
+    before: dict[int, overlaps.Lines] = {}
+    for capture in found:
+        lines = overlaps.lines_of(_content(capture)) if capture.kind == "log" and not isinstance(capture.content, Chain) else None
+        if lines is None or len(before) >= overlaps.MOST_LOGS:
+            kept.append(capture)
+            continue
+        if (content := overlaps.once(lines)) is not None:
+            notes.append(_repeated(capture, lines.content, content))
+            capture = replace(capture, content=content)
+            lines = overlaps.lines_of(content) or lines
+        same = [at for at in before if not (_writer(kept[at]) or _writer(capture))]
+        for at in same:
+            if overlaps.holds(before[at], lines):
+                notes.append(
+                    Note(capture.file, f"holds lines of {kept[at].file} again, and they count once", None, None, len(lines.texts))
+                )
+                break
+            if overlaps.holds(lines, before[at]):
+                notes.append(
+                    Note(
+                        kept[at].file,
+                        f"holds lines of {capture.file} again, and they count once",
+                        None,
+                        None,
+                        len(before[at].texts),
+                    )
+                )
+                kept[at], before[at] = capture, lines
+                break
+            for one, two, first, last in ((before[at], lines, kept[at], capture), (lines, before[at], capture, kept[at])):
+                if (overlap := overlaps.follows(one, two)) is not None:
+                    parts = (_content(first), two.from_line(overlap))
+                    kept[at] = replace(last, content=Chain(parts))
+                    notes.append(Note(last.file, f"goes on where {first.file} ends: {overlap} lines are in both, and count once"))
+                    del before[at]
+                    break
+            else:
+                continue
+            break
+        else:
+            before[len(kept)] = lines
+            kept.append(capture)
+    return kept
+
+
+def _content(capture: Capture) -> Content:
+    """What is read of a log: a part of its file, or all of it."""
+    return (
+        capture.content if isinstance(capture.content, Content) else whole(Text(capture.file, capture.path, capture.size_bytes))
+    )
+
+
+def _writer(capture: Capture) -> bool:
+    """Whether a log is that of one rank, node or service: others print the same lines."""
+    return capture.rank is not None or capture.node is not None or capture.stream is not None
+
+
+def _repeated(capture: Capture, before: Content, content: Content) -> Note:
+    size = before.size - content.size
+    line = before.place(1)[1]
+    return Note(capture.file, f"holds lines twice that count once ({size:,} bytes)", line)
+
+
 def _one_log(found: list[Capture]) -> list[Capture]:
     """Captures with the parts of each rotated log joined, the oldest first."""
     logs = {capture.file: capture for capture in found if capture.kind == "log" and not isinstance(capture.content, Chain)}
@@ -224,9 +291,7 @@ def _one_log(found: list[Capture]) -> list[Capture]:
         contents: list[Content] = []
         for name in parts:
             capture = logs[name]
-            contents.append(
-                capture.content if isinstance(capture.content, Content) else whole(Text(name, capture.path, capture.size_bytes))
-            )
+            contents.append(_content(capture))
         last = logs[parts[-1]]
         joined = replace(last, content=Chain(tuple(contents)))
         found = [joined if capture is last else capture for capture in found if capture is last or capture.file not in parts[:-1]]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kit.intake import announce, wrapping
 from kit.intake.content import Content, Part, Text, whole
-from kit.intake.wrapping import COLOUR
+from kit.intake.wrapping import COLOUR, RECORD
 from kit.untrusted import short_digits
 
 HEAD_BYTES = 65_536
@@ -33,13 +33,6 @@ LONGEST_LEAD = 160
 LEAST_RECORDS = 3
 """Lines of a log that make a stretch around other logs a log too."""
 Recognise = Callable[[str, str], str | None]
-
-RECORD = re.compile(
-    rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
-    rb"|\(\w[\w.-]*[^)]* ?pid=\d+|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
-    rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
-)
-"""How lines of a log begin: a section within a log ends there."""
 
 
 @dataclass

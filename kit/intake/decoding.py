@@ -99,6 +99,8 @@ def _lines(text: Text) -> Text:
         text = _changed(text, [markup.undiffed], "diff")
     elif shippers.is_cast(head):
         text = _rewritten(text, shippers.cast_lines, "terminal")
+    if b"\f" in head and text.size <= OPENED_BYTES:
+        text = _document(text, lambda data: ("pages", lines) if (lines := markup.unpaged(data)) else None)
     return _plain(text)
 
 
@@ -118,8 +120,8 @@ def _opened(text: Text) -> Text:
         return text
     with text.data.open("rb") as file:
         data = file.read()
-    changed = markup.opened(data, _announces)
-    return text if changed is data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
+    changed = wrapping.unnumbered(markup.opened(data, _announces))
+    return text if changed == data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
 
 
 def _announces(line: str) -> bool:
@@ -222,7 +224,7 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 # --- hard wraps ------------------------------------------------------------------------------------------------------------
 
 WIDTHS = range(60, 400)
-LEAST_FULL = 4
+LEAST_FULL, LEAST_OPENED = 4, 3
 _BEGINS = re.compile(
     rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
     rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
@@ -249,7 +251,7 @@ def unwrapped(text: Text, width: int | None = None) -> Text:
             out = []
             for line in block.removesuffix(b"\n").split(b"\n"):
                 number += 1
-                if full and kept and not _STAMPED.match(line) and line[:1] not in b"+|":
+                if full and kept and not _opens(line) and line[:1] not in b"+|":
                     kept.append(line)
                 else:
                     if kept:
@@ -267,6 +269,16 @@ def _columns(line: bytes) -> int:
     return len(line) if line.isascii() else len(line.decode("utf-8", "replace"))
 
 
+def _opens(line: bytes) -> bool:
+    """Whether a line begins as those of a log do."""
+    return _STAMPED.match(line) is not None or wrapping.RECORD.match(line) is not None
+
+
+def _closes(line: bytes, rest: bytes) -> bool:
+    """Whether a bracket that a line leaves open is closed by the next: the numbers of a bar."""
+    return line.rfind(b"[") > line.rfind(b"]") and b"]" in rest and b"[" not in rest.partition(b"]")[0]
+
+
 def _width(head: bytes) -> int | None:
     lines = head.split(b"\n")
     columns = [_columns(line) for line in lines]
@@ -274,10 +286,12 @@ def _width(head: bytes) -> int | None:
     if width not in WIDTHS:
         return None
     full = [at for at in range(len(lines) - 1) if columns[at] == width]
-    opened = [at for at in full if _STAMPED.match(lines[at])]
-    rests = [at for at in full if lines[at + 1] and not _BEGINS.match(lines[at + 1])]
-    stamped = sum(1 for line in lines if _STAMPED.match(line))
-    good = len(opened) >= LEAST_FULL and len(rests) >= 0.5 * len(full) and len(opened) >= 0.1 * stamped
+    opened = [at for at in full if _opens(lines[at])]
+    rests = [at for at in full if lines[at + 1] and (not _BEGINS.match(lines[at + 1]) or _closes(lines[at], lines[at + 1]))]
+    stamped = sum(1 for line in lines if _opens(line))
+    good = (
+        len(full) >= LEAST_FULL and len(opened) >= LEAST_OPENED and len(rests) >= 0.5 * len(full) and len(opened) >= 0.1 * stamped
+    )
     return width if good else None
 
 

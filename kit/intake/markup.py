@@ -237,6 +237,33 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
     return b"".join([*pieces, data[at:]]) if pieces else data
 
 
+_NUMBER = re.compile(rb"\d+")
+
+
+def unpaged(data: bytes) -> list[tuple[int, str]] | None:
+    """Numbered lines of a text of pages (a PDF's) without what heads and foots each; None where that is nothing."""
+    pages = [page.split(b"\n") for page in data.split(b"\f")]
+    edges = [[at for at, line in enumerate(page) if line.strip()] for page in pages]
+    told: list[set[bytes]] = []
+    for end in (0, -1):
+        seen = [_NUMBER.sub(b"", page[at[end]].strip()) for page, at in zip(pages, edges, strict=True) if at]
+        told.append({line for line in seen if seen.count(line) > 1})
+    if not any(told):
+        return None
+    kept, number = [], 1
+    for page, at in zip(pages, edges, strict=True):
+        first, last = (at[0], at[-1]) if at else (0, -1)
+        first += bool(at) and _NUMBER.sub(b"", page[first].strip()) in told[0]
+        last -= bool(at) and last >= first and _NUMBER.sub(b"", page[last].strip()) in told[1]
+        while first <= last and not page[first].strip():
+            first += 1
+        while last >= first and not page[last].strip():
+            last -= 1
+        kept += [(number + line, page[line].decode("utf-8", "replace")) for line in range(first, last + 1)]
+        number += len(page) - 1  # the feed ends no line
+    return kept
+
+
 _DIFF = re.compile(rb"(?m)^(?:diff --git .*|new file mode \d+|index [\da-f]+\.\..*|--- (?:/dev/null|a/).*|@@ -.*)$")
 
 
@@ -260,4 +287,4 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
 
 
-__all__ = ["csv_lines", "html_lines", "is_diff", "is_html", "json_lines", "opened", "to_bytes", "undiffed"]
+__all__ = ["csv_lines", "html_lines", "is_diff", "is_html", "json_lines", "opened", "to_bytes", "undiffed", "unpaged"]

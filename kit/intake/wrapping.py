@@ -12,6 +12,12 @@ from pathlib import Path
 
 COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 HEAD_LINES, LEAST_LINES = 400, 2
+RECORD = re.compile(
+    rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
+    rb"|\(\w[\w.-]*[^)]* ?pid=\d+|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
+    rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
+)
+"""How lines of a log begin."""
 LEAST_STAYING = 0.8
 """Share of the first lines that have a wrapping which stays: nothing is lost by it."""
 FEW = 4
@@ -85,4 +91,34 @@ def _counts_up(marks: list[bytes], step: int) -> bool:
     return rises and (step > 1 or len(values) > 2)
 
 
-__all__ = ["COLOUR", "Wrapping", "of"]
+NUMBERED = re.compile(
+    rb"[ \t]{0,8}(?:\[(?P<collector>\d{3,9})\] ?"
+    rb"|(?P<editor>\d{1,9})(?:[ \t]*[|\xe2\x94\x82] ?|:(?!\s)|[ \t]{1,4})(?![ \t]*\d+[ \t]))"
+)
+"""A number that an editor, a viewer or a collector put before a line; a label of a rank has a blank behind its colon."""
+LEAST_NUMBERED = 4
+
+
+def unnumbered(data: bytes) -> bytes:
+    """A text without numbers before stretches of its lines: they go up by one from line to line, before records of a log."""
+    if len(re.findall(rb"(?m)^[ \t]{0,8}\[?\d+", data[:1_000_000])) < LEAST_NUMBERED:
+        return data
+    lines, at = data.split(b"\n"), 0
+    marks = [NUMBERED.match(line) for line in lines]
+    while at < len(lines):
+        end = at + 1
+        while marks[at] and end < len(lines) and _follows(marks[end - 1], marks[end]):
+            end += 1
+        bare = [line[mark.end() :] for line, mark in zip(lines[at:end], marks[at:end], strict=True) if mark]
+        if len(bare) >= LEAST_NUMBERED and 2 * sum(1 for line in bare if RECORD.match(line)) >= len(bare):
+            lines[at:end] = bare
+        at = end
+    return b"\n".join(lines)
+
+
+def _follows(one: re.Match[bytes] | None, two: re.Match[bytes] | None) -> bool:
+    """Whether the number before a line is the next one, written in the same way."""
+    return bool(one and two and one.lastgroup == two.lastgroup and int(two[two.lastgroup]) == int(one[one.lastgroup]) + 1)
+
+
+__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unnumbered"]

@@ -108,6 +108,10 @@ def number(text: str) -> Any:
     return {"True": True, "true": True, "False": False, "false": False}.get(text, text)
 
 
+_VERSION = re.compile(r"-\d+(?:\.\d+)*$")
+"""What compilers of several versions bear behind their names: clang-20, gcc-12."""
+
+
 @dataclass(frozen=True, slots=True)
 class Milestone:
     """One kind of record that a grammar knows; the module's docstring says what its keys mean."""
@@ -169,7 +173,8 @@ class ProcessRule:
         """Whether a title is of such a process."""
         if self.title is not None and self.title.search(title):
             return True
-        return bool(self.programs) and title.split(" ", 1)[0].rsplit("/", 1)[-1] in self.programs
+        program = _VERSION.sub("", title.split(" ", 1)[0].rsplit("/", 1)[-1]) if self.programs else ""
+        return program in self.programs
 
 
 @dataclass(frozen=True, slots=True)

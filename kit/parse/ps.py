@@ -161,6 +161,22 @@ def columns_of(text: str) -> list[str] | None:
     return words if names and known >= max(1, 0.8 * len(words)) and (len(words) > 1 or "PID" in words) else None
 
 
+_ASKED = re.compile(r"\bps\b[^|;\n]*?\s(?:-\w*o|--format)[ =]?(?P<columns>[a-z%][\w%:,=-]*)")
+
+
+def columns_asked(command: str | None) -> list[str] | None:
+    """Columns that a command asks of ps, where a grep took their header away.
+
+    Examples
+    --------
+    >>> columns_asked("ps -eo pid,etimes,wchan:24,args | grep -E 'nvcc|ninja'"), columns_asked("ps aux | grep python")
+    (['PID', 'ETIMES', 'WCHAN', 'ARGS'], None)
+    """
+    found = _ASKED.search(command or "")
+    columns = [re.split("[:=]", name)[0].upper() for name in found["columns"].split(",")] if found else []
+    return columns if len(columns) > 1 and KNOWN.issuperset(columns) and {"PID", "TID", "LWP"} & set(columns) else None
+
+
 def cells(columns: list[str], words: list[str], text: str) -> dict[str, str] | None:
     """Give each column its cell: those left of the command from the left, those right of it from the right.
 
@@ -269,7 +285,8 @@ def _one(
     line: Line, columns: list[str] | None, tool: str, top_threads: bool, source: Source, report: Report, samples: Samples
 ) -> None:
     if columns is None:
-        columns = next((names.split() for pattern, names in _BARE if pattern.match(line.text)), None)
+        bare = (names.split() for pattern, names in _BARE if pattern.match(line.text))
+        columns = columns_asked(line.title) or next(bare, None)
     got = cells(columns, line.text.split(), line.text) if columns else None
     if not got:
         report.odd("no line of ps", line.text)
@@ -314,6 +331,12 @@ def _is_table(head: str, want_threads: bool) -> float:
     if header and len(header) >= 2:
         has_threads = bool({"TID", "LWP", "SPID"} & set(header))
         return 0.93 if has_threads == want_threads else 0.0
+    asked = columns_asked(head.split("\n", 1)[0]) if header is None else None
+    if asked and lines:
+        pids = [cells(asked, line.split(), line) or {} for line in lines]
+        fits = sum(1 for got in pids if len(got) == len(asked) and got.get("PID", got.get("TID", got.get("LWP", ""))).isdecimal())
+        if fits > 0.8 * len(lines):
+            return 0.9 if bool({"TID", "LWP"} & set(asked)) == want_threads else 0.0
     if not want_threads and header is None and max(share(lines, pattern) for pattern, _ in _BARE[:3]) > 0.8:
         return 0.8
     if not want_threads and header is None and share(lines, _BARE[3][0]) == 1:
