@@ -1,6 +1,7 @@
 # make demo   the verdict and the report of a bundled run
 # make test   all tests, as many at a time as there are cores; lint, format and types are among them
 # make lab    JupyterLab on the first notebook, under root too (a container); prints its address
+# make docs   the documentation as a site in out/site, outputs and pictures made anew; needs no network
 # make lint   mends what ruff can mend, then checks style, format and types
 # make lock   requirements.lock anew (UPGRADE=1: newest releases)
 # make clean  removes what make made
@@ -12,7 +13,7 @@ BIN := .venv/bin
 DEMO := data/sg01-capture-hang
 export PYTHON
 
-.PHONY: demo test lab lint lock clean setup
+.PHONY: demo test lab docs lint lock clean setup
 
 demo: .venv/.ready
 	$(BIN)/kit verdict $(DEMO)
@@ -23,6 +24,10 @@ test: .venv/.ready
 
 lab: .venv/.ready
 	$(BIN)/jupyter lab --allow-root --ServerApp.ip=127.0.0.1 --KernelManager.transport_encryption=auto $(ARGS) notebooks/00_start_here.ipynb
+
+docs: .venv/.ready
+	$(BIN)/mkdocs build -q
+	@echo "open out/site/index.html"
 
 lint: .venv/.ready
 	$(BIN)/ruff check --fix .
