@@ -1,8 +1,8 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
 The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
-`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `learn`; and `explore`, `open_run`, `sample`, `facts`, `benchmarks` for
-notebooks. Nothing heavy is imported until it is called for.
+`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`, `sample`,
+`facts`, `benchmarks` for notebooks. Nothing heavy is imported until it is called for.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _WHERE = {
     "watch": "kit.live.watch",
     "report": "kit.render.report",
     "explore": "kit.show.explorer",
+    "lab": "kit.workspace",
+    "notebooks": "kit.workspace",
     "learn": "kit.analyse.knowledge.learn",
     "similar": "kit.analyse.knowledge.similar",
     "KitError": "kit.errors",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from kit.run import Run
     from kit.samples import sample, sample_path
     from kit.show.explorer.widget import explore
+    from kit.workspace import lab, notebooks
 
 __all__ = [
     "Attempts",
@@ -83,7 +86,9 @@ __all__ = [
     "export",
     "facts",
     "guard",
+    "lab",
     "learn",
+    "notebooks",
     "open_run",
     "phase_table",
     "pull",

@@ -21,23 +21,24 @@ def sample_names() -> list[str]:
 
 
 def sample_path(name: str) -> Path:
-    """Folder of a bundled run.
+    """Folder of a bundled run, or another bundled folder: `bench/serve`, `launches`.
 
     Raises
     ------
     UsageError
-        Where there is no such run; the message lists those there are.
+        Where there is none of that name; the message lists the runs that there are.
 
     Examples
     --------
-    >>> sample_path("sg01-capture-hang").name
-    'sg01-capture-hang'
+    >>> sample_path("sg01-capture-hang").name, sample_path("bench/serve").name
+    ('sg01-capture-hang', 'serve')
     """
-    if name not in sample_names():
+    wanted = (DATA / name).resolve()
+    if not wanted.is_dir() or DATA.resolve() not in wanted.parents or NO_RUNS[0] in Path(name).parts:
         raise UsageError(
             f"there is no bundled run {name!r}",
             f"those there are: {', '.join(sample_names()) or 'none'}",
-            f"see {DATA / 'README.md'}",
+            f"see {DATA / 'README.md'}" if DATA.is_dir() else "install stallkit from its wheel: the runs are in it",
         )
     return DATA / name
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kit.cli import keep, live, look
+from kit.cli import keep, lab, live, look
 from kit.cli.parser import Parser, Verbs
 from kit.cli.shared import say
 from kit.errors import DONE, KitError
 
-GROUPS = (("look at evidence", look.add), ("look at a launch that runs", live.add), ("keep", keep.add))
+GROUPS = (("look at evidence", look.add), ("look at a launch that runs", live.add), ("notebooks", lab.add), ("keep", keep.add))
 INTERRUPTED = 130
 """128 and the number of SIGINT: what shells give."""
 

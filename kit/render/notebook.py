@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kit.errors import KitError
+from kit.workspace import FOLDERS, POSTMORTEM
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 CELL_TIMEOUT_S = 900
 """Longest a cell may take: reading a capture of some hundred MB for the first time takes minutes."""
-POSTMORTEM = "01_postmortem.ipynb"
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
 _MARKUP = re.compile(r"(<[^>]*>)")
 _DESCRIPTION = re.compile(r"""\b(alt|title|aria-label|data-v|data-file|data-label)=(["'])(.*?)\2""")
@@ -39,13 +39,11 @@ def notebook_path(name: str) -> Path:
     >>> notebook_path("01_postmortem.ipynb").name
     '01_postmortem.ipynb'
     """
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "notebooks", package.parent / "notebooks"):
-        if (folder / name).is_file():
-            return folder / name
-    raise KitError(
-        f"no notebook {name}", "it is neither in the package nor beside it", "install from a checkout: pip install -e ."
-    )
+    found = next((path for folder in FOLDERS if (path := folder / name).is_file()), None)
+    if found is None:
+        do = "install from a checkout: pip install -e ."
+        raise KitError(f"no notebook {name}", "it is neither in the package nor beside it", do)
+    return found
 
 
 def with_parameters(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookNode:

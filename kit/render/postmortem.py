@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kit import plot, show
+from kit import plot
 from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.clock import NS
-from kit.document import Document, Item, Section, Table, items
+from kit.document import Document, Section, Table
 from kit.document.html import table
 from kit.plot.timeline import plot_timeline
 from kit.redact import scrub_text
-from kit.render import page, svg
+from kit.render import page
 from kit.render.launch import About, about, quiet
 from kit.render.notebook import replaced
+from kit.show import svg
+from kit.show.appendix import appendix, phases
 from kit.show.explorer.pack import pack_run
 from kit.show.explorer.page import explorer_html
 from kit.show.explorer.still import picture
@@ -61,7 +63,7 @@ class Postmortem:
             parts.insert(1, Section(f"compared: {compared.title}", compared.sections[0].blocks))
             parts += [] if brief else compared.sections[1:]
         if not brief:
-            parts += [*about(found).sections(), Section("phases", [_phases(self.run)])]
+            parts += [*about(found).sections(), Section("phases", [phases(self.run)])]
         return Document(shown.title, parts, shown.subtitle, None, shown.tone)
 
     def html(self) -> str:
@@ -84,7 +86,7 @@ class Postmortem:
             page.Part("next", "Next", masked(page.steps(found))),
             page.Part("launch", "Environment and flags", masked(_launch(facts))),
             page.Part("missing", "What is missing", masked(_missing(found))),
-            page.Part("appendix", "Appendix", masked(self._appendix(found))),
+            page.Part("appendix", "Appendix", masked(appendix(found, self.step).html)),
         ]
         self.step("writing")
         return page.page(self.clean(self.run.name), masked(lead), [part for part in parts if part.html], found.state)
@@ -114,31 +116,6 @@ class Postmortem:
         first, rest = page.sections(compared.sections[:1]), page.sections(compared.sections[1:])
         return f"<p>{page.escape(compared.title)}</p>{first}{drawn}{rest}"
 
-    def _appendix(self, found: Verdict) -> str:
-        """What a careful reader looks up, each below its line."""
-        run, parts = self.run, []
-        parts.append(("Phases of each rank", table(_phases(run))))
-        parts.append(("The log around its last progress", table(show.log_around(run.condensed_log()))))
-        parts.append(("Facts", table(show.facts(found))))
-        self.step("going through the evidence source by source")
-        parts.append(("How the answer came about", table(show.ledger(run))))
-        self.step("drawing memory, threads and calls")
-        processes, threads, calls = (run.frame(name) for name in ("processes", "threads", "syscalls"))
-        if len(processes):
-            shown = "Shared and file pages are counted in each process that maps them: never add ranks up."
-            parts.append(("Memory", svg.figure(plot.plot_memory(processes), shown)))
-        if len(threads):
-            drawn = plot.plot_thread_strip(threads, names=plot.process_names(processes))
-            strip = svg.figure(drawn, "A row a thread, a column a sample.")
-            places = threads.groupby(["pid", "state", "wchan", "syscall"], dropna=False).size().rename("samples").reset_index()
-            seen = show.table(places.sort_values("samples", ascending=False), 200, caption="Where threads were seen")
-            parts.append(("Threads", strip + table(seen)))
-        if len(calls):
-            shown = "Summed over threads; waiting calls (futex, epoll_wait) are long by nature."
-            parts.append(("System calls", svg.figure(plot.plot_syscall_time(calls), shown)))
-        parts.append(("What was captured and read", _captures(run)))
-        return "".join(page.folded(title, html) for title, html in parts)
-
 
 def _launch(facts: About) -> str:
     parts = [page.command(facts.command)] if facts.command else []
@@ -152,22 +129,6 @@ def _launch(facts: About) -> str:
         printed = Table(("argument", "value"), facts.printed, len(facts.printed), "As the server printed them")
         parts.append(page.folded("Arguments that were not given: what the server printed of them", table(printed)))
     return "".join(parts)
-
-
-def _phases(run: Run) -> Table:
-    """Seconds in each phase, a row a rank."""
-    phases = run.phases()
-    if not len(phases):
-        return Table((), ())
-    seconds = phases.groupby(["rank", "phase"], dropna=False, sort=False)["duration_s"].sum().unstack().reset_index()
-    return show.table(seconds, 64, caption="Seconds in each phase; the last one lasts to the end of the evidence")
-
-
-def _captures(run: Run) -> str:
-    captures = run.captures_table()
-    columns = ["file", "kind", "moment", "whole", "source", "lines", "records", "not_understood", "note"]
-    remarks = Section("", [*items(run.unread()), *([] if run.unread() else [Item("Every file was read.", "")])])
-    return table(show.table(captures, MANY, caption="Captures", columns=columns)) + page.sections([remarks])
 
 
 def _missing(found: Verdict) -> str:

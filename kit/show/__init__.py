@@ -14,8 +14,8 @@ _WHERE = {
     "facts": "verdicts",
     "ledger": "verdicts",
     "next_steps": "verdicts",
-    "choose_run": "choose",
-    "paste": "pasting",
+    "appendix": "appendix",
+    "choose": "opening",
 }
 """Public name to the module of this package that defines it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from nbformat import v4, write
 
 import kit
 from kit.frames import FRAMES
@@ -285,45 +285,54 @@ def test_the_choice_comes_back_as_frames() -> None:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """JupyterLab on a folder of its own, and its address."""
+def lab(tmp_path: Path) -> Iterator[str]:
+    """What `kit lab` prints: JupyterLab on the post-mortem of a launch, for somebody with an empty home."""
     own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")} | {"IPYTHONDIR": str(tmp_path)}
-    given = ["--allow-root", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", "--IdentityProvider.token=t"]
-    given += ["--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly", f"--ServerApp.root_dir={tmp_path}"]
-    given += ["--KernelManager.transport_encryption=auto"]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *given], env={**os.environ, **own}, stderr=subprocess.PIPE, text=True
-    )
-    with server:
-        found = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+", line) for line in server.stderr)))
-        yield tmp_path, found[0]
-        server.terminate()
-        server.stderr.read()
+    given = ["lab", str(kit.sample_path("stopped-rank")), "--no-browser", "-o", str(tmp_path)]
+    code = "import sys; from kit import workspace; from kit.cli import main\n"
+    code += "serve, more = workspace.serve, ['--LabApp.expose_app_in_browser=True']\n"
+    code += "workspace.serve = lambda *a, **k: serve(*a, more=more, **k)\n"
+    code += "sys.exit(main(sys.argv[1:]))"
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code, *given], env={**os.environ, **own}, **pipes) as running:
+        found = next(filter(None, (re.search(r"http://127\.0\.0\.1:\S+", line) for line in running.stderr)))
+        yield found[0]
+        running.send_signal(signal.SIGINT)
+        running.stderr.read()
+    assert running.returncode == 0
 
 
-def test_in_jupyterlab_a_brush_moves_the_frames(browser, lab) -> None:
-    folder, address = lab
-    cells = [f"import kit\nexplorer = kit.explore({str(kit.sample_path('stopped-rank'))!r})\nexplorer"]
-    cells += ["print(*explorer.window, explorer.selected.threads['t_s'].min(), explorer.selected.threads['t_s'].max())"]
-    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    write(v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells], metadata=spec), folder / "a.ipynb")
+def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> None:
     tab = browser.new_page(viewport={"width": 1300, "height": 1000})
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(90_000)
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
-    tab.goto(f"{address}/lab/tree/a.ipynb?token=t")
+    tab.goto(lab)
     tab.wait_for_selector(".jp-Notebook .jp-CodeCell")
     run_all = "window.jupyterapp.commands.execute('notebook:run-all-cells');"
     tab.evaluate(f"async () => {{ await window.jupyterapp.shell.currentWidget.sessionContext.ready; {run_all} }}")
     tab.wait_for_selector('.sk [data-track="threads"]')
-    tab.wait_for_function("[...document.querySelectorAll('.jp-InputPrompt')].every((one) => /[0-9]/.test(one.innerText))")
+    tab.wait_for_selector(".kit-folded details")
     drag(tab, "threads", 0.6, 0.8)
     tab.wait_for_function("document.querySelector('.sk').explorer.host.saving === null")
-    second = "window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;"
-    tab.evaluate(f"() => {{ {second} {run_all.replace('run-all-cells', 'run-cell')} }}")
-    tab.wait_for_function("document.querySelectorAll('.jp-OutputArea-output')[1]?.innerText.startsWith('4')")
-    begin, end, first, last = map(float, tab.locator(".jp-OutputArea-output").nth(1).inner_text().split())
+    begin, end = view(tab, "v.window")
     assert (round(begin / 75.885, 2), round(end / 75.885, 2)) == (0.6, 0.8)
-    assert begin <= first < begin + 3 and end - 3 < last <= end
+    ask = "window.jupyterapp.commands.execute('notebook:insert-cell-below').then(() => {"
+    ask += "const book = window.jupyterapp.shell.currentWidget.content; book.activeCell.model.sharedModel.setSource("
+    ask += "\"print('chosen', *explorer.window, *explorer.selected.threads['t_s'].agg(['min', 'max']))\");"
+    ask += "return window.jupyterapp.commands.execute('notebook:run-cell'); })"
+    tab.evaluate(f"() => {ask}")
+    told = tab.locator(".jp-OutputArea-output pre", has_text="chosen ")
+    told.wait_for()
+    window = list(map(float, told.inner_text().split()[1:]))
+    assert window[:2] == pytest.approx([begin, end]) and begin <= window[2] < begin + 3 and end - 3 < window[3] <= end
+    plots = tab.locator(".sk-plots").first
+    plots.focus()
+    tab.keyboard.press("Home")
+    assert view(tab, "v.isWhole"), "a key goes to the explorer, not to the notebook"
+    tab.keyboard.press("/")
+    tab.keyboard.type("Starting to load model")
+    assert 0 < listed(tab) < view(tab, "p.log.line.length")
+    address = lab.partition("/lab")[0]
     assert [one for one in asked if not one.startswith((address, "data:", "blob:"))] == []
     tab.close()

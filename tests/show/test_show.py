@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+import kit
 from kit import show
 from kit.frames import FRAMES
 from kit.plot import figure_alt
+from kit.show import opening
 
 
 class Tags(HTMLParser):
@@ -99,51 +101,46 @@ def test_log_around_shows_both_sides_of_the_last_progress():
 
 
 @pytest.fixture
-def runs(tmp_path):
-    for name in ("one", "two", HOSTILE.replace("/", "")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "server.log").write_text("x")
-    return tmp_path
+def chooser(tmp_path, monkeypatch):
+    """A folder with a run of a hostile name; nothing was chosen before."""
+    monkeypatch.setattr(opening, "_LAST", {})
+    folder = tmp_path / HOSTILE.replace("/", "")
+    folder.mkdir()
+    (folder / "server.log").write_text("[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n")
+    return lambda **about: show.choose(tmp_path, **about)
 
 
-def test_chooser_keeps_its_value_when_its_cell_runs_again(runs):
-    first = show.choose_run(runs, default="two")
-    assert first.value == runs / "two"
-    first.widget.value = "one"
-    assert first.value == runs / "one"
-    assert show.choose_run(runs, default="two").value == runs / "one"
+def test_a_choice_is_kept_and_redrawn(chooser, tmp_path):
+    first = chooser(default="port-taken")
+    assert first.verdict.klass == "port_in_use" and HOSTILE.replace("/", "") in first.listed
+    first.path.value = str(tmp_path / HOSTILE.replace("/", ""))  # as somebody who types a path
+    assert first.verdict.phase == "weights"
+    shown = [output["data"]["text/html"] for output in first.output.outputs]
+    assert len(shown) == 2 and "weights" in shown[0] and "<script>" not in shown[0]
+    assert chooser(default="port-taken").chosen == first.chosen, "the cell ran again"
 
 
-def test_chooser_has_a_static_form(runs):
-    bundle = show.choose_run(runs)._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    page = Tags(bundle["text/html"])
-    assert "two" in page.text and "script" not in [tag for tag, _ in page.tags]
+def test_a_wrong_choice_is_told_where_it_was_made(chooser):
+    choice = chooser(default="port-taken")
+    choice.path.value = "no-such-folder"
+    assert "there is no such file or folder" in choice.output.outputs[0]["data"]["text/html"]
+    assert "no such file" in choice._repr_mimebundle_()["text/html"]
 
 
-def test_chooser_without_runs_says_how_to_record_one(tmp_path):
-    chooser = show.choose_run(tmp_path)
-    assert chooser.value is None
-    assert "kit collect local" in chooser._repr_html_()
+def test_a_paste_is_judged_and_kept_without_its_secrets(chooser):
+    choice = chooser()
+    choice.area.value = "It hangs.\n\n```\n$ tail -1 server.log\n"
+    choice.area.value += "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n```\nHF_TOKEN=hunter2\n"
+    choice.button.click()
+    assert choice.verdict.phase == "weights"
+    assert "hunter2" not in (choice.run.path / "paste.txt").read_text()
+    bundle = choice._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle and "weights" in bundle["text/html"]
+    assert chooser().text == choice.area.value
 
 
-def test_a_paste_is_judged_and_kept_without_its_secrets():
-    text = "It hangs.\n\n```\n$ tail -1 server.log\n"
-    text += "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n```\nHF_TOKEN=hunter2\n"
-    first = show.paste(text, name="ticket")
-    assert first.verdict().phase == "weights"
-    assert "hunter2" not in (first.run.path / "paste.txt").read_text()
-    again = show.paste(name="ticket")
-    assert again.text == text
-    bundle = again._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert "weights" in bundle["text/html"]
-
-
-def test_a_press_of_the_button_judges_what_stands_in_the_area():
-    pasted = show.paste(name="pressed")
-    area, button, output = pasted.widget.children
-    area.value = "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n"
-    button.click()
-    assert pasted.text == area.value
-    assert pasted.verdict().phase == "weights"
+def test_the_appendix_is_folded_and_its_tables_sort():
+    shown = Tags(show.appendix(kit.verdict(kit.sample("port-taken")))._repr_html_())
+    tags = [tag for tag, _ in shown.tags]
+    assert tags.count("details") == 7 and not [about for tag, about in shown.tags if tag == "details" and "open" in about]
+    assert tags.count("script") == 1 and tags.count("table") >= 5

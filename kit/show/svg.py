@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 THEMED = {INK.lower(): "--ink", "#ffffff": "--paper", "#e9ecef": "--grid", STALL_COLOUR.lower(): "--stall"}
-"""Colours of the figures, as matplotlib writes them, that the page replaces by its own; those that carry meaning stay."""
+"""Colours of the figures, as matplotlib writes them, that a page may replace by its own; those that carry meaning stay."""
 MOST_BYTES = 400_000
 """A larger drawing is a picture: a browser is slow with tens of thousands of paths."""
 PNG_DPI = 200
@@ -35,7 +35,7 @@ def figure(drawn: Figure | Axes, caption: str = "") -> str:
     >>> from kit.frames import FRAMES
     >>> from kit.plot import plot_memory
     >>> shown = figure(plot_memory(FRAMES["processes"].empty()), "Ranks look alike.")
-    >>> shown[:36], shown[-57:], "var(--ink)" in shown
+    >>> shown[:36], shown[-57:], "var(--ink, #222222)" in shown
     ('<figure><svg class="figure" role="im', '</svg><figcaption>Ranks look alike.</figcaption></figure>', True)
     """
     from matplotlib import rc_context
@@ -64,5 +64,5 @@ def _inline(svg: str, alt: str) -> str:
     body = svg[head.end() :].strip()
     used = set(_USED.findall(body))
     body = _ID.sub(lambda found: found[0] if found[1] in used else "", body)
-    body = _COLOUR.sub(lambda found: f"var({THEMED[found[0]]})", body)
+    body = _COLOUR.sub(lambda found: f"var({THEMED[found[0]]}, {found[0]})", body)
     return f'<svg class="figure" role="img" aria-label="{alt}" viewBox="{head["box"]}">{body}'

@@ -1,0 +1,102 @@
+"""What a careful reader looks up after the verdict, each below a line that opens it: in a notebook and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kit import plot
+from kit.document import Item, Section, Table, items
+from kit.document.html import escape, section, table, table_script
+from kit.show import svg, tables, verdicts
+
+if TYPE_CHECKING:
+    from kit.analyse.verdict.verdict import Verdict
+    from kit.run import Run
+
+MOST_RANKS, MOST_PLACES, MOST_CAPTURES = 64, 200, 1000
+LAB_COLOURS = (
+    "--ink:var(--jp-content-font-color1,#222);--paper:var(--jp-layout-color0,#fff);--grid:var(--jp-border-color3,#e9ecef)"
+)
+"""What figures take from JupyterLab's theme."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Titles, each with what stands below it once it is opened."""
+
+    parts: Sequence[tuple[str, str]]
+
+    @property
+    def html(self) -> str:
+        """All of it, closed."""
+        return "".join(f"<details><summary>{escape(title)}</summary>{html}</details>" for title, html in self.parts)
+
+    def _repr_html_(self) -> str:
+        return f"<div class='kit-folded' style='{LAB_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
+
+    def __repr__(self) -> str:
+        return "\n".join(title for title, _ in self.parts)
+
+
+def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) -> Folded:
+    """Phases, log, facts, how the answer came about, memory, threads, system calls, and what was read; all folded.
+
+    Parameters
+    ----------
+    verdict : Verdict
+    step : callable
+        Is told what is done next.
+
+    Examples
+    --------
+    >>> import kit
+    >>> appendix(kit.verdict(kit.sample("port-taken")))
+    Phases of each rank
+    The log around its last progress
+    Facts
+    How the answer came about
+    Memory
+    Threads
+    What was captured and read
+    """
+    run = verdict.scene.evidence.run
+    step("going through the evidence source by source")
+    parts = [
+        ("Phases of each rank", table(phases(run))),
+        ("The log around its last progress", table(tables.log_around(run.condensed_log()))),
+        ("Facts", table(verdicts.facts(verdict))),
+        ("How the answer came about", table(verdicts.ledger(run))),
+    ]
+    step("drawing memory, threads and calls")
+    processes, threads, calls = (run.frame(name) for name in ("processes", "threads", "syscalls"))
+    if len(processes):
+        shown = "Shared and file pages are counted in each process that maps them: never add ranks up."
+        parts.append(("Memory", svg.figure(plot.plot_memory(processes), shown)))
+    if len(threads):
+        drawn = plot.plot_thread_strip(threads, names=plot.process_names(processes))
+        places = threads.groupby(["pid", "state", "wchan", "syscall"], dropna=False).size().rename("samples").reset_index()
+        seen = tables.table(places.sort_values("samples", ascending=False), MOST_PLACES, caption="Where threads were seen")
+        parts.append(("Threads", svg.figure(drawn, "A row a thread, a column a sample.") + table(seen)))
+    if len(calls):
+        shown = "Summed over threads; waiting calls (futex, epoll_wait) are long by nature."
+        parts.append(("System calls", svg.figure(plot.plot_syscall_time(calls), shown)))
+    return Folded([*parts, ("What was captured and read", _captures(run))])
+
+
+def phases(run: Run) -> Table:
+    """Seconds in each phase, a row a rank."""
+    bands = run.phases()
+    if not len(bands):
+        return Table((), ())
+    seconds = bands.groupby(["rank", "phase"], dropna=False, sort=False)["duration_s"].sum().unstack()
+    seconds = seconds.add_suffix("_s").reset_index()
+    return tables.table(seconds, MOST_RANKS, caption="Time in each phase; the last one lasts to the end of the evidence")
+
+
+def _captures(run: Run) -> str:
+    captures = run.captures_table()
+    columns = ["file", "kind", "moment", "whole", "source", "lines", "records", "not_understood", "note"]
+    remarks = Section("", [*items(run.unread()), *([] if run.unread() else [Item("Every file was read.", "")])])
+    return table(tables.table(captures, MOST_CAPTURES, caption="Captures", columns=columns)) + section(remarks)
