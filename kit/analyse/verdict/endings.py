@@ -42,8 +42,8 @@ def ending(log: LogDigest) -> Ending | None:
     final = final_end(log, last.log)
     begun = min((mark.order for mark in final), default=last.order)
     reason = cause(log)
-    if reason is not None and reason.role == "initiating" and reason.order < begun:
-        return None
+    if reason is not None and reason.role == "initiating" and (reason.order < begun or reason.code == "collective_timeout"):
+        return None  # a collective that ranks wait in after the work is done is no order either
     finished = next((mark for mark in final if mark.role == "finished"), None)
     if finished is not None:
         return Ending("finished", finished)

@@ -29,8 +29,10 @@ def final_end(log: LogDigest, of: str) -> list[Mark]:
 
 
 def _echoes(log: LogDigest, mark: Mark) -> bool:
-    """Whether an error only follows from an end that was ordered before it."""
-    return mark.role not in ENDING and any(end.order < mark.order for end in final_end(log, mark.log)[:1])
+    """Whether an error only follows from an end before it; a collective that timed out is no echo of a finish."""
+    end = next(iter(final_end(log, mark.log)), None)
+    waited = mark.code == "collective_timeout" and end is not None and end.role == "finished"
+    return mark.role not in ENDING and end is not None and end.order < mark.order and not waited
 
 
 def cause(log: LogDigest) -> Mark | None:

@@ -39,6 +39,8 @@ class Process:
     ppid: int | None = None
     rank: int | None = None
     role: str = "other"
+    by_order: bool = False
+    """Its rank is that of its place among equal workers: nothing names it."""
 
     @property
     def name(self) -> str:
@@ -254,7 +256,8 @@ def _in_order(evidence: Evidence, by_pid: dict[int, Process], rank_pid: dict[int
     for pids in evidence.log.writers.values():
         if not rank_pid and world and 1 < len(pids) == world:
             for rank, pid in enumerate(pids):
-                by_pid.setdefault(pid, Process(pid)).rank, rank_pid[rank] = rank, pid
+                process = by_pid.setdefault(pid, Process(pid))
+                process.rank, process.by_order, rank_pid[rank] = rank, True, pid
     nameless = [process for _, process in sorted(by_pid.items()) if process.rank is None and process.role == "worker"]
     free = [rank for rank in range(world or len(nameless) + len(rank_pid)) if rank not in rank_pid]
     if nameless and not rank_pid and len(nameless) < len(free):
@@ -263,7 +266,7 @@ def _in_order(evidence: Evidence, by_pid: dict[int, Process], rank_pid: dict[int
         free = [process.pid - first for process in nameless] if equal and last - first < len(free) else []
     if len(nameless) == len(free):
         for process, rank in zip(nameless, free, strict=True):
-            process.rank, rank_pid[rank] = rank, process.pid
+            process.rank, process.by_order, rank_pid[rank] = rank, len(free) > 1, process.pid
 
 
 def _engines(

@@ -276,8 +276,8 @@ def _ranks(best: Hypothesis, scene: Scene) -> list[int]:
     return sorted(named)
 
 
-ALWAYS_TOLD = ("ranks_at", "log_unknown")
-"""Signs that are told with every verdict: where the ranks stand, and that nobody knows the log."""
+ALWAYS_TOLD = ("ranks_at", "ranks_by_order", "log_unknown")
+"""Signs that are told with every verdict: where the ranks stand, how their numbers were found, that nobody knows the log."""
 
 
 UNLIKE_GOOD = ("settings_changed", "milestone_missing", "lines_new", "beyond_good_pace", "within_good_pace")

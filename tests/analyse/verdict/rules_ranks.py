@@ -204,6 +204,7 @@ def moved(*seconds: float) -> list:
     return [line(None, f"[w{rank}] moved 40 tensors in {took:.2f} s", rank=rank, at=100) for rank, took in enumerate(seconds)]
 
 
+AGENTS = [line("args", phase="launch", tp_size=2, at=0), *(ps(pid, "python3 -m work.agent_worker") for pid in (31, 32))]
 BEHIND = [*THREE, *map(loading, range(3)), passed(0), passed(1)]
 CAPTURING = [
     *BEHIND,
@@ -216,6 +217,7 @@ CAPTURING = [
 
 RANKS = [
     shown("barrier_timeout", error("barrier_timeout", rank=0), unlike=[error("collective_timeout")]),
+    shown("ranks_by_order", *AGENTS, unlike=[*AGENTS[:1], worker(0), worker(1)]),
     shown("rank_slow", *moved(4, 5, 4, 300, 4), unlike=moved(4, 5, 4, 30, 4)),
     shown("rank_slow", *moved(4, 5, 4, 300, 4), unlike=moved(4, 5, 400, 300, 4)),
     shown("ranks_behind", BEHIND, unlike=[*BEHIND, passed(2)]),

@@ -106,6 +106,12 @@ def test_each_worker_prints_the_first_line_of_one_start(tmp_path: Path) -> None:
     assert judged(tmp_path, first * 4 + STEPS + first * 4 + STEPS).facts.value("restarts") == 1
 
 
+def test_a_collective_that_times_out_after_the_work_is_no_orderly_end(tmp_path: Path) -> None:
+    waited = "WorkNCCL(SeqNum=900, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600010 milliseconds before timing out."
+    text = f"[rank0]:[E218 01:40:00.1 PG.cpp:6] [Rank 0] Watchdog caught collective operation timeout: {waited}\n"
+    assert judged(tmp_path, f"{STEPS}Training completed.\n{text}{ABORTED}").state != "ended"
+
+
 STOPPED = """Traceback (most recent call last):
   File "train.py", line 7, in <module>
     main()

@@ -7,6 +7,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.rank_counters import apart
+from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.words import count_of, named
@@ -31,7 +32,9 @@ def timeouts(scene: Scene) -> Signs:
     absent = sorted(set(range(world)) - waited)
     if len(waited) >= 2 and 0 < len(absent) <= len(waited) / 2 and scene.fact("ranks_same_seq") is not False:
         verb = "was" if len(absent) == 1 else "were"
-        claim = f"{len(waited)} of {world} ranks timed out in the collective; {named('rank', absent)} {verb} not in it"
+        claim = (
+            f"{len(waited)} of {world} ranks timed out in the collective; {named_ranks(absent, scene.processes)} {verb} not in it"
+        )
         yield Sign("timeout_lacks_ranks", claim, [lines[0].ref], absent)
         works = next((bar for bar in reversed(scene.log.bars) if bar.rank in absent and not bar.done), None)
         if works:

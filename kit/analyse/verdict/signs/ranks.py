@@ -5,11 +5,26 @@ from __future__ import annotations
 from kit.analyse.verdict.deltas import bytes_read, deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rank_durations import slow
+from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.gpu import busy_rows, idle_gpus
 from kit.clock import show_duration
 from kit.words import count_of, named
+
+MOST_LISTED = 8
+"""Ranks of which the pid is told: a node's."""
+
+
+@rule("ranks_by_order", needs=("processes|stacks|log",))
+def by_order(scene: Scene) -> Signs:
+    """Ranks that nothing names: they have the order of their pids, as launchers start them."""
+    taken = [process for process in scene.processes.workers if process.by_order]
+    if taken:
+        listed = ", ".join(f"{process.rank} is pid {process.pid}" for process in taken[:MOST_LISTED])
+        more = f", and {len(taken) - MOST_LISTED} more" if len(taken) > MOST_LISTED else ""
+        claim = f"nothing names the ranks, their numbers are those of the pids in order: {listed}{more}"
+        yield Sign("ranks_by_order", claim)
 
 
 @rule("barrier_timeout", needs=("log",))
@@ -29,7 +44,8 @@ def behind(scene: Scene) -> Signs:
     if ranks and not scene.log.of("barrier_timeout"):
         since = f" {show_duration(steps.lag_s)} ago" if steps.lag_s else ""
         verb = "has" if len(ranks) == 1 else "have"
-        claim = f"{named('rank', ranks)} {verb} not reached a milestone that the others passed{since}"
+        late = named_ranks(ranks, scene.processes)
+        claim = f"{late} {verb} not reached a milestone that the others passed{since}"
         yield Sign("ranks_behind", claim, [steps.lag_ref] if steps.lag_ref else [], ranks)
 
 
@@ -39,8 +55,9 @@ def slow_ranks(scene: Scene) -> Signs:
     if found := slow(scene.evidence):
         longest = max(found.took, key=found.took.__getitem__)
         up_to = "up to " if len(found.took) > 1 else ""
+        who = named_ranks(found.took, scene.processes)
         claim = (
-            f"{named('rank', found.took)} took {up_to}{show_duration(found.took[longest])} for what took {found.others} others "
+            f"{who} took {up_to}{show_duration(found.took[longest])} for what took {found.others} others "
             f"about {show_duration(found.usual_s)}: {found.rows[longest]['text'][:100]}"
         )
         yield Sign("rank_slow", claim, [ref(row, row["text"]) for row in found.rows.values()][:2], list(found.took))

@@ -6,6 +6,7 @@ import re
 
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import Process
+from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks, places, worker_stacks
@@ -64,7 +65,7 @@ def where_they_stand(scene: Scene) -> Signs:
         at.setdefault(stack.place, []).append(number)
     groups = sorted(at.items(), key=lambda group: -len(group[1]))[:MOST_PLACES]
     words = [
-        f"{named('rank', numbers)} in {place}"
+        f"{named_ranks(numbers, scene.processes)} in {place}"
         if who == "rank" and place != groups[0][0]
         else f"{len(numbers)} of {count_of(len(mains), who)} in {place}"
         for place, numbers in groups
@@ -85,7 +86,8 @@ def odd_rank(scene: Scene) -> Signs:
     if working and waiting:
         verb = "is" if len(working) == 1 else "are"
         others = "the other waits" if len(waiting) == 1 else f"{len(waiting)} others wait"
-        claim = f"{named('rank', working)} {verb} in {mains[working[0]].place} while {others} in {mains[waiting[0]].place}"
+        who = named_ranks(working, scene.processes)
+        claim = f"{who} {verb} in {mains[working[0]].place} while {others} in {mains[waiting[0]].place}"
         yield Sign("odd_rank_elsewhere", claim, [mains[working[0]].ref, mains[waiting[0]].ref], working)
 
 
