@@ -273,7 +273,8 @@ def _of_kernel(evidence: Evidence, processes: Processes) -> tuple[int, list[dict
 
 def training(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`step`: the last training step that finished."""
-    mark = evidence.log.last("train_step", "train_stage")
+    marks = [mark for mark in evidence.log.of("train_step", "train_stage") if {"step", "step_begun"} & mark.fields.keys()]
+    mark = max(marks, key=lambda mark: mark.order, default=None)
     step = whole_number(mark.fields.get("step")) if mark else None
     if mark and "step_begun" in mark.fields:
         step = (whole_number(mark.fields["step_begun"]) or 1) - 1

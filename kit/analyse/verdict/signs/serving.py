@@ -228,6 +228,7 @@ def watchdogs(scene: Scene) -> Signs:
 def handover(scene: Scene) -> Signs:
     """Requests wait in vain for the other server of a prefill/decode pair, and nothing was computed since."""
     failed, done = scene.log.of("handover_failed"), scene.log.of("prefill_batch", "decode_batch", "request_done")
+    done += [mark for mark in scene.log.of("engine_stats") if mark.fields.get("tokens_per_s")]
     if not failed:
         return
     moments = moment([*failed, *done])
