@@ -51,7 +51,11 @@ _ALL = (
         C("kind", "text", "progress, heartbeat, symptom, error, request, noise, other"),
         C("milestone", "text", "code of the milestone (weights_begin, graph_end, ready, …)"),
         C("phase", "text", "phase that the record shows begun"),
-        C("role", "text", "of a failure line: initiating, cascade, teardown, ending, header, recovered, client, noise"),
+        C(
+            "role",
+            "text",
+            "of a failure line: initiating, cascade, teardown, ending, finished, closing, header, recovered, client, noise",
+        ),
         C("bar", "text", "description of the progress bar"),
         C("bar_kind", "text", "weights, graph, download, jit, other"),
         C("bar_n", "float", "items done"),

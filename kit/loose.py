@@ -32,6 +32,11 @@ _NO_EVIDENCE = (
 )
 """What lies beside evidence and is none: (its beginning, what it is)."""
 
+_NO_OUTPUT = re.compile(
+    r"\.(?:md|rst|tex|html?|xml|svg|css|ya?ml|toml|ini|cfg|csv|tsv|json[l5]?|py|sh|ipynb|[jt]sx?|c|cc|cpp|h|go|rs)$", re.I
+)
+"""Names of files that people write, or that hold data: no program printed them."""
+
 
 def captures(
     base: Path, given: Iterable[Path], folders: tuple[Path, ...] = (), inside: Path | None = None
@@ -59,6 +64,9 @@ def captures(
             found += _of_file(path, name, folders, notes)
         except PermissionError:
             notes.append(Note(name, "cannot be read: permission denied"))
+    if not any(capture.kind for capture in found):
+        for capture in (one for one in found if one.content is None and one.size_bytes):
+            capture.kind = "log" if _printed(capture.file, parse.head_of(capture.path)) else None
     found = _one_log(_without_the_launch_before(_without_neighbours(found, notes), notes))
     found = _each_line_once(found, notes)
     nodes = naming.nodes(capture.file for capture in found)
@@ -128,6 +136,16 @@ def _in_one_piece(path: Path, name: str) -> list[Segment]:
         return []
     content = whole(Text(name, path, stat.st_size, None, stat.st_mtime_ns))
     return [Segment(content, "file", path.name, kind=kind)]
+
+
+def _printed(name: str, head: str) -> bool:
+    """Whether a text that no format knows is what some program printed, by its form: a level, a bar, an end, an error."""
+    if _NO_OUTPUT.search(name):
+        return False
+    rows = (
+        row for _, row in parse.formats()["log"].parse(head.splitlines(), parse.Source(name), parse.Report()) if "kind" in row
+    )
+    return any(row.get("milestone") or row.get("bar_kind") or row.get("level") or row["kind"] == "error" for row in rows)
 
 
 def _no_evidence(segment: Segment) -> str | None:

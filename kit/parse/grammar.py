@@ -12,6 +12,7 @@ from typing import Any
 from kit import knowledge_paths
 from kit.parse.grammar_file import ROLES, BarRule, Grammar, Milestone, Traits, number, read
 from kit.parse.records import Prefixes
+from kit.schema import Row
 from kit.tomlfile import TomlFile
 
 NO_DIGITS = {ord(digit): None for digit in "0123456789"}
@@ -214,6 +215,16 @@ def codes(flag: str, server: str | None, folders: Sequence[Path] = ()) -> frozen
     """
     grammars = load(folders).matcher(server).grammars
     return frozenset(milestone.code for grammar in grammars for milestone in grammar.milestones if getattr(milestone, flag))
+
+
+def lives_on(row: Row, server: str | None, folders: Sequence[Path] = ()) -> bool:
+    """Whether the process may live on after a record, as the grammar says that the record is of."""
+    own = (row.get("server"), "common", server)
+    return any(
+        milestone.lives_on and milestone.code == row["milestone"] and milestone.grammar in own
+        for grammar in load(folders).matcher(server).grammars
+        for milestone in grammar.milestones
+    )
 
 
 def to_json(fields: dict[str, Any]) -> str | None:

@@ -45,8 +45,9 @@
     ``ready``/``http`` (moves the launch on), ``per_rank`` (each rank prints it for itself), ``note``, ``versions`` (for the
     reader). The first match wins. What a failure line is to the failure says ``role``: initiating (why it failed; errors
     without a role are), cascade (fails since something else did), teardown (ends what is left), ending (the orderly end),
-    header (announces the next line), recovered (work went on), client (a request was refused), noise. Only initiating lines
-    are causes. ``explained`` (a class of stall stands for this error), ``lives_on`` (the process may live on after it).
+    finished (the same, by itself), closing (an end where the log closes on it), header (announces the next line), recovered
+    (work went on), client (a request was refused), noise. Only initiating lines are causes. ``explained`` (a class of stall
+    stands for this error), ``lives_on`` (the process may live on after it).
 ``[[error]]``
     ``role`` and ``find``: texts that tell the role of an error line which no milestone names.
 ``[[bar]]``
@@ -83,7 +84,7 @@ PHASES = (
 )
 """Order of the phases; the last two are a training job's."""
 STAGES = ("init", "http", "ready")
-FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "finished", "header", "recovered", "client", "noise")
+FAILURE_ROLES = ("initiating", "cascade", "teardown", "ending", "finished", "closing", "header", "recovered", "client", "noise")
 PROCESS_ROLES = ("frontend", "engine", "worker", "compiler", "helper", "any")
 BEGINNINGS = ("[", "(", "0", "a")
 _FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")

@@ -86,7 +86,7 @@ _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_comple
 
 BEFORE_WORK = frozenset((None, "launch", "dist_init", "download"))
 """Phases in which workers of one start are still printing its first lines."""
-ENDS = frozenset(("initiating", "cascade", "teardown", "ending", "finished"))
+ENDS = frozenset(("initiating", "cascade", "teardown", "ending", "finished", "closing"))
 SAME_START_NS = 60 * SECOND_NS
 """Lines of one start come within this, where nothing of it moved between them."""
 

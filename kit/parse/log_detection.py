@@ -50,6 +50,10 @@ def of_a_launch(head: str) -> bool:
     return _certain(own=True).search(sample) is not None or _BAR.search(sample) is not None
 
 
+RARE = 20
+"""Among so many lines one that looks like another tool's output may be any program's own."""
+
+
 def looks_like(head: str) -> float:
     """How sure a text is a server's or launcher's log.
 
@@ -64,8 +68,8 @@ def looks_like(head: str) -> float:
         return 0.0
     if _certain().search(sample):
         return 0.2 if len(_OTHER.findall(sample)) > len(_certain().findall(sample)) else 0.95
-    if _OTHER.search(sample):
-        return 0.0
+    if others := len(_OTHER.findall(sample)):
+        return 0.0 if RARE * others > sample.count("\n") else 0.05
     if _STAMPED.search(sample):
         return 0.4
     return 0.1

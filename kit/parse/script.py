@@ -113,7 +113,9 @@ def is_launch(head: str) -> float:
         line
         for line in lines
         if re.match(r"^[\w./$({\"-]", line)
-        and not re.match(r"^\d|^\S+ +\d+ ", line)
+        and not re.match(
+            r"^\d|^\S+ +\d+ |^[\w./-]+: ", line
+        )  # "srun: job 4 queued", "x.sh: line 9: 41 Killed": what is said of one
         and not re.search(r"\b(?:INFO|WARNING|ERROR)\b|^(?i:usage): |: error: ", line[:80])
         and any(command.search(" " + line[:200]) for command in starters)
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kit.analyse.verdict.failures import ENDING, cause, final_end
+from kit.analyse.verdict.failures import ENDING, cause, closes, final_end
 from kit.analyse.verdict.log_digest import LogDigest, Mark
 
 
@@ -34,9 +34,9 @@ class Ending:
 
 def ending(log: LogDigest) -> Ending | None:
     """The orderly end of the launch; None while it lives, and where an error of its own ended it."""
-    last = max(
-        (mark for mark in log.marks if mark.role in ENDING or mark.code == "tree_gone"), key=lambda mark: mark.order, default=None
-    )
+    ends = [mark for mark in log.marks if mark.role in ENDING or mark.code == "tree_gone"]
+    ends += [mark for mark in log.marks if mark.kind != "error" and closes(log, mark)]
+    last = max(ends, key=lambda mark: mark.order, default=None)
     if last is None or log.last_life.get(last.log, -1) > last.order:
         return None
     final = final_end(log, last.log)
@@ -48,5 +48,5 @@ def ending(log: LogDigest) -> Ending | None:
     if finished is not None:
         return Ending("finished", finished)
     if final:
-        return Ending("told", final[0])
-    return None if log.of("worker_died") else Ending("gone", last)
+        return Ending("finished" if final[0].role == "closing" else "told", final[0])
+    return None if log.of("worker_died", "exit_failed") else Ending("gone", last)

@@ -9,12 +9,12 @@ from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import ENDING, cause, first_error
+from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
 from kit.analyse.verdict.phases import Progression, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
-from kit.parse.grammar import codes, traits
+from kit.parse.grammar import lives_on, traits
 from kit.reading import Capture
 from kit.untrusted import whole_number
 
@@ -178,13 +178,17 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         return True, []
     if alive is None and (told := orchestrator_ends.ended(evidence)):
         return True, [told]
-    alive_until = evidence.log.last_life
+    alive_until, worked_until = evidence.log.last_life, evidence.log.last_token
     endings = [
         mark
         for mark in evidence.log.marks
-        if mark.role == "teardown" or mark.role in ENDING and mark.order > alive_until.get(mark.log, -1)
+        if mark.role == "teardown"
+        and mark.order > worked_until.get(mark.log, -1)
+        or mark.role in ENDING
+        and mark.order > alive_until.get(mark.log, -1)
     ]
     closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
+    closing += [mark for mark in evidence.log.marks if closes(evidence.log, mark)]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
     last = _last_words(evidence) if alive is None else None
@@ -208,11 +212,7 @@ def _last_words(evidence: Evidence) -> dict | None:
     if reports and traits(log.server, folders).ends_with_worker:
         return mark.ref
     tail = [row for row in log.tail if row.get("kind") != "noise"][-1:]
-    if (
-        tail
-        and tail[0].get("kind") == "error"
-        and tail[0].get("milestone") not in (None, *codes("lives_on", log.server, folders))
-    ):
+    if tail and tail[0].get("kind") == "error" and tail[0].get("milestone") and not lives_on(tail[0], log.server, folders):
         return {"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}
     return None
 

@@ -14,6 +14,13 @@ LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
+NOT_BY_ITSELF = ("tree_gone", "exit_failed")
+"""Codes of lines that close a log and do not tell that the work was done."""
+OWN_WORDS = ("done", "results")
+"""Codes of a program's own last words: no server's, for that ends only when it is told to; "done" only of what has worked."""
+SERVERS = ("ready", "http_listening", "port_open")
+LAST_WORDS = 5
+"""Records that may follow what closes a log: a blank, a farewell, the prompt of a shell."""
 
 
 def errors(log: LogDigest) -> list[Mark]:
@@ -25,7 +32,17 @@ def errors(log: LogDigest) -> list[Mark]:
 def final_end(log: LogDigest, of: str) -> list[Mark]:
     """Lines of a log that tell the end, in order or by somebody's word, after the last sign of life in it."""
     alive_until = log.last_life.get(of, -1)
-    return [mark for mark in log.marks if mark.role in ENDING and mark.log == of and mark.order > alive_until]
+    ends = (mark for mark in log.marks if mark.log == of and mark.order > alive_until)
+    told = [mark for mark in ends if mark.role in ENDING or mark.code not in NOT_BY_ITSELF and closes(log, mark)]
+    return sorted(told, key=lambda mark: mark.role == "closing")  # who told it to end says more than what follows
+
+
+def closes(log: LogDigest, mark: Mark) -> bool:
+    """Whether its log ends with a line that is an end only there."""
+    if mark.role != "closing" or log.records_after(mark) > LAST_WORDS or log.last_life.get(mark.log, -1) > mark.order:
+        return False
+    worked = log.last_work.get(mark.log, -1) >= 0
+    return mark.code not in OWN_WORDS or not log.of(*SERVERS) and (worked or mark.code != "done")
 
 
 def _echoes(log: LogDigest, mark: Mark) -> bool:
@@ -61,10 +78,15 @@ def first_error(log: LogDigest) -> Mark | None:
     if began is not None and began.role == "initiating":
         return began
     every = errors(log)
-    marks = [mark for mark in every if mark.role not in ("teardown", *ENDING) and not survived(log, mark)]
+    marks = [mark for mark in every if mark.role not in ("teardown", "closing", *ENDING) and not survived(log, mark)]
     own = [mark for mark in marks if mark.role != "header"]
-    headers = [] if any(mark.role in ENDING for mark in every) else marks  # the header of an interrupt is none either
-    return next(iter(own or headers), None)
+    told = any(mark.role in ENDING for mark in every)  # the header of an interrupt is no error either, nor how what is left died
+    return next(iter(own or ([] if told else marks or _deaths(log, every))), None)
+
+
+def _deaths(log: LogDigest, marks: list[Mark]) -> list[Mark]:
+    """What only says that a process was killed, or how it exited, where nothing says why and nothing lived on."""
+    return [mark for mark in marks if mark.code == "killed" and not survived(log, mark) or closes(log, mark)]
 
 
 def survived(log: LogDigest, mark: Mark) -> bool:
@@ -73,6 +95,8 @@ def survived(log: LogDigest, mark: Mark) -> bool:
         other.code == "worker_died" and other.log == mark.log and abs(other.order - mark.order) <= DEATH_WITHIN
         for other in log.marks
     )
+    if mark.code == "program_missing" and any(other.phase and other.order > mark.order for other in log.marks):
+        return True  # a start script's line; what it starts began after it
     lived = log.last_token if died else log.last_life
     return lived.get(mark.log, -1) > mark.order or _asked_again(log, mark)
 

@@ -125,7 +125,9 @@ ENDINGS = [
         ],
     ),
     shown(
-        "told_before_ready", line("sigterm", role="ending"), unlike=[line("ready", phase="ready"), line("sigterm", role="ending")]
+        "told_before_ready",
+        *(line("args", phase="launch"), line("sigterm", role="ending")),
+        unlike=[line("ready", phase="ready"), line("sigterm", role="ending")],
     ),
     shown(
         "told_before_ready",

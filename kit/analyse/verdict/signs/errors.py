@@ -12,6 +12,8 @@ from kit.parse.grammar import codes
 from kit.words import count_of
 
 PROGRAM_MISSING = "the launch never began, the program or a file of its command line is not there"
+TERMINATED = 143
+"""Exit code of what SIGTERM ended, as systemd does to stop a unit."""
 CRASH_SIGNALS = (4, 7, 8, 11)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
 
@@ -58,7 +60,7 @@ def ended_by_watchdog(scene: Scene) -> bool:
 @rule("worker_died_line", "silent_death", needs=("log",))
 def dead_worker(scene: Scene) -> Signs:
     """The log reports a dead worker; it died in silence where no error tells why."""
-    worker = scene.log.first("worker_died")
+    worker = scene.log.first("worker_died") or failed_exit(scene)
     if worker is None or ended_by_watchdog(scene):
         return
     yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
@@ -66,10 +68,17 @@ def dead_worker(scene: Scene) -> Signs:
         yield Sign("silent_death", "a worker died without an error message", [worker.ref])
 
 
+def failed_exit(scene: Scene) -> Mark | None:
+    """The exit code on which a log closes, of a launch that nobody had told to end."""
+    units = [mark for mark in scene.log.of("unit_exited") if mark.fields.get("exit_code") not in (None, 0, TERMINATED)]
+    marks = [mark for mark in scene.log.of("exit_failed") if failures.closes(scene.log, mark)] or units
+    return marks[-1] if marks and not failures.final_end(scene.log, marks[-1].log) else None
+
+
 def died_in_silence(scene: Scene) -> bool:
     """Whether the log reports a dead worker, and no error that tells why."""
     explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
-    return bool(scene.log.of("worker_died")) and not explained and scene.fact("signal") not in CRASH_SIGNALS
+    return bool(scene.log.of("worker_died") or failed_exit(scene)) and not explained and scene.fact("signal") not in CRASH_SIGNALS
 
 
 @rule("error_after_ready", "fails_since_error", needs=("log",))

@@ -213,7 +213,9 @@ def orderly_end(scene: Scene) -> Signs:
     if found is not None:
         # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
         worked = scene.fact("ready") or scene.fact("step")
-        early = found.how == "told" and (not worked or _stood(scene, found.mark.time))
+        # Nor is it by a file of a job's errors alone, which shows nothing of the launch, that it had not worked.
+        begun = scene.log.bars or any(mark.phase for mark in scene.log.marks)
+        early = found.how == "told" and (not worked and begun or _stood(scene, found.mark.time))
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
 
