@@ -25,8 +25,11 @@ LONGEST_STAMP = 64
 CLASS = np.dtype(
     [("count", "i8"), ("kind", "i4"), ("head", "i4"), ("about", "i4"), ("named", "u1"), ("moving", "u1")], align=True
 )
-HEAD = np.dtype([(name, "i8") for name in ("number", "at", "end", "shape")] + [("stamps", "i4"), ("size", "i4")], align=True)
-"""Of a head's latest line the number (0: none since it was told), where it lies, its shape; size of its stamps."""
+HEAD = np.dtype(
+    [(name, "i8") for name in ("number", "at", "end", "shape")] + [(name, "i4") for name in ("stamps", "size", "first_size")],
+    align=True,
+)
+"""Of a head's latest line the number (0: none since it was told), where it lies, its shape; sizes of its stamps."""
 STATE = 14
 """How many numbers go from call to call: lines so far, lines counted, of the last that is progress its number, where it lies and
 its shape, of the last with a stamp the same, of the line to be read how it was looked up, its key and its end, and operations
@@ -46,7 +49,8 @@ class Tables(NamedTuple):
     spans: np.ndarray
     """By head: kept bytes before each stamp, and before what follows it; last, how many it has."""
     stamps: np.ndarray
-    """By head: its latest stamps."""
+    firsts: np.ndarray
+    """By head: its latest and its earliest stamps; last in `stamps`, those of the line that is looked at."""
     writer_keys: np.ndarray
     writer_numbers: np.ndarray
     blocked: np.ndarray
@@ -247,6 +251,15 @@ def whose_key(data, at, end, part):
     return mixed(value) | np.uint64(1)
 
 
+@compiled
+def is_before(stamp, size, other, other_size):
+    """Whether a stamp sorts before another of its form, as text."""
+    n = 0
+    while n < size and n < other_size and stamp[n] == other[n]:
+        n += 1
+    return size < other_size if n == size or n == other_size else stamp[n] < other[n]
+
+
 @inner
 def _remember(state, what, at, end, shape):
     """Note the line as the last of something."""
@@ -257,13 +270,8 @@ def _remember(state, what, at, end, shape):
 def _note_time(state, at, end, shape, stamp, size, latest, known):
     """Remember a line that begins with its time: as the last, and where its stamps are the latest of its head."""
     _remember(state, STAMPED, at, end, shape)
-    n = 0
-    while n < size and n < known.size and stamp[n] == latest[n]:
-        n += 1
-    later = size >= known.size if n == size or n == known.size else stamp[n] > latest[n]
-    if later:
-        for m in range(n, size):
-            latest[m] = stamp[m]
+    if not is_before(stamp, size, latest, known.size):
+        latest[:size] = stamp[:size]
         known.size, known.number, known.at, known.end, known.shape = size, state[NUMBER] + 1, at, end, shape
 
 
@@ -345,8 +353,10 @@ def count(data, at, opened, t):
                 key_of_writer, size = writer_key(data, at, known.head, codes, t.spans[known.head], stamp)
                 writer = find(t.writer_keys, t.writer_numbers, key_of_writer)
                 counted = writer != UNKNOWN and not (opened != NONE and t.blocked[writer])
-                if counted and heads[known.head].stamps:
-                    _note_time(state, at, stop, shape, stamp, size, t.stamps[known.head], heads[known.head])
+                head = heads[known.head]
+                counted = counted and not (head.stamps and is_before(stamp, size, t.firsts[known.head], head.first_size))
+                if counted and head.stamps:
+                    _note_time(state, at, stop, shape, stamp, size, t.stamps[known.head], head)
             else:
                 counted = opened == NONE or (opened == SOME and known.named)
             if counted and known.about >= 0:

@@ -7,7 +7,7 @@ that is still wanted), its lines are only counted. Everything else is read as in
 
 Exact are: all milestones up to `MARKS` of a code, bars, errors, restarts, tracebacks, the number of lines and records, the
 number of records of each kind, server and code, the last lines, the time that lines without a stamp take over, and the
-first and last stamp. Not kept are the texts of the lines that were counted.
+earliest and the latest stamp. Not kept are the texts of the lines that were counted.
 
 Examples
 --------

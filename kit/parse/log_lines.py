@@ -34,6 +34,7 @@ class Lines:
     _shapes: dict[Key, Shape | None] = field(default_factory=dict)
     _free: dict[str, list[tuple[bytes, list[bytes]]]] = field(default_factory=dict)
     _writers: dict[tuple[Head, tuple], tuple] = field(default_factory=dict)
+    _firsts: dict[Head, tuple] = field(default_factory=dict)
     _latest: dict[Head, tuple[tuple, Told | None]] = field(default_factory=dict)
     _whose: dict[tuple[bytes, bytes], Told] = field(default_factory=dict)
 
@@ -75,7 +76,8 @@ class Lines:
         told = self.number, line, shape
         if shape.head is not None:
             literal, stamps = shape.head.take(line)
-            if (writer := self._writers.get((shape.head, literal))) is None or writer in opened:
+            writer, first = self._writers.get((shape.head, literal)), self._firsts.get(shape.head)
+            if writer is None or writer in opened or first is None or stamps < first:
                 return False
             if stamps:
                 self.stamped = told
@@ -116,7 +118,9 @@ class Lines:
         """Count lines with the head that a line has, as long as no traceback of its writer is open."""
         shape = self._shapes.get((stage, name))
         if shape is not None and shape.head is not None:
-            self._writers[shape.head, shape.head.take(line)[0]] = writer
+            literal, stamps = shape.head.take(line)
+            self._writers[shape.head, literal] = writer
+            self._firsts[shape.head] = min(stamps, self._firsts.get(shape.head, stamps))
 
     def drop_latest(self, line: bytes, about: bytes) -> None:
         """Count the line of an operation that was kept as its last: another was read."""

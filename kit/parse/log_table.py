@@ -45,6 +45,7 @@ class Lines:
             heads=np.zeros(MOST_HEADS, c.HEAD),
             spans=np.full((MOST_HEADS, 2 * MOST_STAMPS + 3), FAR, np.int32),
             stamps=np.zeros((MOST_HEADS + 1, c.LONGEST_STAMP), np.uint8),
+            firsts=np.full((MOST_HEADS, c.LONGEST_STAMP), 255, np.uint8),
             writer_keys=np.zeros(4 * MOST, np.uint64),
             writer_numbers=np.full(4 * MOST, c.UNKNOWN, np.int32),
             blocked=np.zeros(2 * MOST, np.uint8),
@@ -165,7 +166,7 @@ class Lines:
         if head not in self._heads:
             number = self._heads[head] = len(self._heads)
             known = self._all.heads[number]
-            known["stamps"], self._all.spans[number, -1] = len(head.spans), head.kept
+            known["stamps"], known["first_size"], self._all.spans[number, -1] = len(head.spans), c.LONGEST_STAMP, head.kept
             self._all.spans[number, : 2 * len(head.spans)] = [place for span in head.spans for place in span]
         return self._heads[head]
 
@@ -199,7 +200,10 @@ class Lines:
         shape = t.begins[key] if name[0] == "begin" else c.find(t.keys, t.shapes, np.uint64(key % (1 << 64)))
         if shape >= 0 and t.classes[shape]["head"] >= 0:
             head = t.classes[shape]["head"]
-            writer_key, _ = c.writer_key(np.frombuffer(line + b"\n", np.uint8), 0, head, t.codes, t.spans[head], t.stamps[-1])
+            stamp, first, known = t.stamps[-1], t.firsts[head], t.heads[head]
+            writer_key, size = c.writer_key(np.frombuffer(line + b"\n", np.uint8), 0, head, t.codes, t.spans[head], stamp)
+            if c.is_before(stamp, size, first, known["first_size"]):
+                first[:size], known["first_size"] = stamp[:size], size
             c.put(t.writer_keys, t.writer_numbers, np.uint64(writer_key), len(self._writers))
             self._all.blocked[len(self._writers)] = writer in self._open
             self._writers.append(writer)
