@@ -90,6 +90,7 @@ def test_its_stamps_are_read(server: str) -> None:
     [
         ("I0424 09:22:30.255192      71 main.go:12] begun", "INFO", "begun"),
         ('level=ERROR time=2026-04-24T09:22:30.5Z msg="no device"', "ERROR", 'no device"'),
+        ("llm-0/server | 2026-04-24T09:22:30Z INFO ready", "INFO", "ready"),
         ("time=2026-04-24T09:22:30Z level=warn caller=a.go:3 gone", "WARNING", "gone"),
         ("[NeMo W 2026-04-24 09:22:30 optim:33] slow", "WARNING", "slow"),
         ("2026-04-24 09:22:30,789 - lmdeploy - ERROR - engine.py:12 - stuck", "ERROR", "stuck"),

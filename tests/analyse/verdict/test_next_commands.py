@@ -34,6 +34,15 @@ ON_A_PROCESS = r"/proc/\$|strace|py-spy|\bgdb\b|ps -L|curl|ncclras|\bsample \d"
 """What looks at a process that lives."""
 
 
+FINDS = {"pid": "pgrep -of", "container": "docker ps -lq", "model": "/v1/models", "job": "sacct -Xno JobID"}
+"""What looks for a name, where the evidence may fill it."""
+
+
+def _told(verdict: Verdict, name: str) -> bool:
+    """Whether the evidence fills a name: it stands in a command as it is."""
+    return "$(" not in verdict.where.names.get(name, "$(")
+
+
 def misfits(verdict: Verdict) -> list[str]:
     """What is wrong with the commands of a verdict, one line each."""
     place, found = verdict.where, []
@@ -53,6 +62,9 @@ def misfits(verdict: Verdict) -> list[str]:
             wrong.append("nothing completes text there")
         if "trainer" in traits and re.search("curl|ss -", command) and not re.search("connections|port", step["what"]):
             wrong.append("a training has no port to ask")
+        wrong += [
+            f"{finder} though {name} is known" for name, finder in FINDS.items() if _told(verdict, name) and finder in command
+        ]
         if "ready" in traits and "strace" in command:
             wrong.append("strace of a server that serves")
         found += [f"{verdict.name}: {step['what']}: {text}" for text in wrong]
