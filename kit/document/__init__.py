@@ -129,7 +129,7 @@ class Table:
     def _repr_html_(self) -> str:
         from kit.document import html
 
-        return html.table(self)
+        return html.table(self) + html.script_for(self)
 
     def __repr__(self) -> str:
         lines = [self.heading, " | ".join(self.columns), *(" | ".join(row) for row in self.rows)]
@@ -192,7 +192,9 @@ class Shown:
     def _repr_html_(self) -> str:
         from kit.document import html
 
-        return html.render(scrubbed(self.document()))
+        document = scrubbed(self.document())
+        tables = [block for section in document.shown for block in section.blocks if isinstance(block, Table)]
+        return html.render(document) + html.script_for(*tables)
 
     def to_markdown(self, brief: bool = False) -> str:
         """What it says, as Markdown; `brief` for a chat."""

@@ -81,6 +81,11 @@ def table_script() -> str:
     return (files("kit.document") / "table.js").read_text(encoding="utf-8")
 
 
+def script_for(*shown: Table) -> str:
+    """The script for a notebook's cell, where some table has rows to sort."""
+    return f"<script>{table_script()}</script>" if any(len(one.rows) > 1 and any(one.columns) for one in shown) else ""
+
+
 def _label(name: str) -> str:
     return f" data-label='{name}'" if name else ""
 

@@ -15,11 +15,12 @@
     table.dataset.live = "yes";
     let word = "", all = rows.length <= FIRST + 5;
     const bar = make("div", { className: "kit-tools" });
+    bar.style.cssText = "display:flex;gap:.6em;margin:.4em 0 0";
     const more = make("button", { type: "button" });
     const show = () => {
       const fitting = [...body.rows].filter((row) => row.textContent.toLowerCase().includes(word));
       const kept = new Set(all || word ? fitting : fitting.slice(0, FIRST));
-      for (const row of body.rows) row.classList.toggle("kit-away", !kept.has(row));
+      for (const row of body.rows) row.hidden = !kept.has(row);
       more.hidden = rows.length <= FIRST + 5 || Boolean(word);
       more.textContent = all ? "first rows only" : `all ${rows.length.toLocaleString("en")} rows`;
       more.setAttribute("aria-expanded", String(all));
@@ -28,10 +29,15 @@
       const name = head.textContent;
       if (!name || rows.length < 2) return;
       const button = make("button", { type: "button", className: "kit-sort", title: `sort by ${name}` }, name);
+      button.style.cssText = "font:inherit;font-weight:600;color:inherit;border:0;background:none;padding:0;cursor:pointer";
       button.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === "ascending";
-        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        heads.forEach((one) => {
+          one.removeAttribute("aria-sort");
+          one.querySelector("i")?.remove();
+        });
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        head.append(make("i", { ariaHidden: "true" }, down ? " ▼" : " ▲"));
         const sorted = rows.map((row) => [raw(row.cells[n]), row]).sort(([a], [b]) => (a === "" || b === "" ? compare(a, b) : (down ? -1 : 1) * compare(a, b)));
         body.append(...sorted.map(([, row]) => row));
         show();

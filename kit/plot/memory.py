@@ -178,7 +178,7 @@ def describe_memory(processes: pd.DataFrame, *, names: Mapping[int, str] | None 
     --------
     >>> from kit.frames import FRAMES
     >>> describe_memory(FRAMES["processes"].build([{"pid": 7, "comm": "server", "rss_bytes": 407 * 2**30, "capture": "ps.txt"}]))
-    'Resident memory of 1 process: RSS, shared pages included 407.0 GiB (server[7]).'
+    'Resident memory of 1 process: RSS, shared pages included 407 GiB (server[7]).'
     """
     rows, parts = _measured(processes)
     if not len(rows):

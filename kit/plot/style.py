@@ -180,10 +180,10 @@ def human_bytes(value: float) -> str:
     Examples
     --------
     >>> human_bytes(407 * 2**30), human_bytes(5 * 2**20)
-    ('407.0 GiB', '5.0 MiB')
+    ('407 GiB', '5.0 MiB')
     """
     divisor, unit = bytes_unit(value)
-    return f"{value / divisor:,.1f} {unit}"
+    return f"{value / divisor:,.{1 if value < 100 * divisor else 0}f} {unit}"
 
 
 def human_seconds(value: float) -> str:

@@ -18,11 +18,11 @@ from kit.render import page
 from kit.render.launch import About, about, quiet
 from kit.render.notebook import replaced
 from kit.show import svg
-from kit.show.appendix import appendix, phases
 from kit.show.explorer.pack import pack_run
 from kit.show.explorer.page import explorer_html
 from kit.show.explorer.still import picture
 from kit.show.explorer.story import told
+from kit.show.folded import appendix, phases
 
 if TYPE_CHECKING:
     from kit.analyse.launches.compare import Comparison

@@ -14,7 +14,7 @@ _WHERE = {
     "facts": "verdicts",
     "ledger": "verdicts",
     "next_steps": "verdicts",
-    "appendix": "appendix",
+    "appendix": "folded",
     "choose": "opening",
 }
 """Public name to the module of this package that defines it."""

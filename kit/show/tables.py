@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 20
 MAX_CHARACTERS = 400
 """Longest text of a cell; the rest is cut and counted. Server arguments on one line are 10 kB."""
+POINTS = ("t_s", "per_s")
+"""Ends of columns in seconds that are no durations: places on the time axis, rates."""
 LOG_COLUMNS = ("line", "time", "rank_label", "kind", "phase", "text")
 
 
@@ -44,7 +46,8 @@ def table(
     Returns
     -------
     Table
-        Everything in it is escaped. Byte counts are written with their unit, times in UTC, missing values as nothing.
+        Everything in it is escaped. Bytes and durations are written with their unit, times in UTC, missing values as nothing; the
+        value behind each is shown on hover, and sorted by.
 
     Examples
     --------
@@ -56,8 +59,8 @@ def table(
     pid | rss_bytes | text
     1 | 1.0 GiB | <script>
     2 | 1.0 GiB | <script>
-    >>> "<script>" in shown._repr_html_()
-    False
+    >>> "&lt;script&gt;" in shown._repr_html_()
+    True
     """
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
@@ -68,11 +71,15 @@ def table(
     numeric = frozenset(
         str(name) for name in chosen.columns if is_numeric_dtype(chosen[name]) and not is_bool_dtype(chosen[name])
     )
-    rows = tuple(
-        tuple(cell(value, name) for value, name in zip(row, names, strict=True))
-        for row in chosen.head(max_rows).itertuples(index=False, name=None)
-    )
-    return Table(names, rows, len(chosen), caption, numeric)
+    values = [list(row) for row in chosen.head(max_rows).itertuples(index=False, name=None)]
+    return _written(names, values, len(chosen), caption, numeric)
+
+
+def _written(names: Sequence[str], values: Sequence[Sequence[Any]], total: int, caption: str, numeric: frozenset[str]) -> Table:
+    """A table of values, written for people; numbers stay behind what is written of them."""
+    rows = tuple(tuple(cell(value, name) for value, name in zip(row, names, strict=True)) for row in values)
+    raw = tuple(tuple(value if isinstance(value, Real) and value == value else None for value in row) for row in values)
+    return Table(names, rows, total, caption, numeric, raw=raw)
 
 
 def records(
@@ -97,9 +104,9 @@ def records(
     rows = list(rows)
     names = tuple(columns or dict.fromkeys(name for row in rows for name in row))
     names = tuple(name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)) or names
-    text = tuple(tuple(cell(row.get(name), name) for name in names) for row in rows[:max_rows])
+    values = [[row.get(name) for name in names] for row in rows[:max_rows]]
     numeric = frozenset(name for name in names if rows and all(isinstance(row.get(name), Real | None) for row in rows))
-    return Table(names, text, len(rows), caption, numeric)
+    return _written(names, values, len(rows), caption, numeric)
 
 
 def log_around(log: pandas.DataFrame, before: int = 8, after: int = 12) -> Table:
@@ -149,8 +156,8 @@ def cell(value: Any, column: str = "") -> str:
 
     Examples
     --------
-    >>> cell(None), cell(True), cell(1234567), cell(0.123456), cell(3 * 2**30, "rss_bytes"), cell([1, 2])
-    ('', 'yes', '1234567', '0.123', '3.0 GiB', '1, 2')
+    >>> cell(None), cell(True), cell(1234567), cell(0.123456), cell(245 * 2**30, "rss_bytes"), cell(6165, "x_s"), cell([1, 2])
+    ('', 'yes', '1234567', '0.123', '245 GiB', '1 h 42 min', '1, 2')
     """
     if value is None or (isinstance(value, float) and value != value) or str(value) in ("<NA>", "NaT"):
         return ""
@@ -160,6 +167,10 @@ def cell(value: Any, column: str = "") -> str:
         from kit.plot.style import human_bytes
 
         return human_bytes(float(value))
+    if column.endswith("_s") and not column.endswith(POINTS) and isinstance(value, Real) and float(value) >= 0:
+        from kit.plot.style import human_seconds
+
+        return human_seconds(float(value)) if value else "0 s"
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
     if hasattr(value, "strftime"):

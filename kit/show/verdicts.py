@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kit.analyse.verdict.verdict_text import fact_text
+from kit.document import percent
 from kit.show.tables import Table, records
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ def hypotheses(verdict: Verdict) -> Table:
     rows = [
         {
             "class": found["class"],
-            "share": f"{found['share']:.0%}",
+            "share": percent(found["share"]),
             "meaning": found["meaning"],
             "for": [f"• {sign['claim']}" for sign in found["for"]],
             "against": [f"• {sign['claim']}" for sign in found["against"]],
@@ -60,8 +63,11 @@ def facts(verdict: Verdict) -> Table:
     >>> "port_listening" in [row[0] for row in facts(kit.verdict(kit.sample("sg01-capture-hang"))).rows]
     True
     """
-    rows = [{"fact": name, "value": fact.value, "where": _where(fact.refs)} for name, fact in verdict.facts.items()]
-    return records(rows, caption="Facts")
+    known = verdict.facts.items()
+    said = [fact_text(name, fact.value) if isinstance(fact.value, int | float | list) else fact.value for name, fact in known]
+    rows = [{"fact": name, "value": text, "where": _where(fact.refs)} for (name, fact), text in zip(known, said, strict=True)]
+    raw = [(None, fact.value if isinstance(fact.value, int | float) else None, None) for _, fact in known]
+    return replace(records(rows, caption="Facts"), raw=raw)
 
 
 def next_steps(verdict: Verdict) -> Table:
@@ -104,7 +110,7 @@ def ledger(run: Run) -> Table:
             **({"t_s": step["t_s"]} if any(other["t_s"] for other in steps) else {}),
             "test": step["test"],
             "outcome": [f"• {said}" for said in step["outcome"]],
-            "hypotheses": [f"{name} {share:.0%}" for name, share in step["leading"]],
+            "hypotheses": [f"{name} {percent(share)}" for name, share in step["leading"]],
             "for the first": [f"• {said}" for said in step.get("for") or ()],
             "against it": [f"• {said}" for said in step.get("against") or ()],
             "why it changed": step["because"],

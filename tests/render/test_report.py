@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as running:
         assert running.stdout.readline() == "here\n"
         running.send_signal(signal.SIGINT)
-        said = running.communicate()[1]
+        said = running.stderr.read()  # its input stays open: an end of it would let the work go on
     assert (running.returncode, said) == (130, "kit: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 

@@ -61,6 +61,7 @@ def test_a_pyplot_figure_is_closed():
 def test_table_escapes_cells_heads_and_caption():
     page = Tags(show.table(pd.DataFrame({HOSTILE: [HOSTILE]}), caption=HOSTILE)._repr_html_())
     assert {tag for tag, _ in page.tags} == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert not [key for _, about in page.tags for key in about if key.startswith("on")]
     assert page.text.count(HOSTILE) == 3
 
 
@@ -77,6 +78,7 @@ def test_table_writes_values_for_people_and_leaves_the_frame_alone():
     )
     before = frame.copy(deep=True)
     shown = show.table(frame, columns=["time", "pid", "rss_bytes", "comm"])
+    assert f"data-v='{3 * 2**30}' title='{3 * 2**30}'" in shown._repr_html_()
     assert shown.columns == ("time", "pid", "rss_bytes")  # comm holds nothing
     assert shown.rows == (("2026-02-18 00:28:04", "7", "3.0 GiB"), ("", "8", ""))
     assert frame.equals(before)

@@ -201,17 +201,24 @@ def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:
 
 def _facts(verdict: Verdict) -> dict[str, str]:
     known = {name: verdict.facts.value(name) for name in SHOWN_FACTS}
-    shown = {name: _value(name, value) for name, value in known.items() if value is not None and value != []}
+    shown = {name: fact_text(name, value) for name, value in known.items() if value is not None and value != []}
     if known["rss_shmem_kb"] and "rss_kb" in shown:
         shown["rss_kb"] += "; not a sum over ranks, which share shared and file pages"
     return shown
 
 
-def _value(name: str, value: object) -> str:
+def fact_text(name: str, value: object) -> str:
+    """A fact as people say it.
+
+    Examples
+    --------
+    >>> fact_text("silence_s", 6165.0), fact_text("rss_kb", 256901120), fact_text("weights_done", [1, 4])
+    ('1 h 42 min', '245 GiB', '1 of 4')
+    """
     if name.endswith("_s") and isinstance(value, (int, float)) and name != "s_per_shard":
         return show_duration(value)
     if name.endswith("_kb") and isinstance(value, int):
-        return f"{value / 2**20:,.1f} GiB"
+        return f"{value / 2**20:,.{1 if value < 100 * 2**20 else 0}f} GiB"
     if name == "gpu_util":
         return f"{value} %"
     if name == "gpu_mem_mib_max":
