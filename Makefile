@@ -20,7 +20,7 @@ demo: .venv/.ready
 	$(BIN)/kit report $(DEMO) -o out/report.html
 
 test: .venv/.ready
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 lab: .venv/.ready
 	$(BIN)/jupyter lab --allow-root --ServerApp.ip=127.0.0.1 --KernelManager.transport_encryption=auto $(ARGS) notebooks/00_start_here.ipynb

@@ -7,13 +7,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from kit.doctor import find_program
 from tests.sshd import Sshd
+
+if TYPE_CHECKING:
+    from kit.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 LET_GO_S = 3.0
@@ -93,6 +98,14 @@ def root() -> Path:
 def data() -> Path:
     """Folder of the bundled runs."""
     return ROOT / "data"
+
+
+@pytest.fixture(scope="session")
+def opened() -> Callable[[str], Run]:
+    """`opened("pipe-ticker")` is a bundled run that the tests of a worker share: read and judged once."""
+    import kit
+
+    return cache(kit.sample)
 
 
 @pytest.fixture(scope="session")

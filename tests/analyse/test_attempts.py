@@ -220,10 +220,10 @@ def test_chance(sizes, bad, chance):
     assert chance_of(sizes, bad) == pytest.approx(chance)
 
 
-def test_bundled_runs(data):
+def test_bundled_runs(opened):
     """The launch whose weights were not there differs in its load format; a stopped rank has no setting to blame."""
     names = ("healthy-tp2", "log-lost", "compile", "no-weights", "pipe-ticker", "port-taken", "stopped-rank")
-    found = kit.attempts(data / name for name in names)
+    found = kit.attempts(map(opened, names))
     row = found.candidates.set_index("setting").loc["load_format"]
     assert bool(row["separates"]) and row["outcome"] == found.launches.set_index("launch").loc["no-weights", "class"]
     assert found.next[0]["setting"] == "load_format" and found.next[0]["if_not"] == ["load_format"]
@@ -274,8 +274,8 @@ def test_a_launch_without_an_outcome_is_neither_fast_nor_slow(data):
     assert "not counted, as the evidence does not tell how it ends: compile" in found.findings
 
 
-def test_a_variable_of_the_shell_is_taken_away_in_the_command(data):
-    found = kit.attempts(data / name for name in ("healthy-tp2", "pipe-ticker"))
+def test_a_variable_of_the_shell_is_taken_away_in_the_command(opened):
+    found = kit.attempts(map(opened, ("healthy-tp2", "pipe-ticker")))
     assert found.next[0]["setting"] == "LAB_FAULT" and found.next[0]["command"].startswith(
         "env -u LAB_FAULT /opt/venv/bin/python"
     )

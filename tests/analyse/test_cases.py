@@ -14,6 +14,7 @@ import pytest
 
 import kit
 from kit.analyse.verdict.facts import NAMES
+from tests.analyse.verdict.test_next_commands import misfits, unparsed
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "cases"
 SETS = sorted(path.name for path in DATA.iterdir() if path.is_dir())
@@ -48,8 +49,10 @@ def right(want: dict) -> tuple[set, set]:
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_case(case: Path, tmp_path: Path) -> None:
     folder, want = evidence(case, tmp_path)
-    found = kit.verdict(folder, captured_at=want.get("captured_at")).to_dict()
+    verdict = kit.verdict(folder, captured_at=want.get("captured_at"))
+    found = verdict.to_dict()
     classes, phases = right(want)
+    assert misfits(verdict) == unparsed([step["command"] for step in verdict.next]) == []
     assert found["class"] in classes
     assert found["phase"] in phases
     if found["class"] == "undetermined":

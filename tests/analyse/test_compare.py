@@ -188,9 +188,14 @@ def test_other_servers_are_compared_by_phase_only(data, test_data):
     assert not {said.code for said in found.findings} & {"lacks_milestone", "parts_at_line"}
 
 
-def test_recorded_runs(data):
+@pytest.fixture(scope="module")
+def ticking(opened):
+    return kit.compare(opened("healthy-tp2"), opened("pipe-ticker"))
+
+
+def test_recorded_runs(ticking):
     """The healthy launch and the one whose rank 0 ticks into a pipe: same command, another outcome."""
-    found = kit.compare(data / "healthy-tp2", data / "pipe-ticker")
+    found = ticking
     assert found.verdicts.set_index("what").loc["state", ["a", "b"]].tolist() == ["ready", "stalled"]
     assert found.last_common == "weights"
     command = found.settings[(found.settings["source"] == "command line")]
@@ -201,20 +206,21 @@ def test_recorded_runs(data):
     assert {"rank 0", "rank 1"} <= set(found.threads[found.threads["state"] == "S"]["process"])
 
 
-def test_aligned_at_a_phase(data):
-    found = kit.compare(data / "healthy-tp2", data / "pipe-ticker", align="weights")
+def test_aligned_at_a_phase(opened):
+    runs = opened("healthy-tp2"), opened("pipe-ticker")
+    found = kit.compare(*runs, align="weights")
     begins = found.bands[found.bands["phase"] == "weights"]["begin_s"].tolist()
     assert begins == [0.0, 0.0] and found.bands["begin_s"].min() < 0
     with pytest.raises(UsageError, match="choose one of|Choose one of"):
-        kit.compare(data / "healthy-tp2", data / "pipe-ticker", align="ready")
+        kit.compare(*runs, align="ready")
     with pytest.raises(UsageError, match="not a phase"):
-        kit.compare(data / "healthy-tp2", data / "pipe-ticker", align="weight")
+        kit.compare(*runs, align="weight")
 
 
-def test_every_case_compares_with_every_kind(data, test_data):
+def test_every_case_compares_with_every_kind(opened, test_data):
     """Evidence of any shape gives a comparison that is text, HTML and JSON."""
     for case in sorted((test_data / "cases" / "given").iterdir()):
-        found = kit.compare(data / "healthy-tp2", case)
+        found = kit.compare(opened("healthy-tp2"), case)
         json.dumps(found.to_dict(), allow_nan=False)
         assert str(found) and found._repr_html_()
 
@@ -294,8 +300,8 @@ def test_launches_part_where_one_stops_and_not_at_their_common_end(test_data):
     assert "server.log:39;" in said and "shutdown" not in said
 
 
-def test_threads_calls_and_stacks_by_rank(data):
-    found = kit.compare(data / "stopped-rank", data / "pipe-ticker")
+def test_threads_calls_and_stacks_by_rank(opened):
+    found = kit.compare(opened("stopped-rank"), opened("pipe-ticker"))
     stacks = found.stacks.set_index(["process", "thread"])
     assert stacks.loc[("rank 0", "main thread"), "b"] == "pipe_ticker (launch_lab_plugin.py)"
     assert not stacks.loc[("rank 0", "main thread"), "same"]
@@ -423,10 +429,10 @@ def test_causes_are_not_called_unlikely():
     ]
 
 
-def test_figure_has_words_and_both_runs(data):
+def test_figure_has_words_and_both_runs(ticking):
     from kit.plot import figure_alt, plot_comparison
 
-    figure = plot_comparison(kit.compare(data / "healthy-tp2", data / "pipe-ticker"))
+    figure = plot_comparison(ticking)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a: healthy-tp2", "b: pipe-ticker"]
     assert {line.get_color() for line in figure.axes[1].get_lines()} == {"#0072B2", "#D55E00"}
     assert "b (pipe-ticker): launch" in figure_alt(figure) and "it is in weights" in figure_alt(figure)
@@ -454,10 +460,10 @@ def test_command(data, capsys):
     assert main(["compare", str(data / "healthy-tp2"), str(data / "pipe-ticker"), "--json", "--align", "weights"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["a"], found["align"], found["last_common"]) == ("healthy-tp2", "weights", "weights")
-    assert main(["compare", *(str(data / name) for name in ("healthy-tp2", "pipe-ticker", "compile"))]) == 0
-    assert "c = compile" in capsys.readouterr().out
+    assert main(["compare", *(str(data / name) for name in ("healthy-tp2", "no-weights", "port-taken"))]) == 0
+    assert "c = port-taken" in capsys.readouterr().out
     assert main(["compare", str(data / "healthy-tp2"), str(data / "absent")]) == 3
-    assert main(["compare", str(data / "healthy-tp2"), str(data / "pipe-ticker"), "--align", "x"]) == 2
+    assert main(["compare", str(data / "healthy-tp2"), str(data / "no-weights"), "--align", "x"]) == 2
 
 
 def test_the_module_is_light():
