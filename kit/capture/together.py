@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from kit import __version__
@@ -20,7 +20,6 @@ from kit.capture.recording import Recording
 from kit.errors import UsageError
 
 WAIT_S = 0.2
-T = TypeVar("T")
 
 
 def folder_names(targets: Sequence[str]) -> list[str]:
@@ -39,7 +38,7 @@ def folder_names(targets: Sequence[str]) -> list[str]:
     return names
 
 
-def one_each(value: T | Sequence[T] | None, count: int, option: str) -> list[T | None]:
+def one_each(value: Any, count: int, option: str) -> list[Any]:
     """A value for each host, from one for all or one for each.
 
     Examples

@@ -127,6 +127,7 @@ def section(shown: Section) -> str:
 def _block(block: Block) -> str:
     if isinstance(block, Values):
         return table(Table(("", ""), list(block.pairs.items())))
+    assert isinstance(block, Table)
     return table(block)
 
 

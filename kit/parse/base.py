@@ -74,7 +74,7 @@ class Report:
     records: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def odd(self, reason: str, line: str, count: int = 1) -> None:
         """Count a line that was not understood and keep the first samples of its reason."""

@@ -21,7 +21,6 @@ DMON = {
     "fb": "mem_used_mib",
 }
 """Columns of `nvidia-smi dmon` by the column of frame `gpus`; the rest become counters of source `gpu`."""
-PMON = ("sm", "mem", "fb")
 XML = {
     "name": "product_name",
     "util_percent": "utilization/gpu_util",

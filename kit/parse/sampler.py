@@ -8,6 +8,7 @@ not, for they may be stale, and nothing is carried over it. A file may hold seve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from kit.parse import sampler_rows
@@ -69,7 +70,10 @@ class _Reader:
             "end": self.end,
         }
         for kind, rows in ALONE.items():
-            self.kinds[kind] = lambda entry, line, rows=rows: rows(entry, self.base(line))
+            self.kinds[kind] = partial(self.alone, rows)
+
+    def alone(self, rows: Callable, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        return rows(entry, self.base(line))
 
     def base(self, line: int) -> Row:
         return {"time": self.time, "moment": self.moment, "line": line}

@@ -18,7 +18,6 @@ _PREFIX = re.compile(
 """In strace's own order: pid, context, clock, relative time, number of the call, instruction pointer. A number of nine or
 more digits is a time: pids end at 4,194,304."""
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_ANGLE = r'(?<=[\dD])<[^<>"()\\]*(?<!-)>'
 FAST = re.compile(
     r'(?P<name>[a-z_]\w*)\((?P<args>[^"<()/:]*(?:(?:'
     + _STRING

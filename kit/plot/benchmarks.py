@@ -41,7 +41,7 @@ class _Curve(NamedTuple):
     name: str | None
     values: np.ndarray
     shares: np.ndarray
-    count: int | None
+    requests: int | None
     failed: int | None
     single: bool
     unit: str
@@ -51,7 +51,7 @@ class _Curve(NamedTuple):
     def label(self) -> str:
         head = self.run if self.name is None else f"{self.run} {self.name}"
         words = [f"median {_middle(self):.4g} {self.unit}"]
-        words += [f"n {self.count}{' request means' if self.means else ''}"] if self.count is not None else []
+        words += [f"n {self.requests}{' request means' if self.means else ''}"] if self.requests is not None else []
         words += ["failures unknown"] if self.failed is None else [f"{self.failed} failed"] if self.failed else []
         return f"{head}: {', '.join(words)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 RUN_COLOURS = (BLUE, VERMILION, *(colour for colour in SERIES if colour not in (BLUE, VERMILION)))
 """Colours of the runs a, b, …; beyond eight they come again, and the legend tells."""
-ROLE_DASH = {"rank": "-", "engine": "--", "frontend": ":"}
+ROLE_DASH: dict[str, Any] = {"rank": "-", "engine": "--", "frontend": ":"}
 LABEL_SHARE = 0.07
 """A band gets its name written into it where it takes this share of the width."""
 DARK = ("ready", "serving", "train_step")
@@ -72,7 +72,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
     axis = _axis(bands, memory)
     if ax is not None:
         _draw_phases(comparison, bands, ax, axis)
-        return ax.figure
+        return ax.get_figure(root=True)
     heights = [0.5 * len(comparison.names) if len(bands) else EMPTY_IN, 2.6 if len(memory) else EMPTY_IN]
     figure = new_figure(sum(heights) + 0.7)
     above, below = figure.subplots(2, 1, sharex=bool(len(bands) and len(memory)), gridspec_kw={"height_ratios": heights})

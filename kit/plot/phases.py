@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -38,7 +38,7 @@ def _behind_first(rows: pd.DataFrame) -> list[str]:
 
 
 def plot_phases(
-    phases: pd.DataFrame, ax: Axes | None = None, *, to_share: Callable[[float], float] | None = None, rows: int = ROWS
+    phases: pd.DataFrame, ax: Axes | None = None, *, to_share: Callable[[Any], Any] | None = None, rows: int = ROWS
 ) -> Axes:
     """Draw the phases of each rank as bands.
 

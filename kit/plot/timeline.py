@@ -164,7 +164,7 @@ def _describe(row: str, timed: Timed) -> str:
 def _draw(row: str, timed: Timed, axis: TimeAxis, ax: Axes) -> None:
     frames, names = timed.frames, timed.names
     late = axis.knee if axis.knee is not None else axis.begin
-    least_s = LEAST_SHARE * (axis.end - late) / ((1 - axis.share(late)) or 1.0)
+    least_s = LEAST_SHARE * (axis.end - late) / (1 - float(axis.share(late)) or 1.0)
     {
         "phases": lambda: plot_phases(frames["phases"], ax, to_share=axis.share),
         "log": lambda: plot_log_rate(frames["log"], ax, edges=axis.edges(BINS)),
@@ -236,7 +236,7 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
     dropped = list(dict.fromkeys(filter(None, sentences.values())))
     heights = [_height(row, timed) for row in drawn]
     figure = new_figure(sum(heights) + 0.27 * len(heights) + 0.7 + 0.16 * len(dropped))
-    axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    axes = list(figure.subplots(len(drawn), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0])
     for row, ax in zip(drawn, axes, strict=True):
         _draw(row, timed, axis, ax)
     axis.apply(axes[-1])

@@ -7,7 +7,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def figure(drawn: Figure | Axes, alt: str | None = None, *, caption: str = "", d
     """
     from kit.plot import figure_alt
 
-    whole = drawn if hasattr(drawn, "savefig") else drawn.figure
+    whole: Any = drawn if hasattr(drawn, "savefig") else drawn.figure
     text = alt or figure_alt(whole)
     if not text:
         raise ValueError("the figure carries no alternative text: give alt=, or set it with kit.plot.figure_alt(figure, text)")

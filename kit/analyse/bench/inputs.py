@@ -117,7 +117,7 @@ def read_side(given: Given) -> Benchmarks:
     """Return the results of a side: as they are, read from files, or from the launches that were given."""
     if isinstance(given, Benchmarks):
         return given
-    items = [given] if isinstance(given, (str, Path, Run)) or not isinstance(given, Iterable) else list(given)
+    items: list[Any] = [given] if isinstance(given, (str, Path, Run)) or not isinstance(given, Iterable) else list(given)
     launches = [item for item in items if is_launch(item)]
     if launches and len(launches) < len(items):
         raise UsageError(

@@ -32,7 +32,7 @@ def launch_results(launches: Sequence[Run | str | os.PathLike]) -> Benchmarks:
     >>> bench.values[["metric", "unit", "direction"]].iloc[-1].tolist()
     ['time_to_ready_s', 's', 'lower_is_better']
     """
-    runs = [item if isinstance(item, Run) else open_run(item) for item in launches]
+    runs = [item if isinstance(item, Run) else open_run(Path(item)) for item in launches]
     names = _names(runs)
     return Benchmarks([_result(run, name) for run, name in zip(runs, names, strict=True)])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ class Calls:
     """
 
     number: dict[int | None, Counter] = field(default_factory=dict)
-    seconds: dict[int | None, Counter] = field(default_factory=dict)
+    seconds: dict[int | None, defaultdict[str, float]] = field(default_factory=dict)
     standing: dict[int | None, str] = field(default_factory=dict)
     first: int | None = None
     last: int | None = None
@@ -43,7 +43,7 @@ class Calls:
         """Take one row of frame `syscalls`."""
         tid, call = row.get("pid"), row["syscall"]
         self.number.setdefault(tid, Counter())[call] += 1
-        self.seconds.setdefault(tid, Counter())[call] += row.get("duration_s") or 0.0
+        self.seconds.setdefault(tid, defaultdict(float))[call] += row.get("duration_s") or 0.0
         if row.get("state") in ("open", "cut", "detached"):
             self.standing[tid] = call
         else:

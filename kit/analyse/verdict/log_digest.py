@@ -80,7 +80,6 @@ class Bar:
     capture: str
     line: int
     text: str
-    moved_elapsed_s: float | None = None
     rank: int | None = None
     phase: str | None = None
     points: list[tuple[float, float]] = field(default_factory=list)
@@ -257,7 +256,7 @@ class LogDigest:
                 bar.capture, bar.line, bar.text = row["capture"], row["line"], row["raw"]
                 if moved:
                     bar.note()
-                    bar.moved_time, bar.moved_elapsed_s = row.get("time") or bar.moved_time, elapsed
+                    bar.moved_time = row.get("time") or bar.moved_time
                     return "progress"
                 return "other"
         self.bars.append(
@@ -275,7 +274,6 @@ class LogDigest:
                 capture=row["capture"],
                 line=row["line"],
                 text=row["raw"],
-                moved_elapsed_s=elapsed,
                 rank=row.get("rank"),
                 phase=row.get("phase"),
             )

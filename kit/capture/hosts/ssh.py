@@ -111,7 +111,7 @@ class _ProxyCommand:
         self.socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {command}"], stdin=theirs, stdout=theirs, start_new_session=True
+                ["/bin/sh", "-c", f"exec {command}"], stdin=theirs.fileno(), stdout=theirs.fileno(), start_new_session=True
             )
 
     def close(self) -> None:

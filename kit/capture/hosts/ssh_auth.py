@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import paramiko
@@ -45,7 +46,7 @@ def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Sec
         with _agent_keys(settings) as agent_keys:
             for name, key in _keys(settings, agent_keys, secrets):
                 tried.append(name)
-                left = _allowed(lambda key=key: transport.auth_publickey(user, key), methods)
+                left = _allowed(partial(transport.auth_publickey, user, key), methods)
                 if not left:
                     return banner
                 if left != methods:  # the key is right, and something more is wanted
@@ -89,7 +90,7 @@ def _by_password(transport: paramiko.Transport, settings: Settings, secrets: Sec
         word = known or secrets.ask(f"password of {label}: ")
         if not word or not transport.is_active():
             break
-        left = _allowed(lambda word=word: transport.auth_password(settings.user, word, fallback=False), methods)
+        left = _allowed(partial(transport.auth_password, settings.user, word, fallback=False), methods)
         if left != methods:
             secrets.passwords[label] = word
             return left

@@ -116,16 +116,16 @@ class Scrubber:
 
     def _block(self, lines: bytes) -> bytes:
         import numpy
-        import pyarrow
 
         whole = numpy.array([0, len(lines)], numpy.int32)
-        if not _suspects(lines, whole, pyarrow)[0].as_py():
+        if not _suspects(lines, whole)[0].as_py():
             return lines
         letters = numpy.frombuffer(lines, numpy.uint8)
         ends = numpy.flatnonzero((letters == 10) | (letters == 13)) + 1
         starts = numpy.unique(numpy.concatenate(([0], ends, [len(lines)]))).astype(numpy.int32)
-        done, out = 0, []
-        for number in numpy.flatnonzero(_suspects(lines, starts, pyarrow).to_numpy(zero_copy_only=False)).tolist():
+        done = 0
+        out: list[bytes] = []
+        for number in numpy.flatnonzero(_suspects(lines, starts).to_numpy(zero_copy_only=False)).tolist():
             start, end = int(starts[number]), int(starts[number + 1])
             if start < done:
                 continue
@@ -139,7 +139,7 @@ class Scrubber:
         return b"".join(out)
 
 
-def _suspects(lines: bytes, starts, pyarrow):
+def _suspects(lines: bytes, starts):
     """For each line, by where it starts (int32, one more for the end), whether it may hold a secret."""
     import pyarrow.compute
 
