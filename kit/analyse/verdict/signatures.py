@@ -104,7 +104,7 @@ def _conditions(table: Table, key: str, words: Mapping[str, Sequence[str]]) -> C
             raise table.error(name, "it is neither a text nor a list of texts")
         found[name] = tuple(_range(table, name, one) if name == "version" else table.expression(name, one) for one in given)
         allowed = words.get(name, ())
-        if allowed and not any(all(re.search(one, word) for one in found[name]) for word in allowed):
+        if allowed and not any(all(not isinstance(one, str) and one.search(word) for one in found[name]) for word in allowed):
             raise table.error(name, f"it fits none of {', '.join(allowed)}")
     return found
 
