@@ -16,7 +16,8 @@
     ``port`` (where none is given), ``ends_with_worker`` (the launch ends when a worker has died), ``once_from_ranks`` (from so
     many ranks on, a milestone that rank 0 alone prints speaks for all; 3 where not given), ``frontend_is_rank_0`` (without an
     engine process), ``data_parallel_shares_ranks`` (data-parallel ranks are tensor-parallel ones), ``message_after`` (what
-    stands before the message of an error), ``dots`` (progress is drawn as dots).
+    stands before the message of an error), ``dots`` (progress is drawn as dots),
+    ``rests`` (it answers without a model, and loads one when a request asks for it).
 ``[metrics]``
     ``tokens``, ``running``: names of the counter of generated tokens and of the gauge of running requests, or parts of them.
 ``[caches]``
@@ -189,6 +190,7 @@ class Traits:
     data_parallel_shares_ranks: bool = False
     message_after: re.Pattern[str] | None = None
     dots: bool = False
+    rests: bool = False
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,7 @@ def _traits(table: Table) -> Traits:
         data_parallel_shares_ranks=table.flag("data_parallel_shares_ranks"),
         message_after=None if after is None else table.expression("message_after", after),
         dots=table.flag("dots"),
+        rests=table.flag("rests"),
     )
 
 

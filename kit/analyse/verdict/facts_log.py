@@ -11,7 +11,7 @@ from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
-from kit.analyse.verdict.phases import Progression, rank_of, served
+from kit.analyse.verdict.phases import Progression, at_rest, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.clock import NS
 from kit.parse.grammar import lives_on, traits
@@ -143,7 +143,7 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             True,
             [{"capture": answered[0]["capture"], "line": answered[0].get("line"), "text": answered[0].get("body")}],
         )
-    elif working := served(evidence):
+    elif working := served(evidence) or at_rest(evidence):
         given["ready"] = (True, [working])
     elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])

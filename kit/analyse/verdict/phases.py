@@ -84,6 +84,8 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
         found.phase = min(current.values(), key=ORDER.__getitem__)
         if ORDER[found.phase] < ORDER["ready"] and _answers(evidence) and not evidence.log.of("bind_error"):
             found.phase, found.source = "ready", "probe"
+        if found.phase == "launch" and at_rest(evidence):
+            found.phase = "ready"
         _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
@@ -208,6 +210,16 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
         found.lagging = {rank: found.by_rank[rank][-1].phase if found.by_rank.get(rank) else "launch" for rank in behind}
         found.lag_s, found.lag_ref = since, seen[ahead[-1]][-1].ref
         return
+
+
+def at_rest(evidence: Evidence) -> dict | None:
+    """The answer that shows a server ready which loads a model only when it is asked for one, and has not been asked yet."""
+    log = evidence.log
+    answers = [mark for mark in log.of("probe_request") if "status" in mark.fields]
+    if not answers or not log.of("port_open") or not traits(log.server, evidence.run.knowledge).rests:
+        return None
+    busy = any(ORDER.get(mark.phase or "", 0) > 0 for mark in log.marks) or log.bars or log.of("bind_error")
+    return None if busy else answers[0].ref
 
 
 def _answers(evidence: Evidence) -> bool:
