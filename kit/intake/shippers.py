@@ -235,7 +235,10 @@ def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[
 
 def _several(head: bytes) -> bool:
     """Whether JSON lines are of several services: their names stand before the lines then, as compose puts them."""
-    return len({name for line in head.split(b"\n") if line[:1] == b"{" and (name := service_of(_loaded(line)))}) > 1
+    names = {name for line in head.split(b"\n") if line[:1] == b"{" and (name := service_of(_loaded(line)))}
+    return (
+        len({name for name in names if not any(other.startswith(f"{name}/") for other in names)}) > 1
+    )  # a pod's events are its own
 
 
 def laid_out(when: str, message: str, service: str = "") -> bytes:

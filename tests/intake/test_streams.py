@@ -77,3 +77,11 @@ def test_two_servers_in_one_paste_are_two_launches(tmp_path: Path) -> None:
     found = kit.verdict(tmp_path, captured_at="2026-03-01 12:40:00")
     assert found.facts.get("port").value == 8001
     assert any("a-1 in all.log is of another launch (port 8000)" in item.why for item in found.scene.evidence.foreign)
+
+
+def test_events_of_a_pod_are_no_service_beside_its_only_container(tmp_path: Path) -> None:
+    said = [{"kubernetes": {"pod": "vllm-0", "container": "main"}, "log": f"{line}\n"} for line in VLLM]
+    event = {"kubernetes": {"pod": "vllm-0"}, "log": "pod condition changed: Ready=False\n"}
+    (tmp_path / "all.log").write_text("".join(json.dumps(record) + "\n" for record in (*said, event)))
+    (one,) = (one for one in segments(tmp_path / "all.log", lambda name, head: "log") if isinstance(one, Segment))
+    assert one.content.head(len(VLLM[0])).decode() == VLLM[0]

@@ -212,7 +212,8 @@ def _last_words(evidence: Evidence) -> dict | None:
     if reports and traits(log.server, folders).ends_with_worker:
         return mark.ref
     tail = [row for row in log.tail if row.get("kind") != "noise"][-1:]
-    if tail and tail[0].get("kind") == "error" and tail[0].get("milestone") and not lives_on(tail[0], log.server, folders):
+    last = tail[0] if tail and tail[0].get("kind") == "error" else {}
+    if last.get("milestone") not in (None, "worker_died") and not lives_on(last, log.server, folders):  # its own, no worker's
         return {"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}
     return None
 
