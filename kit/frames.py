@@ -29,6 +29,32 @@ def _frame(name: str, meaning: str, *columns: C, snapshot: bool = True, keep: bo
     return Frame(name, meaning, TIME + (MOMENT if snapshot else ()) + columns + WHERE, snapshot, keep)
 
 
+_THREAD = (
+    C("pid", "int", "process"),
+    C("tid", "int", "thread", nullable=False),
+    C("comm", "text", "thread name"),
+    C("state", "text", "state letter"),
+    C("wchan", "text", "kernel function it sleeps in"),
+    C("syscall", "text", "system call it is in, by name or number"),
+    C("syscall_args", "text", "arguments as /proc prints them"),
+    C("utime_s", "float", "user time", "s"),
+    C("stime_s", "float", "system time", "s"),
+    C("cpu_s", "float", "user and system time together", "s"),
+    C("cpu_percent", "float", "CPU share over the thread's life, as ps prints it", "%"),
+    C("processor", "int", "CPU it ran on last"),
+    C("run_s", "float", "time on a CPU as the scheduler counts it (schedstat): sees what ticks are too coarse for", "s"),
+    C("wait_s", "float", "time ready to run without a CPU (schedstat)", "s"),
+    C("slices", "int", "times that it was given a CPU (schedstat)"),
+    C("tool", "text", "status, stat, wchan, ps, top, pidstat, atop, sampler"),
+)
+
+_CHANGES = "Threads of the sampler: a row for each stretch of samples in which nothing of a thread changed, at the first's time."
+_STRETCH = tuple(C(f"{one}_sample", "int", f"{one} of the stretch, as in `samples`", nullable=False) for one in ("first", "last"))
+_SAMPLE = (
+    C("sample", "int", "number in its file, from 0, of those that are whole", nullable=False),
+    C("took_s", "float", "how long it took", "s"),
+)
+
 _ALL = (
     _frame(
         "log",
@@ -102,26 +128,9 @@ _ALL = (
         C("container_pid", "int", "its pid inside its container, where it has one of its own (innermost NSpid)"),
         C("tool", "text", "status, stat, ps, top, pgrep, pidstat, atop, sampler"),
     ),
-    _frame(
-        "threads",
-        "Threads at one or more moments: task/*/stat, ps -L, sampler.",
-        C("pid", "int", "process"),
-        C("tid", "int", "thread", nullable=False),
-        C("comm", "text", "thread name"),
-        C("state", "text", "state letter"),
-        C("wchan", "text", "kernel function it sleeps in"),
-        C("syscall", "text", "system call it is in, by name or number"),
-        C("syscall_args", "text", "arguments as /proc prints them"),
-        C("utime_s", "float", "user time", "s"),
-        C("stime_s", "float", "system time", "s"),
-        C("cpu_s", "float", "user and system time together", "s"),
-        C("cpu_percent", "float", "CPU share over the thread's life, as ps prints it", "%"),
-        C("processor", "int", "CPU it ran on last"),
-        C("run_s", "float", "time on a CPU as the scheduler counts it (schedstat): sees what ticks are too coarse for", "s"),
-        C("wait_s", "float", "time ready to run without a CPU (schedstat)", "s"),
-        C("slices", "int", "times that it was given a CPU (schedstat)"),
-        C("tool", "text", "status, stat, wchan, ps, top, pidstat, atop, sampler"),
-    ),
+    _frame("threads", "Threads at one or more moments: task/*/stat, ps -L, sampler.", *_THREAD),
+    _frame("thread_changes", _CHANGES, *_STRETCH, *_THREAD, keep=False),
+    _frame("samples", "Samples that the sampler took to their end.", *_SAMPLE, keep=False),
     _frame(
         "io",
         "/proc/PID/io.",

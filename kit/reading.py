@@ -162,12 +162,22 @@ class Reading:
         return key
 
     def _read(
-        self, capture: Capture, key: str, skim: bool = False, threads_from_ns: int | None = None, tables: bool = False
+        self,
+        capture: Capture,
+        key: str,
+        skim: bool = False,
+        threads_from_ns: int | None = None,
+        tables: bool = False,
+        series: str = "all",
+        edges_until_ns: int | None = None,
     ) -> Pairs:
         """Parse a capture. Only `rows` and `keep` call this: they ask first whether it was read before."""
         source, place = self.source(capture), self.places.get(capture.host or "")
+        source.series = series
         if threads_from_ns is not None:
             source.threads_from_ns = threads_from_ns + (place.ahead_ns if place else 0)
+        if series == "edges" and edges_until_ns is not None:
+            source.edges_until_ns = edges_until_ns + (place.ahead_ns if place else 0)
         self._seen[capture.id] = key
         report, stamped = parse.Report(), capture.kind != "log"
         try:
@@ -175,7 +185,7 @@ class Reading:
             skimmed = parse.skim(lines, source, self.knowledge) if skim and capture.kind == "log" else None
             fast = parse.tables(lines, capture.kind, source)
             report, rows = skimmed or fast or parse.read(lines, capture.kind, source, self.knowledge)
-            if fast and not (tables and place is None):
+            if (fast or series == "changes") and not (tables and place is None):
                 rows = _without_tables(rows)
             self.reports[capture.id] = report
             for frame, row in rows:
@@ -221,10 +231,18 @@ class Reading:
             return 0
         return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
 
-    def rows(self, capture: Capture, skim: bool = False, threads_from_ns: int | None = None, tables: bool = False) -> Pairs:
+    def rows(
+        self,
+        capture: Capture,
+        skim: bool = False,
+        threads_from_ns: int | None = None,
+        tables: bool = False,
+        edges_until_ns: int | None = None,
+    ) -> Pairs:
         """Rows of a capture: those in memory, else as they are read; the few of a small capture or a skimmed log are kept.
 
-        With `tables`, those of a large capture may come as Arrow tables.
+        With `tables`, those of a large capture may come as Arrow tables; with `edges_until_ns`, those of a large recording's
+        threads, descriptors and sockets are those of its first and last samples up to then.
         """
         name, key = f"{capture.id}{' skimmed' * self._skims(capture, skim)}", self.key(capture)
         kept = self._kept.get(name)
@@ -234,7 +252,8 @@ class Reading:
         partly = threads_from_ns is not None and "threads" in capture.frames
         room = 0 if partly else self.room(capture, skim)
         held: list[tuple[str, Row]] | None = [] if room else None
-        for pair in self._read(capture, key, skim, threads_from_ns, tables):
+        series = "edges" if edges_until_ns is not None and capture.size_bytes >= store.CACHE_FROM_BYTES else "all"
+        for pair in self._read(capture, key, skim, threads_from_ns, tables, series, edges_until_ns):
             if held is not None:
                 held.append(pair)
                 held = held if len(held) <= room else None
@@ -267,7 +286,7 @@ class Reading:
         if report is not None:
             self.reports.setdefault(capture.id, _report(report))
         else:
-            rows = self._read(capture, key, tables=True)
+            rows = self._read(capture, key, tables=True, series="all" if room else "changes")
             held = list(islice(rows, room + 1)) if room else []
             if not room or len(held) > room:
                 try:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kit import moment, store
+from kit import inventory, moment, store
 from kit import multi_host as hosts
+from kit import thread_history as threads
 from kit.as_of import Cursor
-from kit.clock import NS, parse_time, show_time
+from kit.clock import LATEST_NS, NS, parse_time, show_time
 from kit.document import Document, Item, Section, Shown, Table
-from kit.errors import UsageError, nearest
-from kit.frames import FRAMES, TABLES
+from kit.errors import UsageError
+from kit.frames import FRAMES
 from kit.intake import Note
 from kit.parse.base import Source
 from kit.reading import Capture, Reading
-from kit.schema import Frame, Row
+from kit.schema import PANDAS_DTYPE, Frame, Row
 
 if TYPE_CHECKING:
     import pandas
 
 T = TypeVar("T")
-_SHOWN = ("file", "kind", "size_bytes", "moment", "host", "whole", "source", "note")
 
 
 class Run(Shown):
@@ -123,7 +122,7 @@ class Run(Shown):
         earlier.manifest = {key: value for key, value in self.manifest.items() if key not in later} | {"launch": launch}
         return earlier
 
-    def _later(self, capture: Capture) -> bool:
+    def is_later(self, capture: Capture) -> bool:
         """Whether a capture of one moment was taken after the moment that the run is looked at."""
         taken = capture.captured_ns if capture.moment is not None else None
         return self.as_of_ns is not None and taken is not None and taken > self.as_of_ns
@@ -165,7 +164,7 @@ class Run(Shown):
         near_ns = self._near_ns
         return Source(capture.file, captured, offset_s, capture.moment, capture.pid, node, capture.rank, boot_ns, near_ns=near_ns)
 
-    def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None) -> None:
+    def scan(self, consumers: dict[str, Callable[[Row], None]], threads_from_ns: int | None = None, edges: bool = False) -> None:
         """Read every capture once and hand each row to the consumer of its frame: the way in bounded memory.
 
         Parameters
@@ -178,15 +177,18 @@ class Run(Shown):
             Arrow tables (`kit.parse.strace_table`).
         threads_from_ns : int, optional
             The sampler's rows of threads from before this are not wanted.
+        edges : bool
+            Of long recordings, the threads, descriptors and sockets of the first and last samples alone are wanted.
         """
         if self.cursor is not None:  # lines are not skimmed then, as that loses their times
             self.cursor.later = 0
             consumers = {name: self.cursor.filtered(take) for name, take in consumers.items() if name != "log_skipped"}
+        until = (self.as_of_ns or LATEST_NS) if edges else None
+        tables, skim = consumers.get("syscall_tables"), "log_skipped" in consumers
         for capture in self.captures:
             if consumers.keys().isdisjoint(capture.frames):
                 continue
-            tables = consumers.get("syscall_tables")
-            for frame, row in self._reading.rows(capture, "log_skipped" in consumers, threads_from_ns, tables is not None):
+            for frame, row in self._reading.rows(capture, skim, threads_from_ns, tables is not None, until):
                 if tables is not None and not isinstance(row, dict):
                     tables(row)
                     continue
@@ -195,18 +197,18 @@ class Run(Shown):
                 consume = consumers.get(frame)
                 if consume is not None:
                     consume(row)
-        for name, rows in (("gaps", self._gaps), ("notes", self._notes)):
+        for name, rows in (("gaps", self.gap_rows), ("notes", self.note_rows)):
             for row in rows() if name in consumers else ():
                 consumers[name](row)
 
     def rows(self, frame: str) -> list[Row]:
         """All rows of one frame, as plain dicts with times in nanoseconds."""
-        _known(frame)
+        inventory.declared(frame)
         rows: list[Row] = []
         self.scan({frame: lambda row: rows.append(dict(row))})
         return rows
 
-    def _gaps(self) -> Iterator[Row]:
+    def gap_rows(self) -> Iterator[Row]:
         """Stretches without samples, as the manifest notes them."""
         for gap in self.manifest.get("gaps") or ():
             begin, end = (parse_time(gap[key])[0] for key in ("from", "to"))
@@ -218,7 +220,7 @@ class Run(Shown):
                 self._places[gap["host"]].put("gaps", row)
             yield row
 
-    def _notes(self) -> Iterator[Row]:
+    def note_rows(self) -> Iterator[Row]:
         """What the parsers did not understand."""
         for capture in self.captures:
             if capture.kind is not None and capture.id not in self.reports:
@@ -249,7 +251,9 @@ class Run(Shown):
             self._derived[make] = make(self)
         return self._derived[make]
 
-    def frame(self, name: str, columns: list[str] | None = None) -> pandas.DataFrame:
+    def frame(
+        self, name: str, columns: list[str] | None = None, window: tuple[float | None, float | None] | None = None
+    ) -> pandas.DataFrame:
         """One frame of the run. Only captures that can give it are read, and all their frames are kept.
 
         Parameters
@@ -258,6 +262,8 @@ class Run(Shown):
             Name of a frame (`kit.frames.FRAMES`, docs/columns.md). `run.gpus` is `run.frame("gpus")`.
         columns : list of str, optional
             Load these columns only.
+        window : (float, float), optional
+            Rows from the first to before the second, in seconds since launch zero; None is open.
 
         Returns
         -------
@@ -267,7 +273,7 @@ class Run(Shown):
         Raises
         ------
         UsageError
-            Where there is no such frame; the message names the closest.
+            Where there is no such frame, or where it would take more memory than `kit.budget.memory_budget()`.
 
         Examples
         --------
@@ -277,10 +283,10 @@ class Run(Shown):
         """
         import pandas as pd
 
-        declared = _known(name)
+        declared = inventory.declared(name)
         wanted = list(columns if columns is not None else declared.by_name)
-        read = [*wanted, "time"] if "t_s" in wanted and "time" not in wanted else wanted
-        parts = [part for part in self._parts(declared, read) if len(part)]
+        read = [*wanted, "time"] if ("t_s" in wanted or window) and "time" not in wanted else wanted
+        parts = [part for part in self._parts(declared, read, self._window_ns(window)) if len(part)]
         frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0] if parts else declared.empty()
         return (self._timed(frame) if "t_s" in wanted else frame)[wanted]
 
@@ -310,29 +316,82 @@ class Run(Shown):
         zero = pd.Timestamp(self.launch_zero_ns, unit="ns", tz="UTC")
         return frame.assign(t_s=(frame["time"] - zero).dt.total_seconds())
 
-    def _parts(self, declared: Frame, columns: list[str]) -> Iterator[pandas.DataFrame]:
+    def _window_ns(self, window: tuple[float | None, float | None] | None) -> store.Window:
+        """A window in seconds since launch zero as times."""
+        if window is None:
+            return None
+        zero = self.launch_zero_ns
+        if zero is None:
+            raise UsageError(
+                "a window needs launch zero", "neither run.json nor a log says when the launch began", "leave it out"
+            )
+        begin, end = (None if at is None else zero + int(at * NS) for at in window)
+        return begin, end
+
+    def thread_history(self) -> threads.ThreadHistory:
+        """Threads as stretches of samples without a change: what hours of thousands of threads are drawn from.
+
+        Returns
+        -------
+        ThreadHistory
+            Of the tool that took the most samples of each thread.
+
+        Examples
+        --------
+        >>> import kit
+        >>> history = kit.open_run(kit.sample_path("stopped-rank")).thread_history()
+        >>> len(history.samples), len(history), len(history.changes) <= len(history)
+        (41, 4633, True)
+        """
+        columns, parts = list(threads.COLUMNS), []
+        for capture in self.captures:
+            kept = self._reading.keep(capture) if "thread_changes" in capture.frames else None
+            if kept is not None and kept.rows is None:
+                place = self._reading.place_of(capture, kept.key)
+                parts.append(threads.stored(place, columns, self._timed, self.cursor, capture.file))
+        found = [part for part in parts if part is not None]
+        return threads.joined(found) if found else threads.of_rows(self.frame("threads", columns))
+
+    def _parts(self, declared: Frame, columns: list[str], window: store.Window) -> Iterator[pandas.DataFrame]:
         """A frame in parts, in the order of the captures; neighbours that are in memory are one part."""
-        rows: list[Row] = list(self._gaps() if declared.name == "gaps" else self._notes() if declared.name == "notes" else ())
+        rows: list[Row] = list(
+            self.gap_rows() if declared.name == "gaps" else self.note_rows() if declared.name == "notes" else ()
+        )
+
+        def wanted(pairs: Iterable[tuple[str, Row]]) -> Iterator[Row]:
+            for frame, row in pairs:
+                if frame == declared.name and (not self.cursor or self.cursor.holds(row)) and _is_within(row, window):
+                    yield row
+
         for capture in self.captures:
             if declared.name not in capture.frames:
                 continue
             kept = self._reading.keep(capture)
             if kept is None or kept.rows is not None:
-                pairs = self._reading.rows(capture) if kept is None else kept.rows
-                rows += [row for frame, row in pairs if frame == declared.name and (not self.cursor or self.cursor.holds(row))]
+                rows += wanted(self._reading.rows(capture) if kept is None else kept.rows)
                 continue
             yield declared.build(rows)[columns]
             rows = []
-            timed = list(dict.fromkeys([*columns, *(["time"] if self.cursor and "time" in declared.by_name else [])]))
             try:
-                part = store.load(self._reading.place_of(capture, kept.key), declared, timed)
+                part = self._stored(self._reading.place_of(capture, kept.key), declared, columns, window, capture.file)
                 if part is not None:
-                    yield self.cursor.part(part, capture.file)[columns] if self.cursor else part
+                    yield part
             except store.Damaged:  # read it again; the next time it is made anew
-                pairs = self._reading.rows(capture)
-                again = (row for frame, row in pairs if frame == declared.name and (not self.cursor or self.cursor.holds(row)))
+                again = wanted(self._reading.rows(capture))
                 yield from (declared.build(chunk)[columns] for chunk in store.chunks(again))
         yield declared.build(rows)[columns]
+
+    def _stored(
+        self, place: Path, declared: Frame, columns: list[str], window: store.Window, file: str
+    ) -> pandas.DataFrame | None:
+        """A frame of a capture from the cache."""
+        history = threads.stored(place, columns, self._timed, self.cursor, file) if declared.name == "threads" else None
+        if history is not None:
+            store.afford(declared, columns, history.count(window))
+            return history.rows(columns, window).astype({name: PANDAS_DTYPE[declared.by_name[name].type] for name in columns})
+        timed = list(dict.fromkeys([*columns, *(["time"] if self.cursor and "time" in declared.by_name else [])]))
+        part = store.load(place, declared, timed, window)
+        return self.cursor.part(part, file)[columns] if self.cursor and part is not None else part
 
     def frames(self) -> pandas.DataFrame:
         """Frames that the run has rows of.
@@ -342,37 +401,7 @@ class Run(Shown):
         pandas.DataFrame
             Columns `frame`, `rows`, `files` (captures they come from), `meaning`. Reads what was not read yet.
         """
-        counts: dict[str, Counter[str]] = {name: Counter() for name in FRAMES}
-        if self.cursor is not None:
-            self.scan({name: _counting(counts[name]) for name in FRAMES})
-            return self._counted(counts)
-        for row in self._gaps():
-            counts["gaps"][row["capture"]] += 1
-        for capture in self.captures:
-            kept = self._reading.keep(capture) if capture.kind is not None else None
-            if kept is not None and kept.rows is None:
-                for name in capture.frames:
-                    counts[name][capture.file] += store.count(self._reading.place_of(capture, kept.key), name)
-            elif capture.kind is not None:
-                for name, _ in self._reading.rows(capture) if kept is None else kept.rows:
-                    counts[name][capture.file] += 1
-        for row in self._notes():
-            counts["notes"][row["capture"]] += 1
-        return self._counted(counts)
-
-    @staticmethod
-    def _counted(counts: dict[str, Counter[str]]) -> pandas.DataFrame:
-        """Frames that have rows, with the captures these come from."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            [
-                {"frame": name, "rows": files.total(), "files": ", ".join(+files), "meaning": FRAMES[name].meaning}
-                for name, files in counts.items()
-                if files.total()
-            ],
-            columns=["frame", "rows", "files", "meaning"],
-        )
+        return inventory.frames(self, self._reading)
 
     def captures_table(self) -> pandas.DataFrame:
         """Captures with what was read of each.
@@ -383,19 +412,7 @@ class Run(Shown):
             Columns `file`, `kind`, `size_bytes`, `captured` (UTC), `moment`, `host`, `whole`, `source`, `note`, and, once the
             capture was read, `lines`, `records` and `not_understood` (how many lines, and why).
         """
-        import pandas as pd
-
-        rows = []
-        for capture in (capture for capture in self.captures if not self._later(capture)):
-            row: dict[str, Any] = {name: getattr(capture, name) for name in _SHOWN}
-            row["captured"] = pd.to_datetime(capture.captured_ns, unit="ns", utc=True)
-            report = self.reports.get(capture.id)
-            if report is not None:
-                odd = "; ".join(f"{count} × {reason}" for reason, count in report.reasons.items())
-                row |= {"lines": report.lines, "records": report.records, "not_understood": odd or None}
-            rows.append(row)
-        columns = [*_SHOWN[:3], "captured", *_SHOWN[3:], "lines", "records", "not_understood"]
-        return pd.DataFrame(rows, columns=columns).astype({name: "Int64" for name in ("moment", "lines", "records")})
+        return inventory.captures(self)
 
     def phases(self) -> pandas.DataFrame:
         """Phases of each rank with begin, end and duration (`kit.phase_table`)."""
@@ -456,30 +473,15 @@ class Run(Shown):
         return f"<Run {self.name}: {len(self.captures)} captures, as of {moment}>"
 
 
-def _counting(files: Counter[str]) -> Callable[[Row], None]:
-    """A consumer that counts rows by their capture."""
-    return lambda row: files.update((row["capture"],))
+def _is_within(row: Row, window: store.Window) -> bool:
+    """Whether a row's time is in a window."""
+    at = row.get("time")
+    begin, end = window or (None, None)
+    return window is None or at is not None and (begin is None or at >= begin) and (end is None or at < end)
 
 
 def _is_old_sample(row: Row, from_ns: int) -> bool:
     return row.get("tool") == "sampler" and row["time"] is not None and row["time"] < from_ns
-
-
-def _known(name: str) -> Frame:
-    if name in FRAMES:
-        return FRAMES[name]
-    if name in TABLES:
-        raise UsageError(
-            f"{name} is not a frame of a run",
-            "it is made of a verdict",
-            f"use kit.analyse.verdict.tables.{name}(run) or: kit export RUN {name}",
-        )
-    near = nearest(name, [*FRAMES, *TABLES])
-    raise UsageError(
-        f"unknown frame {name!r}",
-        f"the nearest is {near!r}" if near else "no name is close",
-        f"choose one of: {', '.join(FRAMES)}",
-    )
 
 
 def _frame_property(name: str) -> property:

@@ -15,10 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kit.budget import memory_budget
+from kit.errors import UsageError
 from kit.folder import hold, private, why_not
 from kit.frames import FRAMES
 from kit.schema import PANDAS_DTYPE, Frame, Row
@@ -26,7 +29,9 @@ from kit.schema import PANDAS_DTYPE, Frame, Row
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+    import pyarrow.compute
 
+Window = tuple[int | None, int | None] | None
 T = TypeVar("T")
 SCRATCH, REPORT = ".scratch-", "report.json"
 HOLD_WITHIN_S = 1.0
@@ -35,6 +40,8 @@ HOLD_WITHIN_S = 1.0
 MIB = 1 << 20
 CHUNK_ROWS = 50_000
 """Rows that are built and written at once: about 50 MB of rows, which bounds memory however large the capture is."""
+NUMBER_BYTES, TEXT_BYTES = 9, 48
+"""What pandas takes for a number that may be missing, and about for a text, measured on recordings and traces."""
 CACHE_FROM_BYTES = 4 * MIB
 """Rows of a capture from this size on are kept as Parquet, those of a smaller one in memory."""
 
@@ -145,21 +152,74 @@ def sound(place: Path) -> dict | None:
         return None
 
 
-def load(place: Path, frame: Frame, columns: list[str]) -> pandas.DataFrame | None:
-    """Some columns of a frame of one capture, None where it gave no rows of it. `Damaged` where it cannot be read."""
+def load(place: Path, frame: Frame, columns: list[str], window: Window = None, coded: bool = False) -> pandas.DataFrame | None:
+    """Some columns of a frame of one capture, None where it gave no rows of it.
+
+    Parameters
+    ----------
+    window : (int or None, int or None), optional
+        Rows whose time is from the first to before the second, UTC nanoseconds; other rows are not loaded.
+    coded : bool
+        Text as categories, integers as they are stored: for frames that stay inside the kit.
+
+    Raises
+    ------
+    Damaged
+        Where it cannot be read.
+    UsageError
+        Where it would take more than the memory budget.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = place / f"{frame.name}.parquet"
     if not path.exists():
         return None
+    texts = [name for name in columns if frame.by_name[name].type == "text"]
     try:
-        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+        where = _within(window)
+        afford(frame, columns, _count(path, where), coded)
+        table = pq.read_table(
+            path, columns=columns, filters=where, read_dictionary=texts if coded else None, page_checksum_verification=True
+        )
         found = table.to_pandas(split_blocks=True, self_destruct=True)  # a column's memory goes when it is taken over
-        return found.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
+        return found if coded else found.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         shutil.rmtree(place, ignore_errors=True)
         raise Damaged from error
+
+
+def _within(window: Window) -> pyarrow.compute.Expression | None:
+    """A filter for the rows of a window."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    begin, end = ((None if at is None else pa.scalar(at, pa.timestamp("ns", "UTC"))) for at in window or (None, None))
+    conditions = [
+        *([pc.field("time") >= begin] if begin is not None else ()),
+        *([pc.field("time") < end] if end is not None else ()),
+    ]
+    return reduce(and_, conditions) if conditions else None
+
+
+def _count(path: Path, where: pyarrow.compute.Expression | None) -> int:
+    """Rows of a file that a filter leaves."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    return pq.read_metadata(path).num_rows if where is None else ds.dataset(path).count_rows(filter=where)
+
+
+def afford(frame: Frame, columns: list[str], rows: int, coded: bool = False) -> None:
+    """Raise where rows would take more memory than the budget."""
+    each = sum(TEXT_BYTES if frame.by_name[name].type == "text" and not coded else NUMBER_BYTES for name in columns)
+    budget = memory_budget()
+    if rows * each > budget:
+        raise UsageError(
+            f"the {rows:,} rows of {frame.name} would take about {rows * each / 1e6:,.0f} MB of memory",
+            f"the budget is {budget / 1e6:,.0f} MB: KIT_MEMORY, else a quarter of the machine",
+            f"load fewer columns or a window: run.frame({frame.name!r}, {columns[:2]}, window=(0, 60)), or raise KIT_MEMORY",
+        )
 
 
 def count(place: Path, frame: str) -> int:
@@ -217,10 +277,11 @@ def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]
 
 
 def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tuple[str, pyarrow.Table]]:
-    """Tables as they come, rows as tables of at most `CHUNK_ROWS` rows."""
+    """Tables as they come, small ones joined; rows as tables of at most `CHUNK_ROWS` rows."""
     import pyarrow as pa
 
     rows: dict[str, list[Row]] = {}
+    tables: dict[str, list[pa.Table]] = {}
 
     def built(name: str) -> pa.Table:
         frame = FRAMES[name]
@@ -230,7 +291,10 @@ def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tup
     waiting = 0
     for name, item in items:
         if not isinstance(item, dict):
-            yield name, item
+            small = tables.setdefault(name, [])
+            small.append(item)
+            if sum(map(len, small)) >= CHUNK_ROWS:
+                yield name, pa.concat_tables(tables.pop(name))
             continue
         rows.setdefault(name, []).append(item)
         waiting += 1
@@ -238,6 +302,7 @@ def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tup
             yield from [(name, built(name)) for name in list(rows)]
             waiting = 0
     yield from [(name, built(name)) for name in list(rows)]
+    yield from [(name, pa.concat_tables(small)) for name, small in tables.items()]
 
 
 def _remove(path: Path) -> None:

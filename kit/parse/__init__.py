@@ -126,6 +126,9 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
         further = (folders,) if kind == "log" else ()  # other formats have no grammars
         content = lines.content() if entry.binary else lines
         for frame, row in entry.parse(content, source, report, *further):
+            if not isinstance(row, dict):  # a table of many rows
+                yield frame, row
+                continue
             row["capture"] = source.name
             if _mended(frame, row, report):
                 yield frame, row

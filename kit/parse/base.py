@@ -44,6 +44,9 @@ class Source:
     near_ns : int or None
         Newest stamp with a year beside the file, where nobody said when it was taken: stamps without a year, or without a day,
         lie near it.
+    series : str
+        What is wanted of the sampler's long series. `all`: every row; `changes`: of threads the changes alone, which are stored;
+        `edges`: threads, descriptors and sockets of the first and the last samples alone, of those up to `edges_until_ns`.
     """
 
     name: str
@@ -56,6 +59,8 @@ class Source:
     boot_ns: int | None = None
     threads_from_ns: int | None = None
     near_ns: int | None = None
+    series: str = "all"
+    edges_until_ns: int | None = None
 
 
 @dataclass

@@ -8,6 +8,7 @@ not, for they may be stale, and nothing is carried over it. A file may hold seve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,88 @@ HEAD_MARK = '"format":"stallkit-sampler"'
 STATES = frozenset("RSDTtZXxIKWP")
 CARRIED_FROM = 2
 """Version of the lines in which processes and the host name only what changed."""
+EDGE_SAMPLES = 3
+"""Samples that a judgement keeps from each end of a series: rates need two, the third tells a blip from a state."""
+
+
+class _Edges:
+    """Rows of the first and of the last few moments of a series; those between are never made."""
+
+    def __init__(self) -> None:
+        self.first: list[int | None] = []
+        self.late: dict[int | None, list[Callable[[], Iterator[tuple[str, Row]]]]] = {}
+
+    def take(self, moment: int | None, make: Callable[[], Iterator[tuple[str, Row]]]) -> Iterator[tuple[str, Row]]:
+        if moment in self.first or len(self.first) < EDGE_SAMPLES and not self.late:
+            self.first += [moment] * (moment not in self.first)
+            yield from make()
+            return
+        self.late.setdefault(moment, []).append(make)
+        if len(self.late) > EDGE_SAMPLES:
+            del self.late[next(iter(self.late))]
+
+    def rest(self) -> Iterator[tuple[str, Row]]:
+        for makers in self.late.values():
+            for make in makers:
+                yield from make()
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Samples in which a thread was the same; `line` is where it was printed first."""
+
+    pid: int
+    line: int
+    row: list
+    first: int
+    time: int | None
+    moment: int | None
+    last: int = -1
+
+
+class _Stretches:
+    """Threads as stretches of whole samples: work only for what was printed, not for every thread in every sample."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.touched: dict[int, set[int]] = {}
+        self._open: dict[int, dict[int, _Stretch]] = {}
+        self._ended: list[_Stretch] = []
+
+    def sample(self, present: list[int], threads: dict[int, dict], time: int | None, moment: int | None) -> None:
+        """Take a whole sample: the processes in it, and their threads as last printed."""
+        for pid in self._open.keys() - set(present):
+            self._end(*self._open.pop(pid).values())
+        for pid in present:
+            own, kept = self._open.get(pid), threads.get(pid, {})
+            touched = self.touched.get(pid, ()) if own is not None else tuple(kept)
+            own = self._open.setdefault(pid, {})
+            for tid in touched:
+                before, now = own.get(tid), kept.get(tid)
+                if before is not None and now is not None and before.row == now[1]:
+                    continue
+                if before is not None:
+                    self._end(own.pop(tid))
+                if now is not None:
+                    own[tid] = _Stretch(pid, *now, self.count, time, moment)
+        self.touched = {}
+        self.count += 1
+
+    def _end(self, *stretches: _Stretch) -> None:
+        for stretch in stretches:
+            stretch.last = self.count - 1
+            self._ended.append(stretch)
+
+    def end_all(self) -> None:
+        """End all with the last whole sample: the file ends, or lines may be missing."""
+        for own in self._open.values():
+            self._end(*own.values())
+        self._open, self.touched = {}, {}
+
+    def ended(self) -> list[_Stretch]:
+        """Those that ended since this was asked last."""
+        ended, self._ended = self._ended, []
+        return ended
 
 
 class _Reader:
@@ -56,6 +139,8 @@ class _Reader:
         self.version = 1
         self.last: dict[int | None, Line] = {}
         self.links: dict[int, list] = {}
+        self.edges = {name: _Edges() for name in ("threads", "fds", "sockets")} if source.series == "edges" else {}
+        self.stretches, self.tables = _Stretches(), sampler_rows.Descriptors()
         self.kinds: dict[str, Callable[[Line, int], Iterator[tuple[str, Row]]]] = {
             "head": self.head,
             "sample": self.sample,
@@ -70,13 +155,22 @@ class _Reader:
             "end": self.end,
         }
         for kind, rows in ALONE.items():
-            self.kinds[kind] = partial(self.alone, rows)
+            self.kinds[kind] = partial(self.alone, kind, rows)
 
-    def alone(self, rows: Callable, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        return rows(entry, self.base(line))
+    def alone(self, kind: str, rows: Callable, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
+        return self.edge(kind, partial(rows, entry, self.base(line)))
 
     def base(self, line: int) -> Row:
         return {"time": self.time, "moment": self.moment, "line": line}
+
+    def edge(self, frame: str, make: Callable[[], Iterator[tuple[str, Row]]]) -> Iterator[tuple[str, Row]]:
+        """Rows of a line; where only those of the first and last samples are wanted, others are not made."""
+        if frame not in self.edges:
+            return make()
+        until = self.source.edges_until_ns
+        if until is not None and self.time is not None and self.time > until:
+            return iter(())
+        return self.edges[frame].take(self.moment, make)
 
     def head(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         self.forget_all()
@@ -98,6 +192,7 @@ class _Reader:
         if self.open:
             self.report.odd("sample without its end", f"sample {self.moment}")
         self.open = False
+        self.stretches.end_all()
         self.threads, self.last, self.links = {}, {}, {}
 
     def carried(self, key: int | None, entry: Line) -> Line:
@@ -176,21 +271,25 @@ class _Reader:
             yield "tool_errors", {"time": self.time, "tool": "sampler", "pid": pid, "error": error, "text": text, "line": line}
 
     def thread_rows(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
-        kept = self.threads.setdefault(int(entry["pid"]), {})
+        pid = int(entry["pid"])
+        kept, touched = self.threads.setdefault(pid, {}), self.stretches.touched.setdefault(pid, set())
         if entry.get("all"):
+            touched.update(kept)
             kept.clear()
         for tid in entry.get("ended") or ():
             kept.pop(tid, None)
+            touched.add(tid)
         for row in entry["rows"]:
             kept[row[0]] = (line, row)
+            touched.add(row[0])
         if entry.get("left_out"):
             yield from sampler_rows.left_out(entry, self.base(line))
 
-    def _thread(self, pid: int, line: int, row: list) -> Row:
+    def _thread(self, pid: int, base: Row, row: list) -> Row:
         tid, state, utime, stime, processor, wchan, call, arguments, comm, run, wait, slices = row
         name = syscall_name(int(call), self.machine) if call and call.isdecimal() else "running" if call == "running" else None
         return {
-            **self.base(line),
+            **base,
             "pid": pid,
             "tid": tid,
             "comm": comm,
@@ -216,10 +315,14 @@ class _Reader:
             entry = {**entry, "rows": self.links.get(pid) or ()}
         elif self.version >= CARRIED_FROM:
             self.links.setdefault(pid, []).extend(entry["rows"])
-        yield from sampler_rows.descriptors(entry, self.base(line))
+        if self.source.series == "changes" and entry["rows"]:
+            yield "fds", self.tables.made(pid, entry["rows"], self.base(line), self.source.name)
+            return
+        yield from self.edge("fds", partial(sampler_rows.descriptors, entry, self.base(line)))
 
     def gone(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         pid = int(entry["pid"])
+        self.stretches.touched.setdefault(pid, set()).update(self.threads.get(pid, ()))
         for kept in (self.threads, self.last, self.links):
             kept.pop(pid, None)
         yield (
@@ -246,12 +349,41 @@ class _Reader:
     def done(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         self.open = False
         self.report.facts["samples_read"] = self.report.facts.get("samples_read", 0) + 1
-        wanted_from = self.source.threads_from_ns
-        if wanted_from is not None and self.time is not None and self.time < wanted_from:
+        wanted_from, series = self.source.threads_from_ns, self.source.series
+        if series != "edges":
+            yield "samples", {**self.base(line), "sample": self.stretches.count, "took_s": entry.get("took_s")}
+            yield from self._changes()
+        if series == "changes" or wanted_from is not None and self.time is not None and self.time < wanted_from:
             return
-        for pid in self.present:
-            for at, row in self.threads.get(pid, {}).values():
-                yield "threads", self._thread(pid, at, row)
+        present = [(pid, self.threads.get(pid, {})) for pid in self.present]
+        if self.edges:
+            present = [(pid, dict(threads)) for pid, threads in present]
+        yield from self.edge("threads", partial(self._threads, present, self.base(line)))
+
+    def _threads(self, present: list[tuple[int, dict]], base: Row) -> Iterator[tuple[str, Row]]:
+        """Rows of all threads in a sample."""
+        for pid, threads in present:
+            for line, row in threads.values():
+                yield "threads", self._thread(pid, {**base, "line": line}, row)
+
+    def _changes(self) -> Iterator[tuple[str, Row]]:
+        """Stretches of samples without a change that ended before this sample."""
+        self.stretches.sample(self.present, self.threads, self.time, self.moment)
+        for stretch in self.stretches.ended():
+            yield "thread_changes", self._stretch(stretch)
+
+    def _stretch(self, stretch: _Stretch) -> Row:
+        base = {"time": stretch.time, "moment": stretch.moment, "line": stretch.line}
+        numbers = {"first_sample": stretch.first, "last_sample": stretch.last}
+        return {**self._thread(stretch.pid, base, stretch.row), **numbers}
+
+    def rest(self) -> Iterator[tuple[str, Row]]:
+        """What stands at the end of the file: the last samples, and stretches that had not ended."""
+        for edges in self.edges.values():
+            yield from edges.rest()
+        self.stretches.end_all()
+        for stretch in self.stretches.ended():
+            yield "thread_changes", self._stretch(stretch)
 
     def end(self, entry: Line, line: int) -> Iterator[tuple[str, Row]]:
         self.report.facts["end"] = entry.get("why")
@@ -302,9 +434,9 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
     Yields
     ------
     tuple of (str, dict)
-        Rows of processes, threads, io, fds, sockets, host_memory, counters, host, commands, locks, sizes, filesystems, gpus,
-        gpu_processes, kernel_log, stacks and tool_errors; `moment` is the number of the sample, `time` its wall clock. A
-        process that vanished has one row in state X.
+        Rows of processes, threads, thread_changes, samples, io, fds, sockets, host_memory, counters, host, commands, locks,
+        sizes, filesystems, gpus, gpu_processes, kernel_log, stacks and tool_errors; `moment` is the number of the sample, `time`
+        its wall clock. A process that vanished has one row in state X.
 
     Examples
     --------
@@ -314,10 +446,11 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
     ...     '"python",900,10,3]]}',
     ...     '{"k":"proc","n":0,"pid":7,"state":"S","comm":"python","utime":5,"stime":1}', '{"k":"done","n":0}']
     >>> for frame, row in parse(sample, Source("raw/sampler.jsonl"), Report()):
-    ...     if frame != "host":
+    ...     if "pid" in row:
     ...         print(frame, row["pid"], row["state"], row["cpu_s"], row.get("syscall"))
     processes 7 S 0.06 None
     threads 7 S 0.06 futex
+    thread_changes 7 S 0.06 futex
     """
     reader = _Reader(source, report)
     bad = None
@@ -336,6 +469,7 @@ def parse(lines: Iterable[str], source: Source, report: Report) -> Iterator[tupl
             continue
         report.records += 1
         yield from rows
+    yield from reader.rest()
     if bad is not None or reader.open:
         report.facts["cut"] = True
         report.odd("the last sample is cut", bad or f"sample {reader.moment}")
@@ -348,7 +482,7 @@ def looks_like(head: str) -> float:
 
 
 _FRAMES = (
-    "processes threads io fds sockets host host_memory counters commands locks sizes filesystems stacks gpus gpu_processes "
-    "kernel_log tool_errors"
+    "processes threads thread_changes samples io fds sockets host host_memory counters commands locks sizes filesystems "
+    "stacks gpus gpu_processes kernel_log tool_errors"
 )
 FORMATS = (Format("sampler", r"sampler.*\.jsonl$", looks_like, parse, frames=tuple(_FRAMES.split())),)

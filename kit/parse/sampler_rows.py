@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kit.frames import FRAMES
 from kit.parse import formats
 from kit.parse.base import Report, Source
 from kit.parse.hostfiles import MEMINFO
 from kit.parse.procfs import parse_stack
 from kit.schema import Row
 from kit.tool_table import table
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Line = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
@@ -51,6 +55,33 @@ def descriptors(entry: Line, base: Row) -> Rows:
                 "target": target[: -len(" (deleted)")] if deleted else target,
             },
         )
+
+
+class Descriptors:
+    """Open descriptors as tables: those of a process are the same in most samples, and are many."""
+
+    MOST = 4
+    """Tables kept of a process: it is printed in parts, and repeated whole."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, list[tuple[list, pyarrow.Table]]] = {}
+
+    def made(self, pid: int, rows: list, base: Row, capture: str) -> pyarrow.Table:
+        """Rows of the frame `fds` as `descriptors` makes them."""
+        import pyarrow as pa
+
+        columns, known = FRAMES["fds"].by_name, self.known.setdefault(pid, [])
+        table = next((table for before, table in known if before == rows), None)
+        if table is None:
+            own = [row for _, row in descriptors({"pid": pid, "rows": rows}, {})]
+            schema = pa.Schema.from_pandas(FRAMES["fds"].empty(), preserve_index=False)
+            table = pa.Table.from_pylist(own, schema=schema)
+            self.known[pid] = [(list(rows), table), *known[: self.MOST - 1]]
+        for name, value in {**base, "capture": capture}.items():
+            at = list(columns).index(name)
+            field = table.schema.field(at)
+            table = table.set_column(at, field, pa.repeat(pa.scalar(value, field.type), len(table)))
+        return table
 
 
 def sockets(entry: Line, base: Row) -> Rows:

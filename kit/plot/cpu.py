@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from kit.plot.decimate import min_max
-from kit.plot.samples import legend_of, odd_one, process_colours, process_names, sampled_by_one_tool, seconds, time_label
+from kit.plot.samples import legend_of, odd_one, process_colours, process_names, time_label
 from kit.plot.style import GREY, begin, dress, legend_beside, note
+from kit.thread_history import sampled_by_one_tool, seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -35,6 +35,17 @@ def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
     return np.array(sorted(kept))
 
 
+def buckets(n: int, columns: int) -> np.ndarray:
+    """First position of each of at most so many equal buckets of n things.
+
+    Examples
+    --------
+    >>> buckets(10, 4).tolist(), buckets(2, 4).tolist()
+    ([0, 2, 5, 7], [0, 1])
+    """
+    return np.linspace(0, n, columns, endpoint=False).astype(int) if n > columns else np.arange(n)
+
+
 def rarest(codes: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Reduce the columns of a table of codes; in each bucket the code that is rarest over the whole table wins.
 
@@ -53,7 +64,7 @@ def rarest(codes: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
         return codes, np.arange(n)
     seen, counts = np.unique(codes[codes >= 0], return_counts=True)
     by_rarity = seen[np.argsort(counts, kind="stable")]
-    edges = np.linspace(0, n, columns + 1).astype(int)
+    edges = np.append(buckets(n, columns), n)
     reduced = np.full((rows, columns), -1, dtype=codes.dtype)
     for column, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
         bucket = codes[:, begin:end]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kit.plot.decimate import min_max
-from kit.plot.samples import legend_of, named_list, odd_one, process_colours, process_names, seconds, time_label
+from kit.plot.samples import legend_of, named_list, odd_one, process_colours, process_names, time_label
 from kit.plot.style import (
     BLUE,
     FONT_PT,
@@ -25,6 +25,7 @@ from kit.plot.style import (
     patches,
     plain,
 )
+from kit.thread_history import seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,42 +18,9 @@ ODD_SPREAD = 5.0
 """… and by more than five times the median departure of its peers, so that a launch with a wide spread has no odd one."""
 
 
-def seconds(frame: pd.DataFrame) -> pd.Series:
-    """Return the position of each row on the time axis: `t_s`, else the time since the frame's first row.
-
-    Examples
-    --------
-    >>> from kit.frames import FRAMES
-    >>> frame = FRAMES["io"].build([{"time": 5_000_000_000, "capture": "a"}, {"time": 7_500_000_000, "capture": "a"}])
-    >>> seconds(frame).tolist()
-    [0.0, 2.5]
-    """
-    known = frame["t_s"].astype(float)
-    if known.notna().any() or not frame["time"].notna().any():
-        return known
-    return (frame["time"] - frame["time"].min()).dt.total_seconds()
-
-
 def time_label(frame: pd.DataFrame) -> str:
     """Words for the axis that `seconds` gives."""
     return "seconds since launch" if frame["t_s"].notna().any() else "seconds since the first sample"
-
-
-def sampled_by_one_tool(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Keep the rows of the tool that took the most samples of each thing, so that no difference spans two clocks of it.
-
-    `keys` are the columns that name the thing (`["pid"]`, `["pid", "tid"]`).
-    """
-    if frame["tool"].nunique(dropna=False) < 2:
-        return frame
-    counted = (
-        frame.assign(tool=frame["tool"].fillna(""))
-        .groupby("tool", sort=False)
-        .agg(moments=("moment", "nunique"), rows=("capture", "size"))
-    )
-    counted["repeats"] = [frame[frame["tool"].fillna("") == tool].groupby(keys).size().max() for tool in counted.index]
-    best = counted.sort_values(["repeats", "moments", "rows"], ascending=False, kind="stable").index[0]
-    return frame[frame["tool"].fillna("") == best]
 
 
 def process_names(processes: pd.DataFrame, ranks: Mapping[int, int] | None = None) -> dict[int, str]:

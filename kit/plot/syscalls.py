@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kit.plot.samples import named_list, seconds, time_label
+from kit.plot.samples import named_list, time_label
 from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, human_seconds, legend_beside, patches, plain
+from kit.thread_history import seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CALLS = 7
 """Calls with a colour of their own; the rest is drawn together, and named as such."""
+COLUMNS = ["time", "t_s", "pid", "syscall", "duration_s", "errno", "state"]
+"""What the figures need of system calls."""
 BINS = 80
 UNRETURNED = ("open",)
 """States of a call that had not returned when the trace ended."""

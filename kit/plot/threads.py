@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from kit.plot.decimate import rarest
-from kit.plot.samples import named_list, sampled_by_one_tool, seconds, time_label
+from kit.plot.decimate import buckets, rarest
+from kit.plot.samples import named_list, time_label
 from kit.plot.style import OTHER_STATE, STATE_COLOUR, STATE_NAME, begin, dress, legend_beside, patches, plain
+from kit.thread_history import ThreadHistory, of_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ ROWS = 96
 """Most threads in a strip: about three pixels a row at the height it is drawn."""
 COLUMNS = 800
 """Most moments in a strip: one a pixel."""
+NOT_SEEN = 127
 NOTHING = (
     "Threads: no sample holds thread states. `ps -eLo pid,tid,stat,wchan:32,comm`, or a recording with "
     "`kit collect`, would show them."
@@ -53,21 +55,39 @@ class Strip:
     odd: int
 
 
-def _sampled(threads: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with a state, of one tool, with the columns `x` (seconds), `column` (moment) and `code`."""
-    rows = threads[threads["state"].notna() & threads["tid"].notna()]
-    rows = sampled_by_one_tool(rows, ["tid"])
-    if not len(rows):
-        return rows.assign(x=0.0, column=0, code=0)
-    x = seconds(rows)
-    column = rows["moment"].astype("Float64").fillna(-1).astype(float) if rows["moment"].nunique() > 1 else x.round(3)
-    letters = rows["state"].str[0]
-    code = letters.map({letter: number for number, letter in enumerate(STATES)}).fillna(STATES.index(OTHER_STATE)).astype(int)
-    rows = rows.assign(x=x, column=column.fillna(0.0), code=code)
-    return rows.assign(x=rows.groupby("column")["x"].transform("min"))
+Threads: TypeAlias = pd.DataFrame | ThreadHistory
 
 
-def strip_of(threads: pd.DataFrame, *, rows: int = ROWS) -> Strip:
+def _history(threads: Threads) -> ThreadHistory:
+    """What was seen of threads in a state, as stretches of samples."""
+    history = threads if isinstance(threads, ThreadHistory) else of_rows(threads)
+    known = history.changes["state"].notna() & history.changes["tid"].notna()
+    return history if known.all() else ThreadHistory(history.changes[known], history.samples)
+
+
+def state_codes(states: pd.Series) -> np.ndarray:
+    """Position in `STATES` of each state."""
+    numbers, letters = pd.factorize(states)
+    codes = [STATES.index(str(word)[0]) if str(word)[0] in STATES else STATES.index(OTHER_STATE) for word in letters]
+    return np.array(codes, dtype=np.int8)[numbers] if len(codes) else np.empty(0, np.int8)
+
+
+def state_table(history: ThreadHistory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Code of each thread in each sample, a byte each, -1 where it was not seen; pids (-1: not known) and tids of the rows."""
+    changes = history.changes
+    pids = changes["pid"].fillna(-1).to_numpy(np.int64)
+    known, row = np.unique((pids << 32) + changes["tid"].to_numpy(np.int64), return_inverse=True)
+    codes = np.full((len(known), len(history.samples)), NOT_SEEN, dtype=np.int8)
+    first, last = (changes[name].to_numpy(np.int64) for name in ("first_sample", "last_sample"))
+    code, single = state_codes(changes["state"]), first == last
+    np.minimum.at(codes, (row[single], first[single]), code[single])  # of two rows of a moment the rarer state stays
+    for thread, at, end, one in zip(row[~single], first[~single], last[~single] + 1, code[~single], strict=True):
+        codes[thread, at:end] = one
+    codes[codes == NOT_SEEN] = -1
+    return codes, known >> 32, known & 0xFFFFFFFF
+
+
+def strip_of(threads: Threads, *, rows: int = ROWS) -> Strip:
     """Turn samples of threads into a table of states with at most `rows` rows; those ever seen awake go first.
 
     Parameters
@@ -89,28 +109,35 @@ def strip_of(threads: pd.DataFrame, *, rows: int = ROWS) -> Strip:
     >>> 77 in set(strip.threads["tid"]), strip.total, strip.odd
     (True, 500, 1)
     """
-    sampled = _sampled(threads)
-    sampled = sampled.assign(pid=sampled["pid"].fillna(-1).astype(int), tid=sampled["tid"].astype(int))
-    table = sampled.pivot_table(index=["pid", "tid"], columns="column", values="code", aggfunc="min").sort_index()
-    if not len(table):
+    history = _history(threads)
+    if not len(history.changes):
         return Strip(np.empty((0, 0), int), np.empty(0), pd.DataFrame(columns=["pid", "tid", "comm"]), 0, 0)
-    codes = table.fillna(-1).to_numpy().astype(int)
-    x = sampled.groupby("column")["x"].min().reindex(table.columns).to_numpy(float)
+    codes, pids, tids = state_table(history)
     sleeping = [STATES.index(letter) for letter in SLEEPING]
-    odd = ((codes >= 0) & ~np.isin(codes, sleeping)).any(axis=1)
-    chosen = _choose(codes, table.index.get_level_values("pid").to_numpy(), odd, rows)
-    comm = sampled.groupby(["pid", "tid"])["comm"].last()
-    kept = table.index[chosen].to_frame(index=False)
-    kept["comm"] = comm.reindex(table.index[chosen]).to_numpy()
-    return Strip(codes[chosen], np.nan_to_num(x), kept, len(table), int(odd.sum()))
+    odd = _any(codes, [number for number in range(len(STATES)) if number not in sleeping])
+    chosen = _choose(codes, pids, odd, rows)
+    comm = history.changes.groupby(["pid", "tid"], dropna=False)["comm"].last()
+    comm.index = [(-1 if pd.isna(pid) else int(pid), int(tid)) for pid, tid in comm.index]
+    kept = pd.DataFrame({"pid": pids[chosen], "tid": tids[chosen]})
+    kept["comm"] = [comm.get(key) for key in zip(kept["pid"], kept["tid"], strict=True)]
+    x = history.samples["t_s"].to_numpy(float)
+    return Strip(codes[chosen].astype(int), np.nan_to_num(x), kept, len(codes), int(odd.sum()))
+
+
+def _any(codes: np.ndarray, numbers: list[int]) -> np.ndarray:
+    """Rows of a table that hold one of some codes."""
+    found = np.zeros(len(codes), dtype=bool)
+    for number in numbers:
+        found |= (codes == number).any(axis=1)
+    return found
 
 
 def _choose(codes: np.ndarray, pids: np.ndarray, odd: np.ndarray, rows: int) -> np.ndarray:
     """Positions of the threads to draw, by process; within a process the odd ones first, the rarest state on top."""
-    share = np.bincount(codes[codes >= 0], minlength=len(STATES)).astype(float)
-    rarity = np.array([min((share[code] for code in set(row) if code >= 0), default=np.inf) for row in codes])
-    sleeping = [STATES.index(letter) for letter in SLEEPING]
-    awake = ((codes >= 0) & ~np.isin(codes, sleeping)).sum(axis=1)
+    each = np.stack([(codes == number).sum(axis=1) for number in range(len(STATES))])
+    share = each.sum(axis=1, dtype=float)
+    rarity = np.where(each > 0, share[:, None], np.inf).min(axis=0)
+    awake = each.sum(axis=0) - each[[STATES.index(letter) for letter in SLEEPING]].sum(axis=0)
     order = np.lexsort((-awake, rarity))
     turn = np.empty(len(codes), dtype=int)  # n-th of its process, so that equally odd threads of all processes take turns
     for pid in np.unique(pids):
@@ -145,12 +172,7 @@ def _edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_thread_strip(
-    threads: pd.DataFrame,
-    ax: Axes | None = None,
-    *,
-    names: Mapping[int, str] | None = None,
-    rows: int = ROWS,
-    least_s: float = 1.0,
+    threads: Threads, ax: Axes | None = None, *, names: Mapping[int, str] | None = None, rows: int = ROWS, least_s: float = 1.0
 ) -> Axes:
     """Draw a row a thread and a column a moment, coloured by state, rows grouped by process.
 
@@ -184,7 +206,7 @@ def plot_thread_strip(
     drawn = len(strip.codes)
     count = f"{drawn:,} of {strip.total:,} threads, those ever awake first" if drawn < strip.total else f"all {strip.total:,}"
     once = " at one moment" if len(strip.x) == 1 else ""
-    dress(ax, f"State of each thread{once} ({count})", x_label=time_label(threads) if new and not once else "")
+    dress(ax, f"State of each thread{once} ({count})", x_label=time_label(_history(threads).samples) if new and not once else "")
     if new and once:
         ax.set_xticks([])
     ax.grid(visible=False)
@@ -229,7 +251,7 @@ def _group_labels(ax: Axes, pids: np.ndarray, names: Mapping[int, str]) -> None:
     ax.set_ylim(height, 0)
 
 
-def describe_thread_strip(threads: pd.DataFrame, *, names: Mapping[int, str] | None = None, rows: int = ROWS) -> str:
+def describe_thread_strip(threads: Threads, *, names: Mapping[int, str] | None = None, rows: int = ROWS) -> str:
     """Say in words what `plot_thread_strip` draws: how many threads, which were awake.
 
     Examples
@@ -269,7 +291,7 @@ def describe_thread_strip(threads: pd.DataFrame, *, names: Mapping[int, str] | N
     return f"{text} {strip.odd} {'was' if strip.odd == 1 else 'were'} ever in a state other than sleeping: {said}."
 
 
-def state_counts(threads: pd.DataFrame) -> pd.DataFrame:
+def state_counts(threads: Threads) -> pd.DataFrame:
     """Count the threads in each state at each moment.
 
     Returns
@@ -283,12 +305,21 @@ def state_counts(threads: pd.DataFrame) -> pd.DataFrame:
     >>> state_counts(FRAMES["threads"].build([{"pid": 1, "tid": 1, "state": "S", "t_s": 0.0, "capture": "a"}])).to_dict()
     {'S': {0.0: 1}}
     """
-    sampled = _sampled(threads)
-    table = sampled.groupby(["x", "code"], dropna=False).size().unstack(fill_value=0) if len(sampled) else pd.DataFrame()
-    return table.rename(columns=dict(enumerate(STATES))) if len(table) else table
+    history = _history(threads)
+    if not len(history.changes):
+        return pd.DataFrame()
+    codes, shape = state_codes(history.changes["state"]), (len(STATES), len(history.samples) + 1)
+    first, last = (history.changes[name].to_numpy(np.int64) for name in ("first_sample", "last_sample"))
+    steps = np.zeros(shape, dtype=np.int64)
+    np.add.at(steps, (codes, first), 1)
+    np.add.at(steps, (codes, last + 1), -1)
+    counts = np.cumsum(steps, axis=1)[:, :-1]
+    x = history.samples["t_s"].to_numpy(float)
+    seen = {letter: counts[number] for number, letter in enumerate(STATES) if counts[number].any()}
+    return pd.DataFrame(seen, index=pd.Index(x, name="x"))
 
 
-def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s: float = 1.0) -> Axes:
+def plot_thread_states(threads: Threads, ax: Axes | None = None, *, least_s: float = 1.0) -> Axes:
     """Draw how many threads were in each state, stacked: rare states below, sleepers on top.
 
     Where sleepers outnumber the others by far, the axis is logarithmic above 10, so that one running thread of a
@@ -314,20 +345,19 @@ def plot_thread_states(threads: pd.DataFrame, ax: Axes | None = None, *, least_s
     logarithmic = _count_axis(ax, counts)
     legend_beside(ax, patches({f"{letter} {_span(counts[letter])}": STATE_COLOUR[letter] for letter in counts.columns}))
     title = "Threads by state" + (" (logarithmic above 10)" if logarithmic else "")
-    return dress(ax, title, y_label="threads", x_label=time_label(threads) if new else "")
+    return dress(ax, title, y_label="threads", x_label=time_label(_history(threads).samples) if new else "")
 
 
 def _stack(ax: Axes, counts: pd.DataFrame, least_s: float) -> None:
     """Draw the counts of each state above one another."""
     x = np.nan_to_num(counts.index.to_numpy(float))
-    codes = np.arange(len(x))[None, :]
-    kept = codes[0] if len(x) <= COLUMNS else rarest(codes, COLUMNS)[1]
+    kept = buckets(len(x), COLUMNS)
     edges, moments = _edges(x[kept], least_s)
     below = np.zeros(len(moments))
     for letter in counts.columns:
         per_bucket = np.maximum.reduceat(counts[letter].to_numpy(), kept)
         height = np.where(moments >= 0, per_bucket[moments], 0).astype(float)
-        ax.bar(edges[:-1], height, np.diff(edges), bottom=below, align="edge", color=STATE_COLOUR[letter], linewidth=0)
+        ax.stairs(below + height, edges, baseline=below, fill=True, color=STATE_COLOUR[letter], linewidth=0)
         below += height
 
 
@@ -352,7 +382,7 @@ def _span(values: pd.Series) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def describe_thread_states(threads: pd.DataFrame) -> str:
+def describe_thread_states(threads: Threads) -> str:
     """Say in words what `plot_thread_states` draws.
 
     Examples

@@ -21,6 +21,7 @@ from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, new_figure
 from kit.plot.syscalls import describe_syscall_rate, plot_syscall_rate
 from kit.plot.threads import describe_thread_states, describe_thread_strip, plot_thread_states, plot_thread_strip
 from kit.plot.timeaxis import TimeAxis
+from kit.thread_history import ThreadHistory, of_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +41,8 @@ FRAME_OF = {
 }
 NOTHING = {module.NOTHING for module in (cpu, logs, memory, phases, syscalls, threads)}
 """What the descriptions say where there is nothing to draw."""
+COLUMNS = {"syscalls": syscalls.COLUMNS}
+"""Columns that are loaded of large frames."""
 HEIGHT_IN = {"memory": 1.5, "cpu": 1.2, "states": 1.2, "strip": 2.3, "syscalls": 1.2}
 LEAST_SILENCE_S = 10.0
 """A shorter silence is not shaded: an ordinary launch prints less often than that."""
@@ -56,7 +59,7 @@ class Timed:
     Attributes
     ----------
     frames : dict of str to pandas.DataFrame
-        Rows with a time, `t_s` filled in everywhere; and `phases`.
+        Rows with a time, `t_s` filled in everywhere; `phases`; and of `threads` their history.
     zero : pandas.Timestamp or None
         Second 0 of the axis.
     from_launch : bool
@@ -69,7 +72,7 @@ class Timed:
         Rows without a time, by frame, where no row of the frame has one.
     """
 
-    frames: dict[str, pd.DataFrame]
+    frames: dict
     zero: pd.Timestamp | None
     from_launch: bool
     names: dict[int, str]
@@ -78,7 +81,10 @@ class Timed:
 
 
 def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) -> Timed:
-    raw = {name: frames[name] if name in frames else FRAMES[name].empty() for name in ("log", "processes", "threads", "syscalls")}
+    raw = {name: frames[name] if name in frames else FRAMES[name].empty() for name in ("log", "processes", "syscalls")}
+    given = frames.get("threads", FRAMES["threads"].empty())
+    history = given if isinstance(given, ThreadHistory) else of_rows(given)
+    raw["threads"] = history.samples
     zeros = [(frame["time"] - pd.to_timedelta(frame["t_s"], unit="s")).dropna() for frame in raw.values()]
     known = pd.concat([zero for zero in zeros if len(zero)]) if any(len(zero) for zero in zeros) else None
     first = [frame["time"].min() for frame in raw.values() if frame["time"].notna().any()]
@@ -86,11 +92,14 @@ def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) 
     timed, untimed = {}, {}
     for name, frame in raw.items():
         if zero is not None:
-            frame = frame.assign(t_s=frame["t_s"].fillna((frame["time"] - zero).dt.total_seconds()))
+            frame = frame.assign(t_s=_filled(frame, zero))
         with_time = frame[frame["t_s"].notna()]
         if len(frame) and not len(with_time):
-            untimed[name] = len(frame)
+            untimed[name] = len(history) if name == "threads" else len(frame)
         timed[name] = with_time
+    if "threads" not in untimed:
+        history = ThreadHistory(history.changes, raw["threads"].assign(t_s=_filled(raw["threads"], zero)))
+    timed["threads"] = history
     bands = frames.get("phases", pd.DataFrame({name: [] for name in ("rank", "phase", "begin_t_s", "end_t_s")}))
     if zero is not None and "begin" in bands and not bands["begin_t_s"].notna().any():
         bands = bands.assign(
@@ -107,6 +116,11 @@ def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) 
     return Timed(timed, zero, known is not None, process_names(raw["processes"], ranks), colours, untimed)
 
 
+def _filled(frame: pd.DataFrame, zero: pd.Timestamp | None) -> pd.Series:
+    """Seconds on the axis of each row that has a time."""
+    return frame["t_s"] if zero is None else frame["t_s"].fillna((frame["time"] - zero).dt.total_seconds())
+
+
 def _frames_of(
     run: Run | Mapping[str, pd.DataFrame],
 ) -> tuple[Mapping[str, pd.DataFrame], str, dict[int, int], pd.Timestamp | None]:
@@ -115,7 +129,8 @@ def _frames_of(
         return run, "", {}, None
     from kit.analyse.verdict.scene import scene_of_run
 
-    frames = {name: run.frame(name) for name in ("processes", "threads", "syscalls")} | {"log": run.condensed_log()}
+    frames: dict = {name: run.frame(name, COLUMNS.get(name)) for name in ("processes", "syscalls")} | {"log": run.condensed_log()}
+    frames["threads"] = run.thread_history()
     frames["phases"] = run.phases()
     ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}
     captured = pd.to_datetime(run.captured_ns, unit="ns", utc=True) if run.captured_known else None
@@ -124,7 +139,8 @@ def _frames_of(
 
 def _axis(timed: Timed, captured: pd.Timestamp | None, silence_s: float | None) -> TimeAxis | None:
     """Span of all that has a time, and the last progress in it."""
-    spans = [frame["t_s"] for name, frame in timed.frames.items() if name != "phases"]
+    spans = [frame["t_s"] for name, frame in timed.frames.items() if name not in ("phases", "threads")]
+    spans.append(timed.frames["threads"].samples["t_s"])
     seconds = pd.concat([*spans, timed.frames["phases"]["begin_t_s"].astype(float)]).dropna()
     if not len(seconds):
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.log_digest import LogDigest, log_of
 from kit.frames import FRAMES
+from kit.parse.sampler import EDGE_SAMPLES
 from kit.run import Run
 from kit.schema import Row, rows_of
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 KEPT = tuple(name for name, frame in FRAMES.items() if frame.keep)
-EDGE_SAMPLES = 3
-"""Samples kept from each end of a series: rates need two, the third tells a blip from a state."""
-
 LONG_LIVED = 5
 """Samples that a process was in for its end to be kept."""
 SERIES = ("processes", "threads", "io")
@@ -227,7 +225,8 @@ def gather(
     if run.as_of_ns is None and "syscalls" not in (also or {}):
         own["syscall_tables"] = evidence.syscalls.add_table
     taken = own | {name: _both(take, own.get(name)) for name, take in (also or {}).items()}
-    run.scan(taken, since if "threads" not in (also or {}) else None)
+    whole = bool({"threads", "fds", "sockets"} & (also or {}).keys())
+    run.scan(taken, since if "threads" not in (also or {}) else None, edges=not whole)
     evidence.later = run.cursor.later if run.cursor else 0
     for edge in edges.values():
         edge.finish()

@@ -18,10 +18,10 @@ PALETTE = {"phase": PHASE_COLOUR, "kind": KIND_COLOUR, "state": STATE_COLOUR, "s
 NO_BANDS = pd.DataFrame({name: [] for name in ("rank", "phase", "begin_t_s", "end_t_s")})
 
 
-def frames_of(run: Run) -> dict[str, pd.DataFrame]:
+def frames_of(run: Run) -> dict[str, Any]:
     """The frames of a run that the explorer draws; a large log condensed."""
     frames = {name: run.frame(name, tracks.COLUMNS.get(name)) for name in tracks.FRAMES_SHOWN if name != "log"}
-    return {**frames, "log": run.condensed_log(), "phases": run.phases()}
+    return {**frames, "threads": run.thread_history(), "log": run.condensed_log(), "phases": run.phases()}
 
 
 def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = str, good: Run | None = None) -> bytes:

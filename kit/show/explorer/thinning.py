@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kit.plot.decimate import min_max
+from kit.plot.decimate import buckets, min_max
 
 SERIES_POINTS = 20_000
 """Most samples of one line; past it each bucket keeps its lowest and its highest."""
@@ -36,10 +36,8 @@ def columns(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     rows, n = codes.shape
     most = max(CELLS // max(rows, 1), 1)
-    if n <= most:
-        return codes, np.arange(n)
-    begins = np.unique(np.linspace(0, n, most, endpoint=False).astype(int))
-    return np.maximum.reduceat(codes, begins, axis=1), begins
+    begins = buckets(n, most)
+    return np.maximum.reduceat(codes, begins, axis=1) if len(begins) < n else codes, begins
 
 
 def _spread(positions: np.ndarray, most: int) -> np.ndarray:

@@ -14,17 +14,15 @@ from kit.frames import FRAMES
 from kit.plot import cpu, logs, memory, phases, syscalls, threads
 from kit.plot.cpu import describe_cpu
 from kit.plot.memory import describe_memory
-from kit.plot.samples import odd_one, process_names, sampled_by_one_tool
+from kit.plot.samples import odd_one, process_names
 from kit.plot.style import KIND_COLOUR, SERIES
 from kit.plot.threads import describe_thread_strip
 from kit.show.explorer import thinning
 from kit.show.explorer.packing import Packer
+from kit.thread_history import ThreadHistory, of_rows, sampled_by_one_tool
 
-FRAMES_SHOWN = ("log", "processes", "threads", "io", "sockets", "probes", "gpus", "syscalls", "gaps")
-COLUMNS = {
-    "threads": ["time", "t_s", "moment", "pid", "tid", "comm", "state", "wchan", "syscall", "cpu_s", "run_s", "tool"],
-    "sockets": ["time", "t_s", "moment", "protocol", "state", "local_port", "peer_port", "pid", "capture"],
-}
+FRAMES_SHOWN = ("log", "processes", "io", "sockets", "probes", "gpus", "syscalls", "gaps")
+COLUMNS = {"sockets": ["time", "t_s", "moment", "protocol", "state", "local_port", "peer_port", "pid", "capture"]}
 """Columns that are loaded of large frames."""
 FEW = 3
 """A process with fewer samples than this makes no line: a sentence says what they hold."""
@@ -50,6 +48,8 @@ class Clocked:
     ----------
     frames : dict of str to pandas.DataFrame
         Frames by name, with `t_s` filled in wherever a row has a time.
+    threads : ThreadHistory
+        Threads, their samples on the clock too.
     zero : pandas.Timestamp or None
         Second 0 of the axis.
     from_launch : bool
@@ -59,6 +59,7 @@ class Clocked:
     """
 
     frames: dict[str, pd.DataFrame]
+    threads: ThreadHistory
     zero: pd.Timestamp | None
     from_launch: bool
     ranks: dict[int, int]
@@ -101,6 +102,9 @@ def clocked(
 ) -> Clocked:
     """Put frames on one clock: seconds since launch, or since the first row where the launch is not known."""
     raw = {name: frames[name] if name in frames else FRAMES[name].empty() for name in FRAMES_SHOWN}
+    given: Any = frames.get("threads", FRAMES["threads"].empty())
+    history = given if isinstance(given, ThreadHistory) else of_rows(given)
+    raw["threads"] = history.samples
     first = [frame["time"].min() for frame in raw.values() if frame["time"].notna().any()]
     zero = pd.Timestamp(zero_ns, unit="ns", tz="UTC") if zero_ns is not None else min(first, default=None)
     for name, frame in raw.items():
@@ -108,7 +112,8 @@ def clocked(
         if zero is not None:
             seconds = seconds.fillna((frame["time"] - zero).dt.total_seconds())
         raw[name] = frame.assign(t_s=seconds)
-    return Clocked(raw, zero, zero_ns is not None, dict(ranks or {}), clean, port)
+    history = ThreadHistory(history.changes, raw.pop("threads"))
+    return Clocked(raw, history, zero, zero_ns is not None, dict(ranks or {}), clean, port)
 
 
 def _timed(run: Clocked, name: str) -> tuple[pd.DataFrame, str]:
@@ -121,7 +126,7 @@ def _timed(run: Clocked, name: str) -> tuple[pd.DataFrame, str]:
 
 def span_of(run: Clocked, bands: pd.DataFrame, captured_s: float | None) -> tuple[float, float]:
     """Begin and end of the axis, in seconds."""
-    ends = [frame["t_s"] for frame in run.frames.values()]
+    ends = [frame["t_s"] for frame in (*run.frames.values(), run.threads.samples)]
     seconds = pd.concat([*ends, bands["begin_t_s"].astype(float)]).dropna()
     begin = min(0.0, float(seconds.min())) if len(seconds) else 0.0
     end = float(seconds.max()) if len(seconds) else 1.0
@@ -379,32 +384,26 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
 
     Codes ascend with rarity (0: not seen), so that the largest code of some cells is the one that must not be hidden.
     """
-    rows, why = _timed(run, "threads")
-    rows = sampled_by_one_tool(rows[rows["state"].notna() & rows["tid"].notna()], ["tid"])
-    if not len(rows):
-        return {"missing": why or threads.NOTHING}
-    column = rows["moment"].to_numpy() if rows["moment"].notna().all() and rows["moment"].nunique() > 1 else rows["t_s"].round(2)
-    moments, at = np.unique(np.asarray(column, dtype=float), return_inverse=True)
-    if len(moments) == 1:
-        return {"note": describe_thread_strip(rows, names=run.names)}
-    pids = rows["pid"].fillna(-1).to_numpy(np.int64)
-    known, row = np.unique((pids << 32) + rows["tid"].to_numpy(np.int64), return_inverse=True)  # a thread is named by both
-    seconds = np.full(len(moments), np.inf)
-    np.minimum.at(seconds, at, rows["t_s"].to_numpy(float))
-    number, words = pd.factorize(rows["state"])
-    letters = [str(word)[0] if str(word)[0] in threads.STATES else threads.OTHER_STATE for word in words]
-    counts = pd.Series(np.bincount(number), letters).groupby(level=0).sum()
+    history = run.threads
+    if not len(history.changes):
+        return {"missing": threads.NOTHING}
+    seconds = history.samples["t_s"].to_numpy(float)
+    if np.isnan(seconds).all():
+        return {"missing": UNTIMED.format(name="Threads", n=len(history))}
+    if len(seconds) == 1:
+        return {"note": describe_thread_strip(history, names=run.names)}
+    codes, pids, tids = threads.state_table(history)
+    counts = threads.state_counts(history).sum()
     order = list(counts.sort_values(ascending=False, kind="stable").index)
-    codes = np.zeros((len(known), len(moments)), dtype=np.uint8)
-    np.maximum.at(codes, (row, at), np.array([order.index(letter) + 1 for letter in letters], dtype=np.uint8)[number])
-    busy = _busy(rows, row, at, codes.shape, seconds)
-    total = len(moments)
-    codes, begins = thinning.columns(codes)
-    busy = np.maximum.reduceat(busy, begins, axis=1) if len(begins) < total else busy
-    last = rows.assign(row=row).groupby("row")[["comm", "wchan", "syscall"]].last()
+    rarity = np.array([order.index(letter) + 1 if letter in order else 0 for letter in threads.STATES] + [0], dtype=np.uint8)
+    total = len(seconds)
+    codes, begins = thinning.columns(rarity[codes])
+    busy = _busy(history, seconds, begins)
+    last = history.changes.sort_values("last_sample", kind="stable").groupby(["pid", "tid"], dropna=False).tail(1)
+    last = last.sort_values(["pid", "tid"], na_position="first")[["comm", "wchan", "syscall"]].astype("str")
     comms, comm = np.unique(last["comm"].fillna("").to_numpy(str), return_inverse=True)
     waits = [
-        " in ".join(str(word).split(".")[0] for word in pair if isinstance(word, str) and word not in ("", "0"))
+        " in ".join(str(word).split(".")[0] for word in pair if isinstance(word, str) and word not in ("", "0", "nan"))
         for pair in zip(last["syscall"], last["wchan"], strict=True)
     ]
     places, place = np.unique(np.array(waits, dtype=str), return_inverse=True)
@@ -414,8 +413,8 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
         "t": pack.seconds(seconds[begins]),
         "codes": pack.codes(codes),
         **({"busy": pack.codes(busy)} if busy.any() else {}),
-        "pid": pack.ints(known >> 32),
-        "tid": pack.ints(known & 0xFFFFFFFF),
+        "pid": pack.ints(pids),
+        "tid": pack.ints(tids),
         "comms": [run.clean(name) for name in comms],
         "comm": pack.ints(comm),
         "places": [run.clean(name) for name in places],
@@ -425,19 +424,32 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
                 "name": run.clean(names.get(int(pid), f"pid {pid}" if pid >= 0 else "threads")),
                 "rank": run.ranks.get(int(pid)),
             }
-            for pid in np.unique(known >> 32)
+            for pid in np.unique(pids)
         },
         **({"of": [len(begins), total]} if len(begins) < total else {}),
     }
 
 
-def _busy(rows: pd.DataFrame, row: np.ndarray, at: np.ndarray, shape: tuple[int, int], seconds: np.ndarray) -> np.ndarray:
-    """Half per cents of a core that each thread used since its sample before, rounded up; 0: none, or not known."""
-    spent = np.full(shape, np.nan)
-    known = rows["run_s"].astype(float)
-    spent[row, at] = (known if known.notna().any() else rows["cpu_s"].astype(float)).to_numpy()
-    busy = np.zeros(shape, dtype=np.uint8)
-    if shape[1] > 1:
-        share = np.diff(spent, axis=1) / np.maximum(np.diff(seconds), 1e-6)
-        busy[:, 1:] = np.clip(np.ceil(np.nan_to_num(share, nan=0.0, posinf=0.0, neginf=0.0) * 200), 0, 255)
+def _busy(history: ThreadHistory, seconds: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Half per cents of a core that each thread used since its sample before, rounded up; 0: none, or not known.
+
+    Of the samples between two of `begins` the busiest stays.
+    """
+    changes = history.changes
+    known = changes["run_s"].astype(float)
+    spent_s = (known if known.notna().any() else changes["cpu_s"].astype(float)).to_numpy()
+    pids = changes["pid"].fillna(-1).to_numpy(np.int64)
+    threads_of, row = np.unique((pids << 32) + changes["tid"].to_numpy(np.int64), return_inverse=True)
+    order = np.argsort(row, kind="stable")
+    first, last = (changes[name].to_numpy(np.int64) for name in ("first_sample", "last_sample"))
+    ends = np.searchsorted(row[order], np.arange(len(threads_of) + 1))
+    busy = np.zeros((len(threads_of), len(begins)), dtype=np.uint8)
+    steps = np.maximum(np.diff(seconds), 1e-6)
+    for thread in range(len(threads_of)):
+        spent = np.full(len(seconds), np.nan)
+        for at in order[ends[thread] : ends[thread + 1]]:
+            spent[first[at] : last[at] + 1] = spent_s[at]
+        share = np.nan_to_num(np.diff(spent) / steps, nan=0.0, posinf=0.0, neginf=0.0)
+        used = np.append(np.uint8(0), np.clip(np.ceil(share * 200), 0, 255).astype(np.uint8))
+        busy[thread] = np.maximum.reduceat(used, begins)
     return busy
