@@ -21,6 +21,7 @@ _WHERE = {
     "sample_path": "kit.samples",
     "facts": "kit.analyse.verdict.tables",
     "phase_table": "kit.analyse.verdict.phase_table",
+    "fleet": "kit.analyse.fleet",
     "compare": "kit.analyse.launches.compare",
     "Comparison": "kit.analyse.launches.compare",
     "attempts": "kit.analyse.launches.attempts",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kit.analyse.bench.compare import compare_benchmarks, compare_launches
     from kit.analyse.bench.compare import compare_benchmarks as bench
     from kit.analyse.bench.results import benchmarks
+    from kit.analyse.fleet import fleet
     from kit.analyse.knowledge.learn import learn
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
@@ -85,6 +87,7 @@ __all__ = [
     "explore",
     "export",
     "facts",
+    "fleet",
     "guard",
     "lab",
     "learn",

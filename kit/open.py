@@ -10,15 +10,33 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, overload
 
 from kit import knowledge_paths, loose, parse, run_json
 from kit import multi_host as hosts
 from kit.clock import parse_time
-from kit.errors import EvidenceError
+from kit.errors import EvidenceError, UsageError
 from kit.folder import tidy, why_not
 from kit.intake import Note
 from kit.reading import Capture
 from kit.run import Run
+
+if TYPE_CHECKING:
+    from kit.analyse.fleet import Fleet
+
+
+@overload
+def open_run(
+    path: str | Path | Sequence[str | Path],
+    captured_at: str | None = None,
+    knowledge: str | Path | Iterable[str | Path] | None = None,
+    at: str | None = None,
+    scheduler: None = None,
+) -> Run: ...
+
+
+@overload
+def open_run(path: str | Path, *, knowledge: Iterable[str | Path] | None = None, scheduler: str) -> Fleet: ...
 
 
 def open_run(
@@ -26,7 +44,8 @@ def open_run(
     captured_at: str | None = None,
     knowledge: str | Path | Iterable[str | Path] | None = None,
     at: str | None = None,
-) -> Run:
+    scheduler: str | None = None,
+) -> Run | Fleet:
     """Open the evidence of a launch.
 
     Parameters
@@ -40,10 +59,12 @@ def open_run(
         Folders with log grammars and signatures of your own; those of `KIT_KNOWLEDGE` follow.
     at : str, optional
         Leave out what came after this moment, local time of the host (`Run.as_of`).
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers read the hosts of the launch, each by itself (`kit.fleet`).
 
     Returns
     -------
-    Run
+    Run, or Fleet where a scheduler is given
 
     Raises
     ------
@@ -59,6 +80,12 @@ def open_run(
     'fd'
     """
     folders = knowledge_paths.folders(knowledge)
+    if scheduler is not None:
+        import kit  # the façade knows the analyses, this module does not
+
+        if not isinstance(path, (str, Path)):
+            raise UsageError("several paths were given", "the hosts of a launch lie in one folder", "give that folder")
+        return kit.fleet(path, scheduler, knowledge=folders)
     paths = [_given(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
     path = paths[0] if len(paths) == 1 else Path(os.path.commonpath([one.resolve() for one in paths]))
     try:

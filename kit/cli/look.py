@@ -38,6 +38,10 @@ def add(verbs: Verbs) -> None:
     add_captured_at(verb)
     verb.add_argument("--at", metavar="TIME", help="judge what could be known at this moment, local time of the host")
     add_formats(verb)
+    verb.add_argument("--hosts", action="store_true", help="a launch of many hosts: judge each by itself, name the odd one")
+    verb.add_argument(
+        "--scheduler", metavar="ADDRESS", help="judge the hosts on the workers of this Dask scheduler, tcp://HOST:PORT"
+    )
     add_exit_code(verb)
     add_knowledge(verb)
 
@@ -101,6 +105,7 @@ def _add_bench(verbs: Verbs) -> None:
 
 def verdict(args: argparse.Namespace) -> int:
     """Judge each launch; one that cannot be read does not hide the others."""
+    from kit.analyse.fleet import fleet
     from kit.analyse.knowledge.similar import likest_good
     from kit.analyse.verdict.verdict import verdict as judge
 
@@ -109,6 +114,11 @@ def verdict(args: argparse.Namespace) -> int:
         name = " ".join(path) if args.as_one else path
         try:
             with working(f"reading {name}"):
+                if args.hosts or args.scheduler:
+                    together = fleet(path, args.scheduler, knowledge=args.knowledge or ()).verdict()
+                    show(together, args, path=name)
+                    code = code or exit_code(args, together.state)
+                    continue
                 good = likest_good(path, args.captured_at, args.knowledge) if args.against == "library" else args.against
                 more = {"pid": args.pid, "port": args.port, "against": good}
                 judged = judge(path, args.captured_at, args.knowledge, args.at, **more)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kit import plot
 from kit.document import Item, Section, Table, items
 from kit.document.html import escape, section, table, table_script
+from kit.plot import syscalls as plot_syscalls
 from kit.show import svg, tables, verdicts
 
 if TYPE_CHECKING:
@@ -70,14 +71,13 @@ def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) 
         ("How the answer came about", table(verdicts.ledger(run))),
     ]
     step("drawing memory, threads and calls")
-    processes, threads, calls = (run.frame(name) for name in ("processes", "threads", "syscalls"))
+    processes, threads, calls = run.processes, run.thread_history(), run.frame("syscalls", list(plot_syscalls.COLUMNS))
     if len(processes):
         shown = "Shared and file pages are counted in each process that maps them: never add ranks up."
         parts.append(("Memory", svg.figure(plot.plot_memory(processes), shown)))
     if len(threads):
         drawn = plot.plot_thread_strip(threads, names=plot.process_names(processes))
-        places = threads.groupby(["pid", "state", "wchan", "syscall"], dropna=False).size().rename("samples").reset_index()
-        seen = tables.table(places.sort_values("samples", ascending=False), MOST_PLACES, caption="Where threads were seen")
+        seen = tables.table(threads.places(), MOST_PLACES, caption="Where threads were seen")
         parts.append(("Threads", svg.figure(drawn, "A row a thread, a column a sample.") + table(seen)))
     if len(calls):
         shown = "Summed over threads; waiting calls (futex, epoll_wait) are long by nature."
