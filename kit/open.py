@@ -81,24 +81,10 @@ def open_run(
     """
     folders = knowledge_paths.folders(knowledge)
     if scheduler is not None:
-        import kit  # the façade knows the analyses, this module does not
-
-        if not isinstance(path, (str, Path)):
-            raise UsageError("several paths were given", "the hosts of a launch lie in one folder", "give that folder")
-        return kit.fleet(path, scheduler, knowledge=folders)
+        return _fleet(path, scheduler, folders)
     paths = [_given(one) for one in ([path] if isinstance(path, (str, Path)) else path)]
     path = paths[0] if len(paths) == 1 else Path(os.path.commonpath([one.resolve() for one in paths]))
-    try:
-        manifest, wrong = _manifest(path) if path.is_dir() and len(paths) == 1 else (None, [])
-        if manifest is not None:
-            captures, notes = _recorded(path, manifest, folders)
-        else:
-            captures, notes = loose.captures(path, paths, folders)
-        notes = [*wrong, *notes]
-    except PermissionError as error:
-        raise EvidenceError(
-            f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
-        ) from error
+    manifest, captures, notes = _found(path, paths, folders)
     if not captures and not notes:
         raise EvidenceError(
             f"no evidence in {path}",
@@ -107,6 +93,30 @@ def open_run(
         )
     run = Run(path, captures, manifest, captured_at, folders, tuple(notes))
     return run if at is None else run.as_of(at)
+
+
+def _fleet(path: str | Path | Sequence[str | Path], scheduler: str, folders: tuple[Path, ...]) -> Fleet:
+    """The hosts of a launch, read by the workers of a scheduler."""
+    import kit  # the façade knows the analyses, this module does not
+
+    if not isinstance(path, (str, Path)):
+        raise UsageError("several paths were given", "the hosts of a launch lie in one folder", "give that folder")
+    return kit.fleet(path, scheduler, knowledge=folders)
+
+
+def _found(path: Path, paths: list[Path], folders: tuple[Path, ...]) -> tuple[dict | None, list[Capture], list[Note]]:
+    """Manifest of a recorded run, captures, and what is wrong with either."""
+    try:
+        manifest, wrong = _manifest(path) if path.is_dir() and len(paths) == 1 else (None, [])
+        if manifest is not None:
+            captures, notes = _recorded(path, manifest, folders)
+        else:
+            captures, notes = loose.captures(path, paths, folders)
+        return manifest, captures, [*wrong, *notes]
+    except PermissionError as error:
+        raise EvidenceError(
+            f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
+        ) from error
 
 
 def _given(path: str | Path) -> Path:

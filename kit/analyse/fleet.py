@@ -90,6 +90,11 @@ def read_host(name: str, path: str, ahead_ns: int = 0, knowledge: tuple[str, ...
         return HostFacts(name, path, error=f"reading it failed: {type(error).__name__}: {error}"[:300])
 
 
+def facts_of(name: str, judged: Any, path: str = "") -> HostFacts:
+    """What a host says of itself, from its verdict."""
+    return HostFacts(name, path, verdict=_kept(judged))
+
+
 def _kept(judged: Any) -> dict[str, Any]:
     """What of a verdict travels."""
     whole = judged.to_dict()

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from kit.capture.hosts.host import Host
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.options import Options
 from kit.capture.recording import Recording
-from kit.errors import UsageError
+from kit.errors import KitError, UsageError
 
 WAIT_S = 0.2
 
@@ -63,22 +64,20 @@ def collect_together(
     progress: Callable[[str], None],
     until: Callable[[], bool] | None = None,
 ) -> Path:
-    """Record several hosts at the same time."""
-    names = folder_names([host.name for host in hosts])
+    """Record several hosts at the same time; those that cannot be reached are said, and the others are recorded."""
     with ExitStack() as stack:
-        found: list[Launch] = []
-        for host, name, given in zip(hosts, names, launches, strict=True):
-            stack.enter_context(host)
-            with host.within(FIND_S):
-                found.append(find_launch(host, *given))
-            for remark in found[-1].remarks:
-                progress(f"{name}: {remark}")
+        found, failed = _connected(hosts, launches, stack, progress)
+        if not found:
+            raise next(iter(failed.values()))
         make_folder(out)
-        manifest = Manifest(out, __version__, ", ".join(host.name for host in hosts), hosts[0].abilities)
-        manifest.update(hosts=[{"name": name, "target": host.name} for host, name in zip(hosts, names, strict=True)])
+        first = found[0][0]
+        manifest = Manifest(out, __version__, ", ".join(host.name for host, _, _ in found), first.abilities)
+        manifest.update(hosts=[{"name": name, "target": host.name} for host, name, _ in found])
+        for name, error in failed.items():
+            manifest.lacks(f"the evidence of {name}", str(error), "record it again")
         stop = threading.Event()
         recordings = []
-        for host, name, launch in zip(hosts, names, found, strict=True):
+        for host, name, launch in found:
             make_folder(out / name)
             say = _with_name(name, progress)
             recordings.append(Recording(host, out / name, launch, options, say, stop.is_set))
@@ -88,6 +87,41 @@ def collect_together(
         finally:
             manifest.let_go()
     return out
+
+
+def _connected(
+    hosts: Sequence[Host],
+    launches: Sequence[tuple[int | None, str | None, int | None, str | None]],
+    stack: ExitStack,
+    progress: Callable[[str], None],
+) -> tuple[list[tuple[Host, str, Launch]], dict[str, KitError]]:
+    """Hosts with their launches, all looked for at once; and why others have none, by name."""
+
+    def connect(host: Host, given: tuple) -> Launch:
+        host.connect()
+        try:
+            with host.within(FIND_S):
+                return find_launch(host, *given)
+        except BaseException:
+            host.close()
+            raise
+
+    names = folder_names([host.name for host in hosts])
+    found, failed = [], {}
+    with ThreadPoolExecutor(len(hosts), thread_name_prefix="connect") as pool:
+        tasks = [pool.submit(connect, host, given) for host, given in zip(hosts, launches, strict=True)]
+    for host, name, task in zip(hosts, names, tasks, strict=True):
+        try:
+            launch = task.result()
+        except KitError as error:
+            failed[name] = error
+            progress(f"{name}: not recorded: {error}")
+            continue
+        stack.callback(host.close)
+        found.append((host, name, launch))
+        for remark in launch.remarks:
+            progress(f"{name}: {remark}")
+    return found, failed
 
 
 def _with_name(name: str, progress: Callable[[str], None]) -> Callable[[str], None]:

@@ -6,6 +6,7 @@ import argparse
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from kit.capture.options import Connection, Options, add_options, duration, from_arguments
 from kit.cli.parser import Verbs
@@ -35,7 +36,7 @@ def add(verbs: Verbs) -> None:
     add_options(verb, Connection)
 
     verb = verbs.add("triage", triage, "test hypotheses on a running launch, and say what is wrong")
-    verb.add_argument("target", metavar="TARGET", help=TARGET)
+    verb.add_argument("targets", nargs="+", metavar="TARGET", help=f"{TARGET}; several are looked at at once")
     add_launch(verb)
     add_options(verb, TriageOptions)
     add_out(verb, "keep the evidence in this folder")
@@ -45,7 +46,7 @@ def add(verbs: Verbs) -> None:
     add_knowledge(verb)
 
     verb = verbs.add("watch", watch, "show what each rank of a running launch is doing")
-    verb.add_argument("target", metavar="TARGET", nargs="?", default="local", help=TARGET)
+    verb.add_argument("targets", metavar="TARGET", nargs="*", default=["local"], help=f"{TARGET}; of several, a line a host")
     add_launch(verb)
     verb.add_argument("--for", dest="limit", metavar="TIME", help="longest time to watch; until Ctrl-C without it")
     add_out(verb, "keep the evidence in this folder")
@@ -123,8 +124,14 @@ def triage(args: argparse.Namespace) -> int:
     from kit.live.triage import triage as test
 
     end_in_order_on_signals()
-    how = {"options": from_arguments(TriageOptions, args), "connection": from_arguments(Connection, args)}
-    result = test(args.target, **_launch(args), out=args.out, knowledge=args.knowledge, progress=say, **how)
+    how: dict[str, Any] = {"options": from_arguments(TriageOptions, args), "connection": from_arguments(Connection, args)}
+    if len(args.targets) > 1:
+        from kit.live.several import triage_each
+
+        together = triage_each(args.targets, launch=_launch(args), out=args.out, knowledge=args.knowledge, progress=say, **how)
+        show(together, args)
+        return exit_code(args, together.state)
+    result = test(args.targets[0], **_launch(args), out=args.out, knowledge=args.knowledge, progress=say, **how)
     show(result, args)
     return exit_code(args, result.verdict.state)
 
@@ -137,7 +144,9 @@ def watch(args: argparse.Namespace) -> int:
     end_in_order_on_signals()
     limit_s = duration(args.limit) if args.limit else None
     connection = from_arguments(Connection, args)
-    live = Watch(args.target, **_launch(args), out=args.out, limit_s=limit_s, say=say, connection=connection)
+    if len(args.targets) > 1:
+        return _watch_each(args, limit_s, connection)
+    live = Watch(args.targets[0], **_launch(args), out=args.out, limit_s=limit_s, say=say, connection=connection)
     began, boards = time.monotonic(), live.boards()
     with Screen() as screen:
         try:
@@ -149,6 +158,30 @@ def watch(args: argparse.Namespace) -> int:
             boards.close()
     if args.out is not None:
         put(f"kept in {args.out}; look at it: kit verdict {args.out}")
+    return DONE
+
+
+def _watch_each(args: argparse.Namespace, limit_s: float | None, connection: Connection) -> int:
+    """A line for each host whose state changed."""
+    from kit.live.screen import one_line
+    from kit.live.several import WatchEach
+
+    live = WatchEach(args.targets, launch=_launch(args), out=args.out, limit_s=limit_s, say=say, connection=connection)
+    said: dict[str, tuple] = {}
+    boards = live.boards()
+    while True:
+        try:
+            for name, board in boards:
+                now = (board.state, board.klass, board.phase, board.ranks)
+                if said.get(name) != now:
+                    put(f"{name}: {one_line(board)}")
+                said[name] = now
+            break
+        except KeyboardInterrupt:
+            live.stop()
+            boards = live.rest()
+    if args.out is not None:
+        put(f"kept in {args.out}; look at it: kit verdict --hosts {args.out}")
     return DONE
 
 

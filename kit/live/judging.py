@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -27,6 +28,8 @@ PAUSE_S = 2.5
 """Least time between two judgements."""
 DUTY = 4.0
 """A judgement reads the run from its start: the pause after it is this many times as long as it took."""
+_AT_ONCE = threading.BoundedSemaphore(2)
+"""A judgement holds its evidence in memory: with 64 launches, that of two at a time."""
 FLAT_S = 20.0
 """Evidence must have been flat for so long before a launch is called stalled for good."""
 
@@ -86,7 +89,12 @@ class QuietTimer:
 def judge_so_far(
     recording: Recording, window_s: float = WINDOW_S, most_steps: int = 4, knowledge: Sequence[Path] = ()
 ) -> Snapshot:
-    """Judge what a recording holds by now."""
+    """Judge what a recording holds by now. Of many launches that are looked at from here, two are judged at a time."""
+    with _AT_ONCE:
+        return _judged(recording, window_s, most_steps, knowledge)
+
+
+def _judged(recording: Recording, window_s: float, most_steps: int, knowledge: Sequence[Path]) -> Snapshot:
     clock = recording.clock
     began = clock.monotonic()
     if began - recording.began > window_s:
