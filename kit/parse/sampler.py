@@ -99,7 +99,7 @@ class _Stretches:
                 if before is not None:
                     self._end(own.pop(tid))
                 if now is not None:
-                    own[tid] = _Stretch(pid, *now, self.count, time, moment)
+                    own[tid] = _Stretch(pid, now[0], now[1], self.count, time, moment)
         self.touched = {}
         self.count += 1
 
