@@ -2,6 +2,7 @@
 # make test   all tests, as many at a time as there are cores; lint, format and types are among them
 # make lab    JupyterLab on the first notebook, under root too (a container); prints its address
 # make docs   the documentation as a site in out/site, outputs and pictures made anew; needs no network
+# make bench  all ratios of docs/performance.md in one run, with the limits of the machine; out/bench.json for `kit bench`
 # make lint   mends what ruff can mend, then checks style, format and types
 # make lock   requirements.lock anew (UPGRADE=1: newest releases)
 # make clean  removes what make made
@@ -28,6 +29,9 @@ lab: .venv/.ready
 docs: .venv/.ready
 	$(BIN)/mkdocs build -q
 	@echo "open out/site/index.html"
+
+bench: .venv/.ready
+	$(BIN)/python benchmarks/run.py -o out/bench.json $(ARGS)
 
 lint: .venv/.ready
 	$(BIN)/ruff check --fix .
