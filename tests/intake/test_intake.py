@@ -423,7 +423,8 @@ def test_what_cat_shows_of_ends_and_tabs_goes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    ["➜  run git:(main) ✗ ", "❯ ", "/workspace # ", "[12:01:07] u@h:~$ ", "host% ", "(vllm) [u@h run]$ ", "PS C:\\Users\\al> "],
+    ["➜  run git:(main) ✗ ", "❯ ", "/workspace # ", "[12:01:07] u@h:~$ ", "host% ", "(vllm) [u@h run]$ ", "PS C:\\Users\\al> "]
+    + ["mini:~ al$ ", "$ "],
 )
 def test_prompts_of_many_shells(tmp_path: Path, prompt: str) -> None:
     path = put(
