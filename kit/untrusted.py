@@ -24,6 +24,7 @@ WRONG_FORM = (TypeError, AttributeError, KeyError, ValueError, IndexError, Arith
 csv.field_size_limit(max(csv.field_size_limit(), 1 << 26))  # a field ends with its file at the latest
 _LONG = re.compile(rf"(\d{{{MOST_DIGITS}}})\d+")
 _ZEROS, _TO_ZERO = b"0" * (MOST_DIGITS + 1), bytes.maketrans(b"123456789", b"000000000")
+_SIXTEENTH = b"0" * (MOST_DIGITS // 16)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _ESCAPE = re.compile(
     r"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
@@ -38,6 +39,17 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
 _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
 
 
+def may_hold_long_number(data: bytes) -> bool:
+    """Whether more than `MOST_DIGITS` digits may stand together, told by every sixteenth byte; certain is only a no.
+
+    Examples
+    --------
+    >>> may_hold_long_number(b"rank 1" * 1000), may_hold_long_number(b"rank " + b"1" * 257)
+    (False, True)
+    """
+    return _SIXTEENTH in data[::16].translate(_TO_ZERO)
+
+
 def short_digits(text: str) -> tuple[str, int]:
     """A text whose runs of more than `MOST_DIGITS` digits end there, and how many were cut.
 
@@ -47,7 +59,8 @@ def short_digits(text: str) -> tuple[str, int]:
     >>> len(cut), number, short_digits("rank 1")
     (261, 1, ('rank 1', 0))
     """
-    long = _ZEROS in text.encode("utf-8", "surrogatepass").translate(_TO_ZERO)
+    data = text.encode("utf-8", "surrogatepass")
+    long = may_hold_long_number(data) and _ZEROS in data.translate(_TO_ZERO)
     if not long and (text.isascii() or not any(sign > "9" and sign.isdecimal() for sign in set(text))):
         return text, 0
     return _LONG.subn(r"\1", text)

@@ -14,10 +14,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
-from kit.intake import announce, wrapping
+from kit import compiled
+from kit.intake import announce, beginnings, wrapping
 from kit.intake.content import Content, Part, Text, whole
 from kit.intake.wrapping import COLOUR, RECORD
 from kit.untrusted import short_digits
@@ -25,8 +26,8 @@ from kit.untrusted import short_digits
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
 """Distinct pieces of a text that are looked at; a text with more of them repeats itself, or is no evidence of one launch."""
-MOST_SHAPES, LONGEST_SHAPE = 20_000, 2048
-_DROPPED = b"0123456789abcdef"
+COMPILED_FROM_BYTES = 4 << 20
+"""Texts below are looked through before numba is loaded."""
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
@@ -137,35 +138,36 @@ def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
 def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
     """Lines at which the text may be cut, found by one pass over its bytes; of the lines of a section the first.
 
-    Logs repeat themselves with other numbers: of lines that differ in digits and the letters a to f only, one is looked at.
+    Logs repeat themselves with other numbers: of lines that differ in those only, or that begin as no mark does,
+    one is looked at.
     """
     pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
     marks: list[_Mark] = []
-    plain: set[bytes] = set()
+    lines = _lines(pattern, text.size)
     inside = 0
     for offset, block in text.blocks():
-        shapes = block.translate(None, _DROPPED).split(b"\n")
-        wanted = [at for at, shape in enumerate(shapes) if shape not in plain]
-        if not wanted:
-            continue
-        lines = block.split(b"\n")
-        begins = [offset, *accumulate((len(line) + 1 for line in lines), initial=offset)][1:]
-        for at in wanted:
-            found = pattern.match(lines[at][:LONGEST_SHAPE])
+        for first, last in lines.unknown(block):
+            line = block[first:last]
+            found = pattern.match(line[: beginnings.LONGEST])
             if found is None:
-                if len(shapes[at]) < LONGEST_SHAPE:
-                    plain.add(shapes[at])
+                lines.learn(line)
                 continue
-            section = found.lastgroup == "section"
-            if section and begins[at] < inside:
+            section, begin = found.lastgroup == "section", offset + first
+            if section and begin < inside:
                 continue
-            end = begins[at] + len(lines[at])
-            marks.append(_Mark(begins[at], end, found.lastgroup or "", lines[at][:4096].decode("utf-8", "replace")))
+            marks.append(_Mark(begin, offset + last, found.lastgroup or "", line[:4096].decode("utf-8", "replace")))
             if section:
-                inside, _ = _section_end(text, begins[at], text.size, strip)
-        if len(plain) > MOST_SHAPES:
-            plain.clear()
+                inside, _ = _section_end(text, begin, text.size, strip)
     return _with_lines(text, marks)
+
+
+def _lines(pattern: re.Pattern[bytes], size: int) -> Any:
+    """Lines that a pattern may match; of a large text with a compiled pass, where numba is installed."""
+    if size < COMPILED_FROM_BYTES or not compiled.installed():
+        return beginnings.Lines(pattern)
+    from kit.intake.beginnings_compiled import CompiledLines
+
+    return CompiledLines(pattern)
 
 
 def _with_lines(text: Text, marks: list[_Mark]) -> list[_Mark]:
@@ -238,7 +240,7 @@ class _Cutter:
         head = segment.head(lead=True)
         if not segment.head().strip():
             return None
-        key = segment.name, hash(head.encode().translate(None, _DROPPED))
+        key = segment.name, hash(head.encode().translate(None, beginnings.DROPPED))
         if key not in self._kinds:
             if len(self._kinds) >= MOST_SEGMENTS:
                 return None

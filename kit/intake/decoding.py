@@ -27,6 +27,10 @@ OPENED_BYTES = 8 << 20
 """Largest text whose quoted and indented stretches are looked for: a mail, an issue, a chat."""
 
 
+_DOCUMENT = re.compile(rb'\s*(?:[{"]|\[\s*(?:[\[{"\]]|-?[\d.]+\s*[,\]]))')
+"""How JSON begins; a log may begin with a bracket, too."""
+
+
 def encoding_of(head: bytes) -> str:
     """Tell the encoding from the first bytes: a byte-order mark, the NUL pattern of UTF-16, else UTF-8.
 
@@ -87,7 +91,7 @@ def _lines(text: Text) -> Text:
     first = head.lstrip()[:1]
     as_lines = (first == b"{" or b'\n{"' in head) and shippers.is_json_lines(head)
     whole = not as_lines or head.strip().count(b"\n") == 0 or shippers.falls(head)
-    if first in (b"{", b"[", b'"') and text.size <= markup.MOST_BYTES and whole:
+    if _DOCUMENT.match(head) and text.size <= markup.MOST_BYTES and whole:
         text = _document(text, markup.json_lines)
     if shippers.is_csv(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, markup.csv_lines)

@@ -374,18 +374,3 @@ def count(data, at, opened, t):
         state[NUMBER] += 1
         at = stop + 1
     return at
-
-
-@compiled
-def has_long_number(data, most):
-    """Whether more than so many digits stand together."""
-    for middle in range(0, data.size, most):
-        if 48 <= byte_at(data, middle) <= 57:
-            first, last = middle, middle + 1
-            while first > 0 and 48 <= byte_at(data, first - 1) <= 57:
-                first -= 1
-            while last < data.size and 48 <= byte_at(data, last) <= 57:
-                last += 1
-            if last - first > most:
-                return True
-    return False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kit.intake import Chain, Content, encoding_of
 from kit.parse.base import Report
-from kit.untrusted import MOST_DIGITS, short_digits
+from kit.untrusted import MOST_DIGITS, may_hold_long_number, short_digits
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its kind."""
@@ -144,6 +144,8 @@ class LineReader:
                 yield self._checked(self._cut(pending)), True
 
     def _checked(self, block: bytes) -> bytes:
+        if block.isascii() and not may_hold_long_number(block):
+            return block
         text = block.decode("utf-8", "replace")
         if not block.isascii():
             self.bad_bytes += text.count("\ufffd")

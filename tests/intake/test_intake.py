@@ -8,13 +8,15 @@ import gzip
 import io
 import json
 import lzma
+import random
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from kit.intake import Note, Segment, segments, shippers, wrapping
+from kit.intake import Note, Segment, Text, beginnings, cutting, segments, shippers, wrapping
+from kit.intake.content import Spool
 
 LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
 STATUS = "Name:\tpython\nState:\tS (sleeping)\nPid:\t7\nThreads:\t3\n"
@@ -489,3 +491,30 @@ def test_json_lines_behind_a_banner_with_stamps_as_vllm_writes_them() -> None:
     assert shippers.is_json_lines("\n".join(["== A server ==", "", *lines, ""]).encode())
     assert not shippers.is_json_lines("\n".join(["It printed:", lines[0], "and hangs", ""]).encode())
     assert shippers.message_of(json.loads(lines[0])) == ("", "INFO 03-01 12:00:00.5 [hub.py:7] file 0")
+
+
+class EachLine(beginnings.Lines):
+    """Looks at every line."""
+
+    def learn(self, line: bytes) -> None:
+        pass
+
+
+WORDS = (
+    "INFO|03-20|12:00:05|(APIServer|pid=7)|[a.py:3]|user@gpu1:~$|nvidia-smi|total|7|openat(|$|Process|12:|Name:\tx|rchar:|kernel:"
+    "|==>|<==|# HELP|x|State|Recv-Q|deadbeef|) = 0|"
+)
+
+
+def test_lines_are_passed_over_by_their_begin_only_where_no_mark_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled pass leaves out no mark that is found where every line is looked at."""
+    pytest.importorskip("numba")
+    rng = random.Random(4)
+    lines = [rng.choice((" ", "")).join(rng.choices(WORDS.split("|"), k=rng.randrange(6))) for _ in range(6000)]
+    data = "\n".join(lines).encode()
+    text = Text("a.log", Spool([data]), len(data))
+    kinds = ("explicit section", "explicit lead section")
+    monkeypatch.setattr(cutting, "COMPILED_FROM_BYTES", 0)
+    found = [cutting._marks(text, kind, b"") for kind in kinds]
+    monkeypatch.setattr(cutting, "_lines", lambda pattern, size: EachLine(pattern))
+    assert found == [cutting._marks(text, kind, b"") for kind in kinds] and len(found[0]) > 100
