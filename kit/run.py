@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kit import inventory, moment, store
+from kit import inventory, moment, progress, store
 from kit import multi_host as hosts
 from kit import thread_history as threads
 from kit.as_of import Cursor
@@ -185,9 +185,9 @@ class Run(Shown):
             consumers = {name: self.cursor.filtered(take) for name, take in consumers.items() if name != "log_skipped"}
         until = (self.as_of_ns or LATEST_NS) if edges else None
         tables, skim = consumers.get("syscall_tables"), "log_skipped" in consumers
-        for capture in self.captures:
-            if consumers.keys().isdisjoint(capture.frames):
-                continue
+        wanted = [capture for capture in self.captures if not consumers.keys().isdisjoint(capture.frames)]
+        progress.expect(sum(capture.size_bytes for capture in wanted if not self.reads[capture.id]))
+        for capture in wanted:
             for frame, row in self._reading.rows(capture, skim, threads_from_ns, tables is not None, until):
                 if tables is not None and not isinstance(row, dict):
                     tables(row)

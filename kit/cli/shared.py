@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Timer
 from typing import Any
 
-from kit.document import Shown, scrubbed, text
+from kit import progress
+from kit.clock import show_duration
+from kit.document import Shown, percent, scrubbed, text
 from kit.errors import DONE, TROUBLE
 from kit.untrusted import visible, visible_json
 
@@ -108,7 +111,10 @@ class Work:
 
 @contextmanager
 def working(what: str) -> Iterator[Work]:
-    """Show on the terminal that something takes a while: a spinner with the time, from one second on; nothing elsewhere."""
+    """Show on the terminal that something takes a while, from one second on; nothing elsewhere.
+
+    A spinner with the time; while evidence is read, the share of it and how long the rest will take at that pace.
+    """
     if not sys.stderr.isatty():
         yield Work(say)
         return
@@ -117,17 +123,31 @@ def working(what: str) -> Iterator[Work]:
 
     console = Console(file=sys.stderr, highlight=False, markup=False)
     bar = Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console, transient=True
+        SpinnerColumn(),
+        TextColumn("{task.description}{task.fields[read]}", markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
     )
-    task = bar.add_task(text.clean(what))
+    task = bar.add_task(text.clean(what), read="")
+    first: list[tuple[float, float]] = []  # when the first bytes were read, and their share: the pace is taken from there
     timer = Timer(SLOW_S, bar.start)
     timer.daemon = True
     timer.start()
+
+    def read(share: float) -> None:
+        first.append((time.monotonic(), share))
+        (began, at), (now, _) = first[0], first.pop() if len(first) > 1 else first[0]
+        left = (now - began) * (1 - share) / (share - at) if share > at and now - began >= SLOW_S else None
+        about = f", about {show_duration(left)} left" if left is not None else ""
+        bar.update(task, read=f", {percent(share)} read{about}" if share < 1 else "")
+
     try:
-        yield Work(
-            lambda line: console.print(text.clean(line), soft_wrap=True),
-            lambda now: bar.update(task, description=text.clean(f"{what}: {now}")),
-        )
+        with progress.listening(read):
+            yield Work(
+                lambda line: console.print(text.clean(line), soft_wrap=True),
+                lambda now: bar.update(task, description=text.clean(f"{what}: {now}"), read=""),
+            )
     finally:
         timer.cancel()
         bar.stop()

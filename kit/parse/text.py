@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
+from kit import progress
 from kit.intake import Chain, Content, encoding_of
 from kit.parse.base import Report
 from kit.untrusted import MOST_DIGITS, may_hold_long_number, short_digits
@@ -68,6 +69,7 @@ class LineReader:
             pending, length = [], 0
             chunk = head
             while chunk:
+                progress.read(len(chunk))
                 text = decoder.decode(chunk, final=False)
                 self.bad_bytes += text.count("\ufffd")
                 if "\0" in text:
@@ -123,6 +125,7 @@ class LineReader:
             pending, at = b"", 0  # parts of a file, joined, do not tell where they are
             while chunk := file.read(min(size, max(tail_from - at, 0) or size)):
                 at += len(chunk)
+                progress.read(len(chunk))
                 if at == len(chunk):
                     chunk = chunk.removeprefix(codecs.BOM_UTF8)
                 if 0 in chunk:
