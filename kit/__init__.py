@@ -1,8 +1,8 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
 The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
-`similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`, `sample`,
-`facts`, `benchmarks` for notebooks. Nothing heavy is imported until it is called for.
+`calls`, `similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`,
+`sample`, `facts`, `benchmarks` for notebooks. Nothing heavy is imported until it is called for.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _WHERE = {
     "compare_benchmarks": "kit.analyse.bench.compare",
     "compare_launches": "kit.analyse.bench.compare",
     "export": "kit.analyse.verdict.tables",
+    "calls": "kit.analyse.calls.study",
+    "Calls": "kit.analyse.calls.study",
     "collect": "kit.capture.collect",
     "pull": "kit.capture.logs.pull",
     "guard": "kit.live.guard",
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from kit.analyse.bench.compare import compare_benchmarks, compare_launches
     from kit.analyse.bench.compare import compare_benchmarks as bench
     from kit.analyse.bench.results import benchmarks
+    from kit.analyse.calls.study import Calls, calls
     from kit.analyse.fleet import fleet
     from kit.analyse.knowledge.learn import learn
     from kit.analyse.knowledge.similar import similar
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attempts",
+    "Calls",
     "Comparison",
     "KitError",
     "Run",
@@ -80,6 +84,7 @@ __all__ = [
     "attempts",
     "bench",
     "benchmarks",
+    "calls",
     "collect",
     "compare",
     "compare_benchmarks",

@@ -281,6 +281,18 @@ _ALL = (
         keep=False,
     ),
     _frame(
+        "signals",
+        "strace: signals that threads got, and how they ended.",
+        C("pid", "int", "thread (or process)"),
+        C("comm", "text", "its name, where strace printed it"),
+        C("kind", "text", "signal, stopped, exited, killed, superseded (by execve in another thread)", nullable=False),
+        C("signal", "text", "SIGCHLD, SIGKILL, …"),
+        C("code", "int", "exit code"),
+        C("text", "text", "what strace printed of the signal: who sent it, why"),
+        snapshot=False,
+        keep=False,
+    ),
+    _frame(
         "syscall_totals",
         "Summaries of strace -c, a row a system call.",
         C("pid", "int", "process, where it is known"),

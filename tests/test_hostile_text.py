@@ -40,6 +40,7 @@ VERBS = (
     ["compare", "{}", "{}"],
     ["attempts", "{}", "{}"],
     ["similar", "{}", "{}"],
+    ["calls", "{}"],
     ["verdict", "{}/none"],
     ["bench", "{}/none"],
     ["export", "{}", "no\x1b[31mframe", "-o", "a.csv"],

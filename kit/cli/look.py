@@ -1,4 +1,4 @@
-"""Verbs that read evidence: verdict, report, export, compare, attempts, bench, similar."""
+"""Verbs that read evidence: verdict, report, export, compare, attempts, bench, calls, similar."""
 
 from __future__ import annotations
 
@@ -78,6 +78,13 @@ def add(verbs: Verbs) -> None:
     add_knowledge(verb)
 
     _add_bench(verbs)
+
+    verb = verbs.add("calls", calls, "say what the system calls tell: who waits for whom, what goes round, what nobody reads")
+    verb.add_argument("path", metavar="PATH", help="a capture of strace, or a run or folder that holds one")
+    verb.add_argument("--against", metavar="GOOD", help="a trace of a launch that worked: find where threads part from it")
+    verb.add_argument("--at", metavar="TIME", help="take the trace to end here: seconds since its first line, or a time of day")
+    verb.add_argument("--html", metavar="FILE", help="write it with its figures as one page, too")
+    add_formats(verb)
 
     verb = verbs.add("similar", similar, "rank earlier runs by likeness, with what they turned out to be")
     verb.add_argument("path", metavar="PATH", help=EVIDENCE)
@@ -202,6 +209,21 @@ def bench(args: argparse.Namespace) -> int:
             margin=args.margin,
             confidence=args.confidence,
         )
+    show(answer, args)
+    return DONE
+
+
+def calls(args: argparse.Namespace) -> int:
+    """Say what system calls tell."""
+    from kit.analyse.calls.study import calls as studied
+
+    with working(f"reading {args.path}"):
+        answer = studied(args.path, args.against, args.at)
+    if args.html:
+        from kit.show.calls import write
+
+        put(f"{write(answer, args.html)}: needs no network")
+        return DONE
     show(answer, args)
     return DONE
 

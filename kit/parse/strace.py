@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import only_failures
 from kit.parse.strace_events import Event, Joiner
-from kit.parse.strace_rows import CallRows, Clock, Wanted, pid_of_name
+from kit.parse.strace_rows import CallRows, Clock, Wanted, clock_of, is_relative, pid_of_name
 from kit.parse.strace_scan import split_prefix
 from kit.parse.syscall_names import GENERIC, X86_64
 from kit.parse.text import LineReader, head_of
@@ -154,8 +155,9 @@ def parse_strace(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read a capture: a row a call, in the order in which the calls end; those that never return come last.
 
     An orphan (a return whose entry is not in the file) has the time of its end less its duration. `duration_s` is strace's
-    own where it printed one, else the time between the two lines of a split call. Signals, ends of processes, messages and
-    summary tables are counted in `report.facts`; messages that say that strace failed become rows of `tool_errors`.
+    own where it printed one, else the time between the two lines of a split call. Signals and ends of threads become rows of
+    `signals`, messages that say that strace failed rows of `tool_errors`; messages and summary tables are counted in
+    `report.facts`.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def parse_strace(lines: Iterable[str], source: Source, report: Report) -> Rows:
     [('read', 3, 'done'), ('write', 2, 'cut')]
     """
     rows = CallRows(source, report)
-    for event in _events(_counted(lines, report), None, Clock(source)):
+    for event in _events(_counted(lines, report), None, clock_of(lines, source)):
         yield from rows.take(event)
     rows.finish()
 
@@ -178,8 +180,8 @@ def _counted(lines: Iterable[str], report: Report) -> Iterator[str]:
 def strace_tables(
     lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
 ) -> Iterator[tuple[str, Any]] | None:
-    """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`)."""
-    if not compiled.installed() or lines.encoding.startswith("utf-16"):
+    """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`), or for `-r` alone."""
+    if not compiled.installed() or lines.encoding.startswith("utf-16") or is_relative(copy(lines)):
         return None
     from kit.parse.strace_table import tables
 
@@ -236,7 +238,7 @@ FORMATS = (
         r"strace",
         looks_like_strace,
         parse_strace,
-        frames=("syscalls", "syscall_totals", "tool_errors"),
+        frames=("syscalls", "signals", "syscall_totals", "tool_errors"),
         tables=strace_tables,
     ),
 )

@@ -58,7 +58,7 @@ class Joiner:
     [('close', '4', [2]), ('read', '3, "x", 1', [1, 3])]
     """
 
-    def __init__(self, pid: int | None = None, clock: Callable[[str | None], int | None] | None = None):
+    def __init__(self, pid: int | None = None, clock: Callable[[str | None, str | None], int | None] | None = None):
         self.pid, self.clock = pid, clock
         self.open: dict[int | None, Event] = {}
         self.ready: list[Event] = []
@@ -125,7 +125,7 @@ class Joiner:
             "order": (number, self.made),
         }
         if self.clock is not None:
-            event["ns"] = self.clock(given.ts)
+            event["ns"] = self.clock(given.ts, given.extra.get("rel"))
         self.latest = event
         return event
 
@@ -297,7 +297,7 @@ class Joiner:
         event["state"] = "merged"
         event["ts_end"] = prefix.ts
         if self.clock is not None:
-            event["ns_end"] = self.clock(prefix.ts)
+            event["ns_end"] = self.clock(prefix.ts, prefix.extra.get("rel"))
         pid = prefix.pid if prefix.pid is not None else self.pid
         if pid != event["pid"]:
             event["pid_end"] = pid

@@ -236,7 +236,7 @@ def join(data, extra, lines, at, count, calls, ready, said, slots, opens, state)
             elif kind == RESUMED:
                 _resume(data, extra, calls, ready, slots, opens, state, line, number, slot, now)
             else:
-                said[state[SAID]] = at
+                said[state[SAID]], line.clock = at, now
                 state[SAID] += 1
                 if kind == GONE and slots[slot]:
                     _give_up(data, extra, calls, ready, slots, opens, state, slot)

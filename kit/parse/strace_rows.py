@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 
 from kit.clock import NS
 from kit.frames import FRAMES
 from kit.parse.base import Report, Rows, Source
 from kit.parse.snapshot import Line, failure
 from kit.parse.strace_events import Event
+from kit.parse.strace_scan import split_prefix
 from kit.schema import Row
 
 DAY_NS = 86_400 * NS
@@ -72,34 +76,81 @@ class Clock:
     [86399.5, 86401.25]
     >>> clock.ns("1795956512.665207")
     1795956512665207000
+
+    A capture of `-r` alone has the time since the line before; `began_ns` is when its first line was written.
+
+    >>> clock = Clock(Source("a"), began_ns=5 * NS)
+    >>> [clock.ns(None, text) / NS for text in ("0.000000", "1.5")]
+    [5.0, 6.5]
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, began_ns: int | None = None):
         self.source = source
+        self.now = began_ns
         self.day: int | None = None
         self.last = 0
 
-    def ns(self, text: str | None) -> int | None:
+    def ns(self, text: str | None, since: str | None = None) -> int | None:
         """UTC nanoseconds of a stamp as printed; None where it has none or its date is not known."""
+        if not text and since and self.now is not None:
+            self.now += _nanoseconds(since)
+            return self.now
         if not text:
             return None
         whole, _, fraction = text.partition(".")
-        part = int((fraction + "000000000")[:9])
         if ":" not in whole:
-            return int(whole) * NS + part
+            return _nanoseconds(text)
+        part = int((fraction + "000000000")[:9])
         if self.source.captured_ns is None:
             return None
         hour, minute, second = map(int, whole.split(":"))
-        since = (hour * 3600 + minute * 60 + second) * NS + part
+        of_day = (hour * 3600 + minute * 60 + second) * NS + part
         if self.day is None:
             local = self.source.captured_ns + self.source.offset_s * NS
-            self.day = round((local - since) / DAY_NS)
-        elif since < self.last - DAY_NS // 2:
+            self.day = round((local - of_day) / DAY_NS)
+        elif of_day < self.last - DAY_NS // 2:
             self.day += 1
-        elif since > self.last + DAY_NS // 2:
-            return (self.day - 1) * DAY_NS + since - self.source.offset_s * NS
-        self.last = since
-        return self.day * DAY_NS + since - self.source.offset_s * NS
+        elif of_day > self.last + DAY_NS // 2:
+            return (self.day - 1) * DAY_NS + of_day - self.source.offset_s * NS
+        self.last = of_day
+        return self.day * DAY_NS + of_day - self.source.offset_s * NS
+
+
+def _nanoseconds(text: str) -> int:
+    whole, _, fraction = text.partition(".")
+    return int(whole) * NS + int((fraction + "000000000")[:9])
+
+
+_SINCE = re.compile(r"(?:\[pid\s+\d+\]\s+|\d{1,7}(?:<[^<>]*>)?\s+)?\s*(?P<since>\d{1,8}\.\d{1,9})\s")
+RELATIVE_HEAD = 50
+"""Lines that tell whether a capture has nothing but the time since the line before (-r)."""
+
+
+def is_relative(lines: Iterable[str]) -> bool:
+    """Whether lines carry the time since the line before, and no other clock.
+
+    Examples
+    --------
+    >>> is_relative(["     0.000454 close(2) = 0"]), is_relative(["12:36:16.465690 close(2) = 0"])
+    (True, False)
+    """
+    given = [split_prefix(line) for line in islice(lines, RELATIVE_HEAD)]
+    return any("." in prefix.extra.get("rel", "") for prefix in given) and not any(prefix.ts for prefix in given)
+
+
+def clock_of(lines: Iterable[str], source: Source) -> Clock:
+    """The clock of a capture; one of `-r` alone is taken to end when it was captured.
+
+    Each file of -ff has the time since a line of any: their sum says nothing, and they have no times.
+    """
+    try:
+        head, again = copy(lines), copy(lines)
+    except TypeError:  # lines that come once
+        return Clock(source)
+    if source.captured_ns is None or pid_of_name(source.name) is not None or not is_relative(head):
+        return Clock(source)
+    lasted = sum(_nanoseconds(found["since"]) for line in again if (found := _SINCE.match(line)))
+    return Clock(source, source.captured_ns - lasted)
 
 
 TOTALS = {
@@ -158,16 +209,33 @@ class CallRows:
         elif kind == "summary":
             self.tables.append({"columns": event["columns"], "rows": event["rows"], "total": event["total"]})
             yield from self._totals(event)
-        elif kind in ("signal", "stopped"):
-            self.counts["signals"][event["signal"]] += 1
         else:
-            self.counts["ends"][kind] += 1
+            yield "signals", self.signal(event)
 
     def finish(self) -> None:
         """Put the accounts into the report."""
         self.report.facts |= {name: dict(found) for name, found in self.counts.items()}
         if self.tables:
             self.report.facts["summary"] = self.tables
+
+    def signal(self, event: Event) -> dict:
+        """The row of a signal, a stop, or the end of a thread."""
+        kind = event["kind"]
+        self.report.records += 1
+        if kind in ("signal", "stopped"):
+            self.counts["signals"][event["signal"]] += 1
+        else:
+            self.counts["ends"][kind] += 1
+        return {
+            "time": event["ns"],
+            "pid": event["pid"] if event["pid"] is not None else self.first_pid,
+            "comm": event["comm"],
+            "kind": kind,
+            "signal": event.get("signal"),
+            "code": event.get("code"),
+            "text": event.get("info"),
+            "line": event["lines"][0],
+        }
 
     def _totals(self, event: Event) -> Rows:
         """Rows of a summary of `strace -c`: what each call took in all, no single calls."""

@@ -26,9 +26,9 @@ from kit.parse import strace_compiled as lines_of
 from kit.parse import strace_join as calls_of
 from kit.parse.base import Report, Source
 from kit.parse.strace_bytes import count_lines, hash_of
-from kit.parse.strace_events import SIGNAL, Event, Joiner
+from kit.parse.strace_events import Event, Joiner
 from kit.parse.strace_rows import FD_FIRST, UNRETURNED, CallRows, Clock, Wanted
-from kit.parse.strace_scan import shown_text, split_prefix
+from kit.parse.strace_scan import shown_text
 from kit.parse.text import LINE_LIMIT, LineReader
 from kit.schema import Row
 
@@ -146,7 +146,7 @@ class _Pass:
         self.lines.newlines = self.report.lines - self.lines.ends_open
 
     def _give(self, table: pa.Table) -> Iterator[tuple[str, Row | pa.Table]]:
-        yield from self.others
+        yield from sorted(self.others, key=lambda pair: pair[1]["line"] or 0)
         self.others.clear()
         if table.num_rows:
             yield "syscalls", table
@@ -234,14 +234,14 @@ class _Pass:
                 self._take(event)
 
     def _count_said(self, lines: np.ndarray) -> None:
-        """Signals and ends into the accounts."""
+        """Rows of signals and ends that the careful reader did not take."""
+        first, now = int(self.state[calls_of.FIRST_LINE]), {}
+        joiner = Joiner(None, lambda *_: now["ns"])
         for at in self.said[: self.state[calls_of.SAID]].tolist():
-            body = split_prefix(self._text_of(lines[at])).body
-            signal = SIGNAL.match(body)
-            if signal:
-                self.rows.counts["signals"][signal["signal"]] += 1
-            else:
-                self.rows.counts["ends"]["exited" if body.startswith("+++ exited") else "killed"] += 1
+            ns = int(lines[at]["clock"])
+            now["ns"] = None if ns == calls_of.NO_TIME else ns
+            for event in [*joiner.feed(first + at, self._text_of(lines[at])), *joiner.give()]:
+                self.others.append(("signals", self.rows.signal(event)))
 
     # --- the careful reader -------------------------------------------------------------------------------------------
 

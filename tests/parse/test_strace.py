@@ -28,7 +28,7 @@ def files_of(case: Path) -> list[Path]:
 
 def rows_of(lines: list[str], **about: object) -> tuple[list[dict], list[dict], Report]:
     report = Report()
-    given = {"syscalls": [], "syscall_totals": [], "tool_errors": []}
+    given = {"syscalls": [], "signals": [], "syscall_totals": [], "tool_errors": []}
     for frame, row in parse_strace(lines, Source(**{"name": "strace.txt"} | about), report):
         FRAMES[frame].check(row | {"capture": "strace.txt"})
         given[frame].append(row)

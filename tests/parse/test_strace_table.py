@@ -27,7 +27,7 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "strace"
 CASES = sorted(DATA.glob("*.strace*"))
 NS = 1_000_000_000
 CAPTURED = 1_795_956_512 * NS
-FRAMES = ("syscalls", "syscall_totals", "tool_errors")
+FRAMES = ("syscalls", "signals", "syscall_totals", "tool_errors")
 
 
 def plain(row: dict) -> dict:

@@ -1,0 +1,323 @@
+"""What `kit.calls` found, as a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kit.analyse.calls.arguments import classes
+from kit.analyse.calls.blocked import STACKS, plain
+from kit.analyse.calls.budget import OUTSIDE
+from kit.clock import show_duration
+from kit.document import Block, Command, Document, Item, Section, Table
+from kit.words import count_of
+
+if TYPE_CHECKING:
+    from kit.analyse.calls.loops import Loop
+    from kit.analyse.calls.study import Calls
+
+SHOWN = 12
+"""Rows of a table in the document; the frames have all."""
+CALL_SHOWN = 90
+"""Characters of a call."""
+
+
+def document(calls: Calls, brief: bool = False) -> Document:
+    """All sections; `brief` has the suspects alone."""
+    trace = calls.trace
+    lasted = f" in {seconds(trace.span_s)}" if trace.span_s is not None else ", without times"
+    ends = "taken to end there" if calls.cut else ""
+    subtitle = ", ".join(
+        filter(
+            None,
+            (
+                f"{calls.name}: {count_of(len(trace.rows), 'system call')} of {count_of(len(trace.threads), 'thread')}{lasted}",
+                ends,
+            ),
+        )
+    )
+    sections = [Section("who is behind it", _suspects(calls))]
+    if calls.against is not None:
+        sections.append(Section(f"against {calls.against.name}", _against(calls)))
+    if not brief:
+        turning = [loop for loop in calls.loops if loop.goes_on or loop.kind == "spins"]
+        sections += [
+            Section("calls that did not come back", _blocked(calls)),
+            Section("over and over", _turning(turning)),
+            Section("written and never read", _unread(calls)),
+            Section("time by thread", _budget(calls)),
+            Section("files", _files(calls)),
+            Section("errors", _errors(calls)),
+            Section("processes and threads", _tree(calls), folded=True),
+            Section("descriptors at the end", _descriptors(calls), folded=True),
+            Section("what this trace does not tell", _untold(calls)),
+        ]
+    stands = any(one.kind in ("circle", "dead") for one in calls.graph.suspects)
+    return Document(answer(calls), sections, subtitle, tone="stalled" if stands else "unknown")
+
+
+def answer(calls: Calls) -> str:
+    """The first line."""
+    first = next(iter(calls.graph.suspects), None)
+    names = ", ".join(calls.trace.label(pid) for pid in first.pids[:4]) if first else ""
+    if first and first.kind == "circle":
+        return f"{count_of(len(first.pids), 'thread')} wait for each other: {names}"
+    if first and first.kind == "dead":
+        thread = calls.trace.threads[first.pids[0]]
+        ended = f"{'was ' * thread.end.startswith('killed')}{thread.end}"
+        return (
+            f"{thread.label} {ended}, and {count_of(first.waiters, 'thread')} {'waits' if first.waiters == 1 else 'wait'} for it"
+        )
+    if calls.divergence is not None:
+        one = calls.divergence
+        return (
+            f"{one.role} parts from {calls.against.name if calls.against else 'the other'} after {cut(one.last or 'its begin')}"
+        )
+    mains = {thread.process for thread in calls.trace.threads.values()}
+    turning = [
+        loop for loop in calls.loops if loop.goes_on and (loop.kind == "spins" or loop.pid in mains and loop.kind != "moves data")
+    ]
+    if turning:
+        return f"{turning[0].thread} {turning[0].what.partition(';')[0]}"
+    if first and first.waiters:
+        return cut(first.claim, 160)
+    unread = calls.unread.head(1)
+    if len(unread):
+        return f"{_left(unread.iloc[0])} {plain(unread.iloc[0]['thing'])} never read"
+    if first:
+        return cut(first.claim, 160)
+    return "no thread is seen to wait for another"
+
+
+def _left(row) -> str:
+    if row["kind"] == "eventfd":
+        return f"a count of {row['left_bytes']:,} in"
+    return f"{count_of(int(row['left_bytes']), 'byte')} in"
+
+
+def seconds(value: float | None) -> str:
+    """A duration with as many digits as it needs; empty where it is not known.
+
+    Examples
+    --------
+    >>> seconds(0.00002), seconds(0.25), seconds(3.029), seconds(600.0), seconds(None)
+    ('20 µs', '250 ms', '3.03 s', '10 min 0 s', '')
+    """
+    if value is None or value != value:
+        return ""
+    if value < 1e-3:
+        return f"{value * 1e6:.3g} µs"
+    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s" if value < 100 else show_duration(value)
+
+
+def cut(text: str, most: int = CALL_SHOWN) -> str:
+    """Text that ends at a length."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _suspects(calls: Calls) -> list[Block]:
+    blocks: list[Block] = []
+    for one in calls.graph.suspects[:6]:
+        where = f"{one.capture}:{one.line}" if one.line is not None else ""
+        blocks.append(Item(one.claim, "!" if one.kind in ("circle", "dead") else "•", where))
+        if one.next:
+            blocks.append(Command(one.next))
+    return blocks
+
+
+def _against(calls: Calls) -> list[Block]:
+    blocks: list[Block] = []
+    if calls.divergence is not None:
+        where = f"{calls.divergence.capture}:{calls.divergence.line}" if calls.divergence.line else ""
+        blocks.append(Item(calls.divergence.claim, "!", where))
+    else:
+        blocks.append(Item("no thread lacks what the other trace's went on to do"))
+    blocks += [
+        Item(one.claim, where=f"{one.capture}:{one.line or ''}")
+        for one in calls.partings[:5]
+        if one is not calls.divergence and (one.here or one.there)
+    ]
+    frame = calls.side_by_side
+    if frame is not None:
+        rows = [
+            (row.role, row.kind, f"{row.calls_here:,}", f"{row.calls_there:,}", seconds(row.s_here), seconds(row.s_there))
+            for row in frame.head(SHOWN).itertuples()
+        ]
+        heads = ("role", "kind", "calls here", "there", "time here", "time there")
+        blocks.append(Table(heads, rows, len(frame), "time and calls by role", numeric=set(heads[2:])))
+    return blocks
+
+
+def _turning(turning: list[Loop]) -> list[Block]:
+    """Loops, those of threads that do the same as one."""
+    alike: dict[tuple, list[Loop]] = {}
+    for loop in turning:
+        period = f"{loop.period_s:.1g}" if loop.period_s is not None else ""
+        alike.setdefault((loop.kind, re.sub(r"\d+", "", loop.calls), period), []).append(loop)
+    blocks: list[Block] = []
+    for same in alike.values():
+        first = same[0]
+        more = (
+            f"; {count_of(len(same) - 1, 'other thread')} alike: {_names(one.thread for one in same[1:])}"
+            if len(same) > 1
+            else ""
+        )
+        blocks.append(Item(f"{first.claim}{more}", where=f"{first.capture}:{first.line}"))
+    return blocks[:SHOWN]
+
+
+def _names(labels: Iterable[str], most: int = 3) -> str:
+    labels = list(labels)
+    return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+
+
+def _blocked(calls: Calls) -> list[Block]:
+    """Calls that did not come back: main threads and named waits first, threads of a process that wait alike as one."""
+    frame = calls.blocked
+    weak = frame["kind"].isin(["lock", "sleep"]) | frame["pid"].ne(frame["process"])
+    alike: dict[tuple, list] = {}
+    for row in frame.loc[weak.sort_values(kind="stable").index].itertuples():
+        key = (
+            (row.process, row.syscall, row.kind, str(row.for_ever), row.at_least) if row.kind in ("lock", "ready") else (row.pid,)
+        )
+        alike.setdefault(key, []).append(row)
+    rows = [
+        (
+            row.thread + (f" and {len(same) - 1} more" if len(same) > 1 else ""),
+            row.syscall,
+            (">" if row.at_least else "") + seconds(row.age_s),
+            cut(row.waits_for),
+            "no limit" if str(row.for_ever) == "True" else seconds(row.left_s) or seconds(row.timeout_s) or "not told",
+        )
+        for same in list(alike.values())[: 2 * SHOWN]
+        if (row := same[0])
+    ]
+    table = Table(("thread", "call", "for", "waits for", "gives up in"), rows, len(alike), numeric={"for"})
+    return [table] if rows else []
+
+
+def _unread(calls: Calls) -> list[Block]:
+    blocks: list[Block] = []
+    for _, row in calls.unread.head(SHOWN).iterrows():
+        readers = f"read before by {row['readers']}" if row["readers"] else "never read"
+        since = "" if row["made_in_trace"] else "; more may lie in it from before the trace"
+        holders = sorted({one.process for one in calls.descriptors.holders(row["thing"], "r" if row["kind"] == "pipe" else "")})
+        held = f", held by {', '.join(map(calls.trace.label, holders[:3]))}" if holders else ""
+        blocks.append(Item(f"{_left(row)} {plain(row['thing'])}: written by {row['writers']}, {readers}{held}{since}"))
+    return blocks
+
+
+def _budget(calls: Calls) -> list[Block]:
+    frame = calls.budget
+    if not len(frame):
+        return []
+    names = [name for name in [*classes(), "other", OUTSIDE] if frame[name].sum() > 0.001 * frame["life_s"].sum()]
+    shown = frame.sort_values("life_s", ascending=False, kind="stable").head(SHOWN)
+    rows = [
+        (row["thread"], *(seconds(row[name]) if row[name] > 0 else "" for name in ("life_s", *names)))
+        for _, row in shown.iterrows()
+    ]
+    heads = ("thread", "life", *names)
+    return [Table(heads, rows, len(frame), numeric=set(heads[1:]))]
+
+
+def _files(calls: Calls) -> list[Block]:
+    frame = calls.files
+    frame = frame[(frame["read_bytes"] + frame["written_bytes"] + frame["mapped_bytes"] > 0) | (frame["took_s"] > 0.01)]
+    rows = [
+        (
+            row.path,
+            f"{row.read_bytes:,}",
+            f"{row.written_bytes:,}",
+            f"{row.mapped_bytes:,}",
+            f"{row.calls:,}",
+            seconds(row.took_s),
+        )
+        for row in frame.head(SHOWN).itertuples()
+    ]
+    heads = ("file", "read", "written", "mapped", "calls", "time")
+    return [Table(heads, rows, len(frame), "bytes", numeric=set(heads[1:]))] if rows else []
+
+
+def _errors(calls: Calls) -> list[Block]:
+    blocks: list[Block] = []
+    for row in calls.errors[calls.errors["storm"]].head(SHOWN).itertuples():
+        rate = f", {row.per_s:,.0f} a second" if row.per_s == row.per_s else ""
+        sought = f", {row.paths:,} paths" + (f" for {row.file}" if row.file else "") if row.paths > 1 else ""
+        blocks.append(
+            Item(f"{row.thread}: {row.syscall} failed {row.calls:,} times with {row.errno}{sought}{rate}", small=row.example)
+        )
+    rest = calls.errors[~calls.errors["storm"]]
+    if len(rest) and blocks:
+        blocks.append(Item(f"{count_of(int(rest['calls'].sum()), 'other call')} failed, see .errors", "·"))
+    return blocks
+
+
+def _tree(calls: Calls) -> list[Block]:
+    rows = [
+        (
+            f"{'  ' * row.depth}{row.name or '?'} ({row.pid})",
+            "process" if row.pid == row.process else "thread",
+            seconds(row.begin_s) or "before",
+            row.end or "",
+            cut(row.programs.replace("\n", "; ")),
+        )
+        for row in calls.tree.head(4 * SHOWN).itertuples()
+    ]
+    return [Table(("name", "is a", "began", "ended", "programs"), rows, len(calls.tree))]
+
+
+def _descriptors(calls: Calls) -> list[Block]:
+    frame = calls.descriptors.table()
+    blocked = {(row.process, name) for row in calls.blocked.itertuples() for name in row.things}
+    rows = [
+        (calls.trace.label(row.process), str(row.fd), row.thing, {"r": "to read", "w": "to write"}.get(row.end, ""), row.how)
+        for row in frame.head(4 * SHOWN).itertuples()
+    ]
+    odd = {number for number, row in enumerate(frame.head(4 * SHOWN).itertuples()) if (row.process, row.thing) in blocked}
+    return [Table(("process", "fd", "is", "end", "from"), rows, len(frame), numeric={"fd"}, odd=odd)] if rows else []
+
+
+def _untold(calls: Calls) -> list[Block]:
+    """What strace cannot know, or was not asked for, with what would tell it."""
+    trace, rows = calls.trace, calls.trace.rows
+    pid = next((one.process for one in trace.threads.values()), "PID")
+    done = rows[~rows["unreturned"]]
+    blocks: list[Block] = []
+
+    def say(when: bool, text: str, command: str) -> None:
+        if when:
+            blocks.extend((Item(text, "?"), Command(command)))
+
+    say(trace.span_s is None, "when calls were made: the trace has no clock", "strace -tt …")
+    say(
+        trace.span_s is not None and done["took_s"].isna().mean() > 0.2,
+        "how long most calls took: the trace has no durations",
+        "strace -T …",
+    )
+    with_fd = rows[rows["fd"].notna()]
+    say(
+        len(with_fd) > 0 and not with_fd["args"].str.contains("<", regex=False).any(),
+        "what descriptors are that were there before the trace, and who is at the other end of sockets",
+        f"strace -yy …; for what runs now: ls -l /proc/{pid}/fd; ss -tnp; ss -xp",
+    )
+    say(
+        bool((calls.blocked["kind"] == "lock").any()),
+        "who holds a lock: taking one that is free makes no call",
+        STACKS.format(pid=pid),
+    )
+    say(
+        trace.span_s is not None,
+        "whether time outside of calls was on a CPU, or waiting for one",
+        f"grep . /proc/{pid}/task/*/schedstat  # twice; or: perf sched record -p {pid}",
+    )
+    say(
+        bool(calls.files["mapped_bytes"].gt(1 << 20).any()) if len(calls.files) else False,
+        "whether mapped files arrive: page faults make no calls",
+        f"cat /proc/{pid}/io /proc/{pid}/smaps_rollup  # twice",
+    )
+    blocks += [
+        Item(f"{row.thread} in {row.syscall}: {row.remark}", "?") for row in calls.blocked.head(SHOWN).itertuples() if row.remark
+    ]
+    return blocks
