@@ -109,3 +109,19 @@ def show_duration(seconds: float | None) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def show_seconds(value: float | None) -> str:
+    """A duration as text, short ones, as system calls take, in a unit of their own; empty where it is not known.
+
+    Examples
+    --------
+    >>> [show_seconds(value) for value in (0.00002, 0.25, 0.9999, 3.029, 5234, None)]
+    ['20 µs', '250 ms', '1 s', '3.03 s', '1 h 27 min', '']
+    """
+    if value is None or value != value:
+        return ""
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if value * factor < 999.5:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value:.3g} s" if value < 100 else show_duration(value)

@@ -284,7 +284,6 @@ _ALL = (
         "signals",
         "strace: signals that threads got, and how they ended.",
         C("pid", "int", "thread (or process)"),
-        C("comm", "text", "its name, where strace printed it"),
         C("kind", "text", "signal, stopped, exited, killed, superseded (by execve in another thread)", nullable=False),
         C("signal", "text", "SIGCHLD, SIGKILL, …"),
         C("code", "int", "exit code"),

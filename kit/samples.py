@@ -11,8 +11,8 @@ from kit.run import Run
 PACKAGE = Path(__file__).resolve().parent
 DATA = next((folder for folder in (PACKAGE / "data", PACKAGE.parent / "data") if folder.is_dir()), PACKAGE / "data")
 """The runs lie inside an installed package, beside it in the repository."""
-NO_RUNS = ("runs", "bench", "launches")
-"""Folders of data/ that are no bundled run: the user's own runs, results of benchmarks, and launches that belong together."""
+NO_RUNS = ("runs", "bench", "launches", "traces")
+"""Folders of data/ that are no bundled run: the user's own, results of benchmarks, launches that belong together, traces."""
 
 
 def sample_names() -> list[str]:

@@ -79,12 +79,7 @@ def add(verbs: Verbs) -> None:
 
     _add_bench(verbs)
 
-    verb = verbs.add("calls", calls, "say what the system calls tell: who waits for whom, what goes round, what nobody reads")
-    verb.add_argument("path", metavar="PATH", help="a capture of strace, or a run or folder that holds one")
-    verb.add_argument("--against", metavar="GOOD", help="a trace of a launch that worked: find where threads part from it")
-    verb.add_argument("--at", metavar="TIME", help="take the trace to end here: seconds since its first line, or a time of day")
-    verb.add_argument("--html", metavar="FILE", help="write it with its figures as one page, too")
-    add_formats(verb)
+    _add_calls(verbs)
 
     verb = verbs.add("similar", similar, "rank earlier runs by likeness, with what they turned out to be")
     verb.add_argument("path", metavar="PATH", help=EVIDENCE)
@@ -93,6 +88,15 @@ def add(verbs: Verbs) -> None:
     add_captured_at(verb)
     add_formats(verb)
     add_knowledge(verb)
+
+
+def _add_calls(verbs: Verbs) -> None:
+    verb = verbs.add("calls", calls, "say what the system calls tell: who waits for whom, what goes round, what nobody reads")
+    verb.add_argument("path", metavar="PATH", help="a capture of strace, or a run or folder that holds one")
+    verb.add_argument("--against", metavar="GOOD", help="a trace of a launch that worked: find where threads part from it")
+    verb.add_argument("--at", metavar="TIME", help="take the trace to end here: seconds since its first line, or a time of day")
+    verb.add_argument("--html", metavar="FILE", help="write it with its figures as one page, too")
+    add_formats(verb)
 
 
 def _add_bench(verbs: Verbs) -> None:

@@ -229,7 +229,6 @@ class CallRows:
         return {
             "time": event["ns"],
             "pid": event["pid"] if event["pid"] is not None else self.first_pid,
-            "comm": event["comm"],
             "kind": kind,
             "signal": event.get("signal"),
             "code": event.get("code"),

@@ -23,6 +23,16 @@ _WHERE = {
     "describe_syscall_rate": "syscalls",
     "plot_syscall_time": "syscalls",
     "describe_syscall_time": "syscalls",
+    **{
+        f"{way}_{what}": "calls"
+        for way in ("plot", "describe")
+        for what in ("blocked_calls", "time_budget", "call_rates", "loops", "unread_bytes", "file_bytes", "call_errors")
+    },
+    **{
+        f"{way}_{what}": "waits"
+        for way in ("plot", "describe")
+        for what in ("wait_graph", "process_tree", "descriptors", "partings")
+    },
     "plot_log_rate": "logs",
     "describe_log_rate": "logs",
     "plot_phases": "phases",

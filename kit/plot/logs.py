@@ -72,7 +72,7 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     ax.set_ylim(0, len(kinds))
     dress(
         ax,
-        f"Log records by kind ({rows['n'].sum():,}; highest bar {largest:,} in {human_seconds(width[busiest])}, log heights)",
+        f"Log records by kind ({rows['n'].sum():,}; highest bar {largest:,} in {show_seconds(width[busiest])}, log heights)",
         x_label=time_label(log) if new else "",
     )
     ax.grid(axis="y", visible=False)

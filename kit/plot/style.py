@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kit.clock import show_duration
 from kit.plot.alt import figure_alt
 
 if TYPE_CHECKING:
@@ -184,19 +183,6 @@ def human_bytes(value: float) -> str:
     """
     divisor, unit = bytes_unit(value)
     return f"{value / divisor:,.{1 if value < 100 * divisor else 0}f} {unit}"
-
-
-def human_seconds(value: float) -> str:
-    """Return a duration as text; short ones, as system calls take, in a unit of their own.
-
-    Examples
-    --------
-    >>> human_seconds(0.000025), human_seconds(0.25), human_seconds(1.5), human_seconds(5234)
-    ('25 µs', '250 ms', '1.5 s', '1 h 27 min')
-    """
-    if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
-    return f"{value * 1e3:.3g} ms" if value < 1 else show_duration(value)
 
 
 def plain(text: str) -> str:

@@ -137,7 +137,7 @@ def _in_words(call: pd.Series) -> str:
     if call["unreturned"]:
         said.append(f"{int(call['unreturned']):,} never returned")
     if call["longest_s"] == call["longest_s"]:
-        said.append(f"longest {human_seconds(call['longest_s'])}")
+        said.append(f"longest {show_seconds(call['longest_s'])}")
     if call["errors"]:
         said.append(f"{int(call['errors']):,} failed")
     return ", ".join(said)
@@ -177,5 +177,5 @@ def describe_syscall_time(syscalls: pd.DataFrame) -> str:
     table = by_call(syscalls)
     if not len(table):
         return NOTHING
-    said = [f"{call} {human_seconds(row['total_s'])} ({_in_words(row)})" for call, row in table.iterrows()]
+    said = [f"{call} {show_seconds(row['total_s'])} ({_in_words(row)})" for call, row in table.iterrows()]
     return f"Time in system calls, summed over threads: {named_list(said)}."

@@ -1,4 +1,4 @@
-"""What the calls tell: real traces whose answers were written down before (tests/data/strace/calls/README.md)."""
+"""What the calls tell: real traces whose answers were written down before (data/traces/README.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit.analyse.calls.study import Calls
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "strace" / "calls"
+DATA = Path(__file__).resolve().parents[2] / "data" / "traces"
 NAMES = sorted(path.stem for path in DATA.glob("*.strace"))
 
 

@@ -148,7 +148,7 @@ def _parting(role: str, here: tuple, there: tuple) -> Parting:
     common = same + sum(block.size for block in blocks)
     last = next((block for block in reversed(blocks) if block.size), None)
     at, other_at = (same + last.a + last.size, same + last.b + last.size) if last else (same, same)
-    row, other = (rows[at] if at < len(rows) else None), (other_rows[other_at] if other_at < len(other_rows) else None)
+    row, other = ((rows[at] if at < len(rows) else None), (other_rows[other_at] if other_at < len(other_rows) else None))
     before = rows[at - 1] if at else None
     when = row.begin_s if row is not None else before.end_s if before is not None else float("nan")
     return Parting(

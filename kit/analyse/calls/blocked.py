@@ -30,6 +30,10 @@ _TIMESPECS = {
     "semtimedop": 3,
 }
 """Place of the time limit among the arguments."""
+COLUMNS = (
+    *("pid", "thread", "process", "syscall", "begin_s", "age_s", "at_least", "timeout_s", "left_s", "for_ever", "kind"),
+    *("waits_for", "things", "targets", "remark", "stack", "line", "capture"),
+)
 SYSCALL_FILE = "cat /proc/{pid}/task/{tid}/syscall /proc/{pid}/task/{tid}/wchan"
 STACKS = "py-spy dump --native --pid {pid}"
 
@@ -165,7 +169,7 @@ class Waits:
         limit = words[place]
         if call in _MILLISECONDS:
             given = int(limit) / 1e3 if re.fullmatch(r"-?\d{1,10}", limit) else None
-            for_ever, given = (given is not None and given < 0), (given if given is not None and given >= 0 else None)
+            for_ever, given = ((given is not None and given < 0), (given if given is not None and given >= 0 else None))
         else:
             given, for_ever = seconds(limit), limit == "NULL"
         if call == "clock_nanosleep" and "TIMER_ABSTIME" in row.args and given is not None:
@@ -179,12 +183,12 @@ class Waits:
         if wall:
             return (moment - self.trace.began_ns / NS, "") if self.trace.began_ns is not None else (None, "")
         if self.monotonic_ahead_s is None:
-            return None, "its time limit is a moment on the monotonic clock, which strace does not print; /proc/uptime does"
+            return (None, "its time limit is a moment on the monotonic clock, which strace does not print; /proc/uptime does")
         return moment - self.monotonic_ahead_s, ""
 
     def _futex(self, row: Any, words: list[str]) -> Wait:
         """A wait at a futex: for the end of a thread, or for somebody who wakes."""
-        address, operation = words[0] if words else "", words[1] if len(words) > 1 else ""
+        address, operation = (words[0] if words else "", words[1] if len(words) > 1 else "")
         process = self.trace.threads[row.pid].process
         joined = next(
             (
@@ -255,28 +259,10 @@ def blocked(waits: Waits) -> pandas.DataFrame:
                 "capture": row.capture,
             }
         )
-    names = [
-        "pid",
-        "thread",
-        "process",
-        "syscall",
-        "begin_s",
-        "age_s",
-        "at_least",
-        "timeout_s",
-        "left_s",
-        "for_ever",
-        "kind",
-        "waits_for",
-        "things",
-        "targets",
-        "remark",
-        "stack",
-        "line",
-        "capture",
-    ]
     types = {"begin_s": "float64", "age_s": "float64", "timeout_s": "float64", "left_s": "float64", "for_ever": "boolean"}
-    return pd.DataFrame(made, columns=names).astype(types).sort_values(["begin_s", "line"], kind="stable", ignore_index=True)
+    return (
+        pd.DataFrame(made, columns=list(COLUMNS)).astype(types).sort_values(["begin_s", "line"], kind="stable", ignore_index=True)
+    )
 
 
 def _first_begin(own: pandas.DataFrame, last: Any) -> tuple[float, int]:

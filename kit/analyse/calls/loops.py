@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.calls.arguments import LOOKS, READS, WAITS, WRITES, split, string
 from kit.analyse.calls.blocked import Waits, plain
 from kit.analyse.calls.descriptors import Descriptors, kind_of
-from kit.clock import show_duration
+from kit.clock import show_seconds
 from kit.words import count_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Loop:
     goes_on: bool
     line: int
     capture: str
+    at_s: tuple[float, ...] = ()
+    """Begins of its rounds, the last few hundred."""
 
     @property
     def claim(self) -> str:
@@ -70,7 +72,7 @@ class Loop:
     @property
     def what(self) -> str:
         """The loop as a sentence's end."""
-        every = f" every {_short(self.period_s)}" if self.period_s is not None else ""
+        every = f" every {show_seconds(self.period_s)}" if self.period_s is not None else ""
         spread = (
             f", give or take {self.spread:.1%}".replace("%", " %") if self.kind == "ticks" and self.spread is not None else ""
         )
@@ -83,12 +85,6 @@ class Loop:
         }[self.kind]
         others = f"; at the other end: {self.others}" if self.others else ""
         return f"{what}{every}{spread}, {self.rounds:,} times: {self.calls}{others}"
-
-
-def _short(value: float) -> str:
-    if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
-    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s" if value < 100 else show_duration(value)
 
 
 def loops(found: Descriptors) -> list[Loop]:
@@ -181,6 +177,7 @@ def _loop(found: Descriptors, pid: int, rows: pandas.DataFrame, size: int, round
         bool(ended),
         int(one.iloc[0]["line"]),
         str(last["capture"]),
+        tuple(begin for begin in rows["begin_s"].tolist()[::size][-TAIL:] if begin == begin),
     )
 
 

@@ -110,7 +110,8 @@ class Calls(Shown):
         threads, made = self.trace.threads, []
         below: dict[int | None, list[int]] = {}
         for pid, thread in threads.items():
-            below.setdefault(thread.parent if thread.parent in threads else None, []).append(pid)
+            parent = thread.parent if thread.parent is not None else thread.process if thread.process != pid else None
+            below.setdefault(parent if parent in threads else None, []).append(pid)
         todo = [(pid, 0) for pid in reversed(below.get(None, []))]
         while todo:
             pid, depth = todo.pop()
@@ -156,7 +157,7 @@ class Calls(Shown):
             "threads": len(self.trace.threads),
             "span_s": self.trace.span_s,
             "suspects": [vars(one) | {"pids": list(one.pids)} for one in self.graph.suspects],
-            "loops": [vars(one) | {"claim": one.claim, "things": list(one.things)} for one in self.loops],
+            "loops": [vars(one) | {"claim": one.claim, "things": list(one.things), "at_s": list(one.at_s)} for one in self.loops],
             "divergence": vars(self.divergence) | {"claim": self.divergence.claim} if self.divergence else None,
         }
         return found | {name: records(frame) for name, frame in frames.items() if frame is not None}
@@ -205,7 +206,7 @@ def calls(
     if not isinstance(source, (str, Path, Run, Sequence)):
         return Calls("frame", Trace(source, until_s=_moment(at, source, 0)), other, at is not None)
     run = source if isinstance(source, Run) else open_run(source)
-    rows, threads = run.frame("syscalls"), run.frame("threads", ["pid", "tid", "comm"]).dropna().drop_duplicates("tid")
+    rows, threads = (run.frame("syscalls"), run.frame("threads", ["pid", "tid", "comm"]).dropna().drop_duplicates("tid"))
     if not len(rows):
         only = " (a summary of strace -c has no single calls)" if len(run.frame("syscall_totals")) else ""
         raise EvidenceError(f"no system calls in {run.name}", f"no file is output of strace{only}", f"record it: {RECORD}")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from kit.analyse.calls.arguments import classes
 from kit.analyse.calls.blocked import STACKS, plain
 from kit.analyse.calls.budget import OUTSIDE
-from kit.clock import show_duration
+from kit.clock import show_seconds
 from kit.document import Block, Command, Document, Item, Section, Table
 from kit.words import count_of
 
 if TYPE_CHECKING:
+    import pandas
+
     from kit.analyse.calls.loops import Loop
     from kit.analyse.calls.study import Calls
 
@@ -26,7 +28,7 @@ CALL_SHOWN = 90
 def document(calls: Calls, brief: bool = False) -> Document:
     """All sections; `brief` has the suspects alone."""
     trace = calls.trace
-    lasted = f" in {seconds(trace.span_s)}" if trace.span_s is not None else ", without times"
+    lasted = f" in {show_seconds(trace.span_s)}" if trace.span_s is not None else ", without times"
     ends = "taken to end there" if calls.cut else ""
     subtitle = ", ".join(
         filter(
@@ -96,21 +98,6 @@ def _left(row) -> str:
     return f"{count_of(int(row['left_bytes']), 'byte')} in"
 
 
-def seconds(value: float | None) -> str:
-    """A duration with as many digits as it needs; empty where it is not known.
-
-    Examples
-    --------
-    >>> seconds(0.00002), seconds(0.25), seconds(3.029), seconds(600.0), seconds(None)
-    ('20 µs', '250 ms', '3.03 s', '10 min 0 s', '')
-    """
-    if value is None or value != value:
-        return ""
-    if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
-    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s" if value < 100 else show_duration(value)
-
-
 def cut(text: str, most: int = CALL_SHOWN) -> str:
     """Text that ends at a length."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -141,7 +128,14 @@ def _against(calls: Calls) -> list[Block]:
     frame = calls.side_by_side
     if frame is not None:
         rows = [
-            (row.role, row.kind, f"{row.calls_here:,}", f"{row.calls_there:,}", seconds(row.s_here), seconds(row.s_there))
+            (
+                row.role,
+                row.kind,
+                f"{row.calls_here:,}",
+                f"{row.calls_there:,}",
+                show_seconds(row.s_here),
+                show_seconds(row.s_there),
+            )
             for row in frame.head(SHOWN).itertuples()
         ]
         heads = ("role", "kind", "calls here", "there", "time here", "time there")
@@ -149,14 +143,30 @@ def _against(calls: Calls) -> list[Block]:
     return blocks
 
 
-def _turning(turning: list[Loop]) -> list[Block]:
-    """Loops, those of threads that do the same as one."""
+def loops_alike(turning: list[Loop]) -> list[list[Loop]]:
+    """Loops of threads that do the same at the same pace, together."""
     alike: dict[tuple, list[Loop]] = {}
     for loop in turning:
         period = f"{loop.period_s:.1g}" if loop.period_s is not None else ""
         alike.setdefault((loop.kind, re.sub(r"\d+", "", loop.calls), period), []).append(loop)
+    return list(alike.values())
+
+
+def waits_alike(frame: pandas.DataFrame) -> list[list]:
+    """Rows of `Calls.blocked`, main threads and named waits first; threads of a process that wait alike, together."""
+    weak = frame["kind"].isin(["lock", "sleep"]) | frame["pid"].ne(frame["process"])
+    alike: dict[tuple, list] = {}
+    for row in frame.loc[weak.sort_values(kind="stable").index].itertuples():
+        name = "" if row.at_least else row.thread.rpartition(" (")[0]
+        key = (row.process, row.syscall, row.kind, str(row.for_ever), row.at_least, name)
+        alike.setdefault(key if row.kind in ("lock", "ready") else (row.pid,), []).append(row)
+    return list(alike.values())
+
+
+def _turning(turning: list[Loop]) -> list[Block]:
+    """Loops, those of threads that do the same as one."""
     blocks: list[Block] = []
-    for same in alike.values():
+    for same in loops_alike(turning):
         first = same[0]
         more = (
             f"; {count_of(len(same) - 1, 'other thread')} alike: {_names(one.thread for one in same[1:])}"
@@ -173,24 +183,17 @@ def _names(labels: Iterable[str], most: int = 3) -> str:
 
 
 def _blocked(calls: Calls) -> list[Block]:
-    """Calls that did not come back: main threads and named waits first, threads of a process that wait alike as one."""
-    frame = calls.blocked
-    weak = frame["kind"].isin(["lock", "sleep"]) | frame["pid"].ne(frame["process"])
-    alike: dict[tuple, list] = {}
-    for row in frame.loc[weak.sort_values(kind="stable").index].itertuples():
-        key = (
-            (row.process, row.syscall, row.kind, str(row.for_ever), row.at_least) if row.kind in ("lock", "ready") else (row.pid,)
-        )
-        alike.setdefault(key, []).append(row)
+    """Calls that did not come back."""
+    alike = waits_alike(calls.blocked)
     rows = [
         (
             row.thread + (f" and {len(same) - 1} more" if len(same) > 1 else ""),
             row.syscall,
-            (">" if row.at_least else "") + seconds(row.age_s),
+            (">" if row.at_least else "") + show_seconds(row.age_s),
             cut(row.waits_for),
-            "no limit" if str(row.for_ever) == "True" else seconds(row.left_s) or seconds(row.timeout_s) or "not told",
+            "no limit" if str(row.for_ever) == "True" else show_seconds(row.left_s) or show_seconds(row.timeout_s) or "not told",
         )
-        for same in list(alike.values())[: 2 * SHOWN]
+        for same in alike[: 2 * SHOWN]
         if (row := same[0])
     ]
     table = Table(("thread", "call", "for", "waits for", "gives up in"), rows, len(alike), numeric={"for"})
@@ -215,7 +218,7 @@ def _budget(calls: Calls) -> list[Block]:
     names = [name for name in [*classes(), "other", OUTSIDE] if frame[name].sum() > 0.001 * frame["life_s"].sum()]
     shown = frame.sort_values("life_s", ascending=False, kind="stable").head(SHOWN)
     rows = [
-        (row["thread"], *(seconds(row[name]) if row[name] > 0 else "" for name in ("life_s", *names)))
+        (row["thread"], *(show_seconds(row[name]) if row[name] > 0 else "" for name in ("life_s", *names)))
         for _, row in shown.iterrows()
     ]
     heads = ("thread", "life", *names)
@@ -232,7 +235,7 @@ def _files(calls: Calls) -> list[Block]:
             f"{row.written_bytes:,}",
             f"{row.mapped_bytes:,}",
             f"{row.calls:,}",
-            seconds(row.took_s),
+            show_seconds(row.took_s),
         )
         for row in frame.head(SHOWN).itertuples()
     ]
@@ -259,7 +262,7 @@ def _tree(calls: Calls) -> list[Block]:
         (
             f"{'  ' * row.depth}{row.name or '?'} ({row.pid})",
             "process" if row.pid == row.process else "thread",
-            seconds(row.begin_s) or "before",
+            show_seconds(row.begin_s) or "before",
             row.end or "",
             cut(row.programs.replace("\n", "; ")),
         )
@@ -317,7 +320,10 @@ def _untold(calls: Calls) -> list[Block]:
         "whether mapped files arrive: page faults make no calls",
         f"cat /proc/{pid}/io /proc/{pid}/smaps_rollup  # twice",
     )
-    blocks += [
-        Item(f"{row.thread} in {row.syscall}: {row.remark}", "?") for row in calls.blocked.head(SHOWN).itertuples() if row.remark
-    ]
+    alike: dict[str, list] = {}
+    for row in calls.blocked[calls.blocked["remark"].ne("")].itertuples():
+        alike.setdefault(row.syscall, []).append(row)
+    for same in alike.values():
+        more = f" and {len(same) - 1} more" if len(same) > 1 else ""
+        blocks.append(Item(f"{same[0].thread}{more} in {same[0].syscall}: {same[0].remark}", "?"))
     return blocks

@@ -62,14 +62,14 @@ def unread(found: Descriptors, moved: pandas.DataFrame | None = None) -> pandas.
     import pandas as pd
 
     moved = transfers(found) if moved is None else moved
-    trace, made = found.trace, {one.thing for one in found.held if one.how not in ("seen", "inherited")}
+    trace, made = (found.trace, {one.thing for one in found.held if one.how not in ("seen", "inherited")})
     rows = []
     for name, own in moved[moved["kind"].isin(["pipe", "socket"])].groupby("thing", sort=False):
         at = found.peers.get(name) if kind_of(name) == "socket" else name
         if at is None:
             continue
         readers = moved[(moved["thing"] == at) & (moved["read_bytes"] > 0)]
-        written, read = int(own["written_bytes"].sum()), int(readers["read_bytes"].sum())
+        written, read = (int(own["written_bytes"].sum()), int(readers["read_bytes"].sum()))
         ends_seen = kind_of(name) != "socket" or found.holders(at) or len(readers)
         if written > read and ends_seen:
             rows.append((at, written, read, written - read, own[own["written_bytes"] > 0], readers, name in made or at in made))

@@ -271,6 +271,9 @@ def _circles(builder: _Builder, edges: tuple[Edge, ...]) -> list[Suspect]:
     targets: dict[int, set[int | None]] = defaultdict(set)
     for edge in edges:
         targets[edge.waiter].add(edge.target if edge.sure != "before" else None)
+    for pid, row in rows.items():
+        if row.kind == "ready" and len({edge.thing for edge in edges if edge.waiter == pid}) < len(set(row.things)):
+            targets[pid].add(None)  # something else that it watches may wake it
     stuck = {pid for pid in rows if targets[pid]}
     while free := {pid for pid in stuck if any(target not in stuck for target in targets[pid])}:
         stuck -= free
@@ -367,7 +370,7 @@ def _unwoken(builder: _Builder, silent: pandas.DataFrame, waiters: dict[int, set
     """Threads that wait for wake-ups that nobody gave in the whole trace: strace does not see who holds a lock."""
     addresses = {name for things in silent["things"] for name in things}
     names = ", ".join(map(builder.trace.label, silent["pid"].tolist()[:4])) + (" …" if len(silent) > 4 else "")
-    verb, where = ("waits" if len(silent) == 1 else "wait"), count_of(len(addresses), "address", "addresses")
+    verb, where = (("waits" if len(silent) == 1 else "wait"), count_of(len(addresses), "address", "addresses"))
     claim = (
         f"{count_of(len(silent), 'thread')} ({names}) {verb} without a time limit at {where} where nobody woke anybody in this "
         "trace; strace does not show who holds a lock"

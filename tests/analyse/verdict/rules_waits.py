@@ -211,6 +211,18 @@ def thread(tid: int, **columns: object) -> tuple:
 
 
 IDLE = [thread(tid, cpu_percent=0.1) for tid in (11, 12, 13)]
+PIPE = [
+    call("pipe2", "[3<pipe:[7]>, 4<pipe:[7]>], 0", ret="0"),
+    *(call("clone", "child_stack=NULL, flags=SIGCHLD", ret=str(pid), result=str(pid)) for pid in (11, 12)),
+]
+"""A pipe that two children inherit."""
+PAIR = [
+    call("socketpair", "AF_UNIX, SOCK_STREAM, 0, [3<socket:[7]>, 4<socket:[8]>]", ret="0"),
+    call("clone", "child_stack=NULL, flags=SIGCHLD", ret="11", result="11"),
+    call("close", "4<socket:[8]>", fd=4, ret="0"),
+    call("close", "3<socket:[7]>", pid=11, fd=3, ret="0"),
+    call("read", "3<socket:[7]>, ", fd=3, state="open"),
+]
 TICKS = call("write", "5, ..., 1", 4, ret="1")
 
 THREADS = [
@@ -249,6 +261,26 @@ THREADS = [
         thread(10, cpu_percent=99),
         *IDLE,
         unlike=[thread(10, cpu_percent=99), *IDLE, thread(14, cpu_percent=40)],
+    ),
+    shown(
+        "calls_circle",
+        *PAIR,
+        call("read", "4<socket:[8]>, ", pid=11, fd=4, state="open"),
+        unlike=[*PAIR, call("clock_nanosleep", "CLOCK_REALTIME, 0, {tv_sec=9, tv_nsec=0}, ", pid=11, state="open")],
+    ),
+    shown(
+        "waits_for_killed",
+        *PIPE,
+        call("write", '4<pipe:[7]>, "x", 1', pid=12, fd=4, ret="1"),
+        call("read", "3<pipe:[7]>, ", pid=11, fd=3, state="open"),
+        call("wait4", "11, ", state="open"),
+        row("signals", pid=12, kind="killed", signal="SIGKILL"),
+        unlike=[
+            *PIPE,
+            call("write", '4<pipe:[7]>, "x", 1', pid=12, fd=4, ret="1"),
+            call("read", "3<pipe:[7]>, ", pid=11, fd=3, state="open"),
+            call("wait4", "11, ", state="open"),
+        ],
     ),
     shown("event_ticks", TICKS, unlike=[*TICKS, *call("read", "9", ret="65536")]),
     shown("event_ticks", TICKS, unlike=call("write", "5, ..., 1", 2, ret="1")),

@@ -48,6 +48,7 @@ def scene(*parts: Part | list[Part], deleted: bool = False, good: tuple | None =
         captured_by="the caller",
         captured_known=True,
         as_of_ns=None,
+        frame=lambda name: FRAMES[name].build(row for frame, row in flat if frame == name),
     )
     evidence = Evidence(SimpleNamespace(**usual | of_run))
     for frame, row in flat:

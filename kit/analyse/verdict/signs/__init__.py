@@ -1,6 +1,7 @@
 """The rules, a module for each subject; importing this package registers them all."""
 
 from kit.analyse.verdict.signs import (  # noqa: F401
+    calls,
     cluster,
     collectives,
     errors,

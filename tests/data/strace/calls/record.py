@@ -1,4 +1,4 @@
-"""Record the captures of this folder anew: compiles scenes.c and traces each scene with strace. `python record.py [NAME …]`"""
+"""Record data/traces anew: compiles scenes.c and traces each scene with strace. `python record.py [NAME …]`"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+TRACES = HERE.parents[3] / "data" / "traces"
 FULL = ["-f", "-tt", "-T", "-y", "-yy"]
 SCENES = {
     "deadlock": (FULL, 0.8),
@@ -44,7 +45,7 @@ def record(name: str, options: list[str], seconds: float, program: Path) -> None
         work.mkdir()
         for number in range(2):
             (work / f"shard-{number}.bin").write_bytes(b"\0" * 40_000 * (scene == "launch"))
-        out = HERE / f"{name}.strace"
+        out = TRACES / f"{name}.strace"
         command = ["strace", "-I2", *options, "-o", str(out), str(program), *words]
         traced = subprocess.Popen(command, cwd=work, start_new_session=True, env={"PATH": "/usr/bin"})
         time.sleep(seconds)
