@@ -320,7 +320,7 @@ def plot_loops(calls: Calls, ax: Axes | None = None) -> Axes:
     ax.eventplot([loop.at_s for loop in drawn], colors=[colours[loop.kind] for loop in drawn], linelengths=0.68, linewidths=1.0)
     for row, loop in enumerate(drawn):
         every = f"every {show_seconds(loop.period_s)}: " if loop.period_s is not None else ""
-        write_beside(ax, span * 1.02, row, every + loop.calls)
+        write_beside(ax, span * 1.02, row, cut(every + loop.calls, 68))
     ax.set_xlim(0, span * 2.1)
     ax.axvline(span, color=INK, linewidth=0.8)
     ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= span])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,14 @@ SPIN_S, SPIN_LEAST = 0.005, 50
 """A loop with shorter rounds that moves nothing spins, once there are so many: strace makes each round 10 to 100 times longer."""
 STEADY = 0.1
 """Median deviation of the rounds, as a share of the period, below which it is a timer's."""
-MOTIF, TAIL = 12, 600
+MOTIF, TAIL = 12, 2000
 """Longest round in calls, and the calls at a thread's end in which one is looked for."""
+MARKS = 600
+"""Begins of rounds that are kept, to be drawn."""
+CONTENDED_PER_S = 1000
+"""Failures of futex a second that are no contention any more: Python's interpreter lock alone makes some tens."""
+UNTOLD = ("mmap", "munmap", "mprotect", "brk", "futex", "rt_sigaction")
+"""Calls whose repetition among others tells nothing."""
 STORM = 20
 """Equal failures that make a storm."""
 
@@ -74,7 +80,9 @@ class Loop:
         """The loop as a sentence's end."""
         every = f" every {show_seconds(self.period_s)}" if self.period_s is not None else ""
         spread = (
-            f", give or take {self.spread:.1%}".replace("%", " %") if self.kind == "ticks" and self.spread is not None else ""
+            f", give or take {max(self.spread, 0.001):.1%}".replace("%", " %")
+            if self.kind == "ticks" and self.spread is not None
+            else ""
         )
         what = {
             "ticks": "goes round",
@@ -94,21 +102,20 @@ def loops(found: Descriptors) -> list[Loop]:
     repeat. Where they repeat none, single calls that come back at a steady pace are looked for.
     """
     trace, things = found.trace, found.things
+    path = trace.rows["args"].str.extract(r'"((?:[^"\\]|\\.)*)"', expand=False).where(trace.rows["syscall"].isin(LOOKS))
+    marks = things.reindex(trace.rows.index).fillna(path)
     made: list[Loop] = []
     for pid, own in trace.by_thread.items():
-        own = own[~own["unreturned"]]
-        if len(own) < LEAST:
+        tail = own[~own["unreturned"]].iloc[-TAIL:]
+        if len(tail) < LEAST or trace.threads[pid].end:
             continue
-        tail = own.iloc[-TAIL:]
-        names = [things.get(row) for row in tail.index]
-        outcome = [_outcome(*each) for each in zip(tail["syscall"], tail["ret"], tail["errno"], strict=True)]
-        tokens = list(zip(tail["syscall"], names, outcome, strict=True))
+        outcome = map(_outcome, tail["syscall"], tail["ret"], tail["errno"])
+        tokens = list(zip(tail["syscall"], marks.loc[tail.index].fillna(""), outcome, strict=True))
         size, rounds = motif(tokens)
         if size:
-            first = tail.iloc[len(tail) - size * rounds :]
-            made.append(_loop(found, pid, first, size, rounds, things))
+            made.append(_loop(found, pid, tail.iloc[len(tail) - size * rounds :], size, rounds, things))
         else:
-            made += _steady(found, pid, own, things)
+            made += _steady(found, pid, tail, tokens, things)
     order = ("spins", "ticks", "goes round", "polls", "moves data")
     return sorted(made, key=lambda loop: (order.index(loop.kind), -loop.rounds))
 
@@ -139,17 +146,22 @@ def motif(tokens: list[tuple]) -> tuple[int, int]:
     return 0, 0
 
 
-def _steady(found: Descriptors, pid: int, own: pandas.DataFrame, things: pandas.Series) -> list[Loop]:
-    """Calls of a thread that come back at a steady pace among others."""
-    made = []
-    named = own.assign(thing=things.reindex(own.index).fillna("").to_numpy())
-    for (call, _), same in named.groupby(["syscall", "thing"], sort=False):
-        if len(same) < LEAST or call in ("mmap", "munmap", "mprotect", "brk", "futex"):
+def _steady(found: Descriptors, pid: int, rows: pandas.DataFrame, tokens: list[tuple], things: pandas.Series) -> list[Loop]:
+    """Calls of a thread that come back at a steady pace among others, or that most of a stretch of its calls are."""
+    places: dict[tuple, list[int]] = defaultdict(list)
+    for place, token in enumerate(tokens):
+        places[token].append(place)
+    made, begins = [], rows["begin_s"].to_numpy()
+    for (call, _, outcome), own in places.items():
+        if len(own) < LEAST or call in UNTOLD:
             continue
-        loop = _loop(found, pid, same, 1, len(same), things)
-        if loop.kind in ("ticks", "spins", "polls"):
-            made.append(loop)
-    return sorted(made, key=lambda loop: -loop.rounds)[:2]
+        period, spread = _period(begins[own])
+        steady = period is not None and period >= SPIN_S and spread is not None and spread < STEADY
+        most = len(own) >= SPIN_LEAST and len(own) >= (own[-1] - own[0] + 1) / 2
+        if steady or most or call in WAITS and outcome == "0":
+            made.append(_loop(found, pid, rows.iloc[own], 1, len(own), things))
+    kept = [loop for loop in made if loop.kind in ("ticks", "spins", "polls")]
+    return sorted(kept, key=lambda loop: -loop.rounds)[:2]
 
 
 def _loop(found: Descriptors, pid: int, rows: pandas.DataFrame, size: int, rounds: int, things: pandas.Series) -> Loop:
@@ -177,7 +189,7 @@ def _loop(found: Descriptors, pid: int, rows: pandas.DataFrame, size: int, round
         bool(ended),
         int(one.iloc[0]["line"]),
         str(last["capture"]),
-        tuple(begin for begin in rows["begin_s"].tolist()[::size][-TAIL:] if begin == begin),
+        tuple(begin for begin in rows["begin_s"].tolist()[::size][-MARKS:] if begin == begin),
     )
 
 
@@ -267,7 +279,7 @@ def errors(found: Descriptors) -> pandas.DataFrame:
                 "per_s": len(own) / span if span > 0 else None,
                 "first_s": own["begin_s"].min(),
                 "last_s": own["begin_s"].max(),
-                "storm": len(own) >= STORM,
+                "storm": len(own) >= (STORM if call != "futex" else max(STORM, CONTENDED_PER_S * span)),
                 "example": f"{call}({own.iloc[-1]['args']})"[:160],
                 "line": int(own.iloc[0]["line"]),
             }

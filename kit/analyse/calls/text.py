@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Rows of a table in the document; the frames have all."""
+CLASSES = 5
+"""Classes of calls in the table of time; the frame has all."""
 CALL_SHOWN = 90
 """Characters of a call."""
 
@@ -84,7 +86,10 @@ def answer(calls: Calls) -> str:
         return f"{turning[0].thread} {turning[0].what.partition(';')[0]}"
     if first and first.waiters:
         return cut(first.claim, 160)
-    unread = calls.unread.head(1)
+    span = calls.trace.span_s
+    unread = calls.unread
+    if span is not None:  # what was written last may be on its way
+        unread = unread[unread["last_write_s"] < span / 2]
     if len(unread):
         return f"{_left(unread.iloc[0])} {plain(unread.iloc[0]['thing'])} never read"
     if first:
@@ -215,7 +220,11 @@ def _budget(calls: Calls) -> list[Block]:
     frame = calls.budget
     if not len(frame):
         return []
+    told = sorted(classes(), key=lambda name: -frame[name].sum())[:CLASSES]
     names = [name for name in [*classes(), "other", OUTSIDE] if frame[name].sum() > 0.001 * frame["life_s"].sum()]
+    rest = [name for name in names if name not in (*told, "other", OUTSIDE)]
+    frame = frame.assign(other=frame["other"] + frame[rest].sum(axis=1))
+    names = [name for name in names if name not in rest]
     shown = frame.sort_values("life_s", ascending=False, kind="stable").head(SHOWN)
     rows = [
         (row["thread"], *(show_seconds(row[name]) if row[name] > 0 else "" for name in ("life_s", *names)))
@@ -245,12 +254,15 @@ def _files(calls: Calls) -> list[Block]:
 
 def _errors(calls: Calls) -> list[Block]:
     blocks: list[Block] = []
-    for row in calls.errors[calls.errors["storm"]].head(SHOWN).itertuples():
-        rate = f", {row.per_s:,.0f} a second" if row.per_s == row.per_s else ""
-        sought = f", {row.paths:,} paths" + (f" for {row.file}" if row.file else "") if row.paths > 1 else ""
-        blocks.append(
-            Item(f"{row.thread}: {row.syscall} failed {row.calls:,} times with {row.errno}{sought}{rate}", small=row.example)
-        )
+    alike: dict[tuple, list] = {}
+    for row in calls.errors[calls.errors["storm"]].itertuples():
+        alike.setdefault((row.syscall, row.errno, row.file), []).append(row)
+    for same in list(alike.values())[:SHOWN]:
+        row, failed = same[0], sum(one.calls for one in same)
+        rate = f", {row.per_s:,.0f} a second" if row.per_s == row.per_s and len(same) == 1 else ""
+        sought = f", {row.paths:,} paths{f' for {row.file}' if row.file else ''}" if row.paths > 1 else ""
+        who = _names(one.thread for one in same)
+        blocks.append(Item(f"{who}: {row.syscall} failed {failed:,} times with {row.errno}{sought}{rate}", small=row.example))
     rest = calls.errors[~calls.errors["storm"]]
     if len(rest) and blocks:
         blocks.append(Item(f"{count_of(int(rest['calls'].sum()), 'other call')} failed, see .errors", "·"))
