@@ -27,6 +27,7 @@ BASE = {
     "words",
     "schema",
     "frames",
+    "bench_frames",
     "clock",
     "store",
     "redact",

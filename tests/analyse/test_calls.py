@@ -302,6 +302,13 @@ def test_a_real_launch_that_ticks():
     assert str(calls).startswith("VLLM::Worker_TP (25402) goes round every 1 s")
 
 
+def test_a_real_launch_one_of_whose_ranks_is_stopped():
+    calls = kit.calls(kit.sample("stopped-rank"))
+    first = calls.graph.suspects[0]
+    assert first.kind == "stopped" and {calls.trace.threads[pid].process for pid in first.pids} == {15343}
+    assert str(calls).startswith("VLLM::Worker_TP (15343) is stopped by SIGSTOP")
+
+
 def test_what_strace_was_not_asked_for_is_named():
     said = str(traced("producer-died-bare"))
     assert "the trace has no clock" in said and "strace -yy" in said

@@ -23,6 +23,8 @@ SHOWN = 12
 """Rows of a table in the document; the frames have all."""
 CLASSES = 5
 """Classes of calls in the table of time; the frame has all."""
+SURE = ("stopped", "circle", "dead")
+"""Kinds of suspects that hold a launch up whatever else is so."""
 CALL_SHOWN = 90
 """Characters of a call."""
 
@@ -57,7 +59,7 @@ def document(calls: Calls, brief: bool = False) -> Document:
             Section("descriptors at the end", _descriptors(calls), folded=True),
             Section("what this trace does not tell", _untold(calls)),
         ]
-    stands = any(one.kind in ("circle", "dead") for one in calls.graph.suspects)
+    stands = any(one.kind in SURE for one in calls.graph.suspects)
     return Document(answer(calls), sections, subtitle, tone="stalled" if stands else "unknown")
 
 
@@ -67,6 +69,8 @@ def answer(calls: Calls) -> str:
     names = ", ".join(calls.trace.label(pid) for pid in first.pids[:4]) if first else ""
     if first and first.kind == "circle":
         return f"{count_of(len(first.pids), 'thread')} wait for each other: {names}"
+    if first and first.kind == "stopped":
+        return first.claim.partition(": it does")[0]
     if first and first.kind == "dead":
         thread = calls.trace.threads[first.pids[0]]
         ended = f"{'was ' * thread.end.startswith('killed')}{thread.end}"
@@ -112,7 +116,7 @@ def _suspects(calls: Calls) -> list[Block]:
     blocks: list[Block] = []
     for one in calls.graph.suspects[:6]:
         where = f"{one.capture}:{one.line}" if one.line is not None else ""
-        blocks.append(Item(one.claim, "!" if one.kind in ("circle", "dead") else "•", where))
+        blocks.append(Item(one.claim, "!" if one.kind in SURE else "•", where))
         if one.next:
             blocks.append(Command(one.next))
     return blocks

@@ -39,6 +39,8 @@ class Thread:
         Seconds of the trace; None where it was there before, or did not end.
     end : str
         How it ended: `exited with 0`, `killed by SIGKILL`; empty where it did not.
+    stopped : str
+        Signal that stopped it (SIGSTOP, SIGTSTP, SIGTTIN), where it made no call since.
     programs : list of (float or None, str)
         Programs that it ran (execve), with when.
     child_tid : str or None
@@ -54,6 +56,7 @@ class Thread:
     begin_s: float | None = None
     end_s: float | None = None
     end: str = ""
+    stopped: str = ""
     programs: list[tuple[float | None, str]] = field(default_factory=list)
     child_tid: str | None = None
     born: bool = False
@@ -224,6 +227,13 @@ def _ends(trace: Trace, threads: dict[int, Thread]) -> None:
         at = (row.time.value - trace.began_ns) / NS if trace.began_ns is not None and row.time == row.time else None
         thread.end = f"exited with {int(row.code)}" if row.kind == "exited" else f"killed by {row.signal}"
         thread.end_s = at
+    last = trace.rows[~trace.rows["unreturned"]].groupby("pid")["line"].max()
+    stops = trace.signals[trace.signals["kind"].eq("stopped") | trace.signals["signal"].eq("SIGCONT")]
+    for row in stops.dropna(subset="pid").itertuples():
+        thread = threads.setdefault(
+            int(row.pid), Thread(int(row.pid), *_known(trace, int(row.pid)))
+        )  # it may make no call at all
+        thread.stopped = row.signal if row.kind == "stopped" and last.get(thread.pid, 0) < row.line else ""
 
 
 def _guess_processes(trace: Trace, threads: dict[int, Thread]) -> None:

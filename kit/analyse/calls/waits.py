@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -228,11 +229,11 @@ class _Builder:
 
 
 def _suspects(builder: _Builder, edges: tuple[Edge, ...]) -> list[Suspect]:
-    """Circles first, then what nobody can end, then those that most wait for, and locks at which nobody is woken."""
+    """Stopped processes and circles first, then what nobody can end, then those that most wait for, and silent locks."""
     rows = {row.pid: row for row in builder.standing.itertuples()}
     lasting = tuple(edge for edge in edges if _lasts(rows[edge.waiter]))
     waiters = _waiters(lasting)
-    found = [*_circles(builder, lasting), *_dead(builder, lasting, waiters)]
+    found = [*_stopped(builder, waiters), *_circles(builder, lasting), *_dead(builder, lasting, waiters)]
     seen = {pid for one in found for pid in one.pids}
     silent = builder.standing[(builder.standing["kind"] == "lock") & builder.standing["for_ever"].fillna(True)]
     silent = silent[~silent["pid"].isin({edge.waiter for edge in edges}) & ~silent["pid"].isin(seen)]
@@ -313,6 +314,23 @@ def _reaches(pid: int, goal: set[int], targets: dict) -> bool:
             seen.add(one)
             todo += [target for target in targets.get(one, ()) if target is not None]
     return False
+
+
+def _stopped(builder: _Builder, waiters: dict[int, set[int]]) -> Iterator[Suspect]:
+    """Processes that a signal stopped, and that made no call since."""
+    by_process: dict[int, list[int]] = defaultdict(list)
+    for thread in builder.trace.threads.values():
+        if thread.stopped and not thread.end:
+            by_process[thread.process].append(thread.pid)
+    for process, pids in by_process.items():
+        signal = builder.trace.threads[pids[0]].stopped
+        claim = (
+            f"{builder.trace.label(process)} is stopped by {signal} ({count_of(len(pids), 'thread')}): it does nothing until "
+            "SIGCONT comes, and who needs it waits"
+        )
+        others = set().union(*(waiters.get(pid, set()) for pid in pids)) - set(pids)
+        look = f"grep -E 'State|TracerPid' /proc/{process}/status  # T: stopped; kill -CONT {process} lets it go on"
+        yield Suspect(tuple(pids), "stopped", claim, len(others), next=look)
 
 
 def _dead(builder: _Builder, edges: tuple[Edge, ...], waiters: dict[int, set[int]]) -> list[Suspect]:
