@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from kit.clock import show_seconds
 from kit.document import Table
 
 if TYPE_CHECKING:
@@ -168,9 +169,7 @@ def cell(value: Any, column: str = "") -> str:
 
         return human_bytes(float(value))
     if column.endswith("_s") and not column.endswith(POINTS) and isinstance(value, Real) and float(value) >= 0:
-        from kit.plot.style import human_seconds
-
-        return human_seconds(float(value)) if value else "0 s"
+        return show_seconds(float(value)) if value else "0 s"
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
     if hasattr(value, "strftime"):
