@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from kit.clock import show_seconds
 from kit.plot.samples import time_label
-from kit.plot.style import FONT_PT, GREY, INK, KIND_COLOUR, begin, dress, human_seconds
+from kit.plot.style import FONT_PT, GREY, INK, KIND_COLOUR, begin, dress
 from kit.thread_history import seconds
 
 if TYPE_CHECKING:

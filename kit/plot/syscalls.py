@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from kit.clock import show_seconds
 from kit.plot.samples import named_list, time_label
-from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, human_seconds, legend_beside, patches, plain
+from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside, patches, plain
 from kit.thread_history import seconds
 
 if TYPE_CHECKING:
