@@ -81,14 +81,6 @@ def add(verbs: Verbs) -> None:
 
     _add_calls(verbs)
 
-    verb = verbs.add("similar", similar, "rank earlier runs by likeness, with what they turned out to be")
-    verb.add_argument("path", metavar="PATH", help=EVIDENCE)
-    verb.add_argument("among", metavar="RUN", nargs="*", help="earlier runs; else the bundled ones and those of data/runs")
-    verb.add_argument("--most", type=int, default=5, metavar="N", help="number to print (default 5)")
-    add_captured_at(verb)
-    add_formats(verb)
-    add_knowledge(verb)
-
 
 def _add_calls(verbs: Verbs) -> None:
     verb = verbs.add("calls", calls, "say what the system calls tell: who waits for whom, what goes round, what nobody reads")
@@ -97,6 +89,14 @@ def _add_calls(verbs: Verbs) -> None:
     verb.add_argument("--at", metavar="TIME", help="take the trace to end here: seconds since its first line, or a time of day")
     verb.add_argument("--html", metavar="FILE", help="write it with its figures as one page, too")
     add_formats(verb)
+
+    verb = verbs.add("similar", similar, "rank earlier runs by likeness, with what they turned out to be")
+    verb.add_argument("path", metavar="PATH", help=EVIDENCE)
+    verb.add_argument("among", metavar="RUN", nargs="*", help="earlier runs; else the bundled ones and those of data/runs")
+    verb.add_argument("--most", type=int, default=5, metavar="N", help="number to print (default 5)")
+    add_captured_at(verb)
+    add_formats(verb)
+    add_knowledge(verb)
 
 
 def _add_bench(verbs: Verbs) -> None:
