@@ -90,12 +90,13 @@ def test_one_module_and_one_row_are_a_new_kind_of_evidence(acme: Path) -> None:
 
 def test_the_new_tool_is_recommended(acme: Path) -> None:
     (acme / "evidence" / "server.log").write_text("[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n")
-    assert "acme-smi --all > acme-smi.txt" in commands_of_next(acme / "evidence")
+    (acme / "evidence" / "dmesg.txt").write_text("[Wed Feb 18 00:28:20 2026] usb 1-1: new device\n")
+    assert "acme-smi --all > acme-smi.txt" in commands_of_next(acme / "evidence", "2026-02-18 01:28:26")
 
 
-def commands_of_next(folder: Path) -> list[str]:
+def commands_of_next(folder: Path, captured_at: str | None = None) -> list[str]:
     """All steps that a verdict could name next."""
-    return [step["command"] for step in weigh(scene_of(gather(kit.open_run(folder))), 50).next]
+    return [step["command"] for step in weigh(scene_of(gather(kit.open_run(folder, captured_at=captured_at))), 50).next]
 
 
 @pytest.mark.parametrize(
