@@ -14,8 +14,8 @@ from kit.folder import why_not
 from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, segments, whole
 from kit.parse import log_detection
 from kit.parse.text import HEAD_BYTES
-from kit.reading import Capture
-from kit.untrusted import no_surrogates
+from kit.reading import FAILED, Capture
+from kit.untrusted import WRONG_FORM, no_surrogates
 
 MOST_FILES = 2000
 """Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
@@ -64,6 +64,8 @@ def captures(
             found += _of_file(path, name, folders, notes)
         except PermissionError:
             notes.append(Note(name, "cannot be read: permission denied"))
+        except WRONG_FORM as error:  # a wrapping of a form that its tool never writes must not hide the other files
+            notes.append(Note(name, f"{FAILED}: {type(error).__name__}: {error}"[:200]))
     if not any(capture.kind for capture in found):
         for capture in (one for one in found if one.content is None and one.size_bytes):
             capture.kind = "log" if _printed(capture.file, parse.head_of(capture.path)) else None

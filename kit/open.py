@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ from kit import multi_host as hosts
 from kit.clock import parse_time
 from kit.errors import EvidenceError, UsageError
 from kit.folder import tidy, why_not
-from kit.intake import Note
+from kit.intake import Note, unpack
 from kit.reading import Capture
 from kit.run import Run
 
@@ -112,6 +113,9 @@ def _found(path: Path, paths: list[Path], folders: tuple[Path, ...]) -> tuple[di
             captures, notes = _recorded(path, manifest, folders)
         else:
             captures, notes = loose.captures(path, paths, folders)
+            if (packed := _packed_run(captures, wrong)) is not None:
+                manifest, folder = packed
+                captures, notes = _recorded(folder, manifest, folders)
         return manifest, captures, [*wrong, *notes]
     except PermissionError as error:
         raise EvidenceError(
@@ -135,6 +139,33 @@ def _given(path: str | Path) -> Path:
             f"cannot read {path}", f"it {why}", f"give its text on the standard input: cat {path} | kit verdict -"
         )
     return path
+
+
+def _packed_run(captures: list[Capture], notes: list[Note]) -> tuple[dict, Path] | None:
+    """Manifest and folder of the run that an archive holds, unpacked for as long as the process lives; None of no run."""
+    found = next((one for one in captures if one.kind is None and one.content is not None and one.title == "run.json"), None)
+    if found is None or any(one.path != found.path for one in captures):
+        return None
+    archive = found.path.name
+    root = archive + found.file.partition(archive)[2].removesuffix("run.json")
+    folder = Path(tempfile.mkdtemp(prefix="stallkit-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for item in unpack(found.path, archive):
+        if isinstance(item, Note):
+            notes.append(item)
+            continue
+        if not item.name.startswith(root):
+            continue
+        target = folder / item.name.removeprefix(root)
+        with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):  # one name for a file and a folder
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with item.data.open("rb") as data, open(target, "wb") as file:
+                shutil.copyfileobj(data, file)
+            if item.mtime_ns is not None:
+                os.utime(target, ns=(item.mtime_ns, item.mtime_ns))
+    manifest, wrong = _manifest(folder)
+    notes += wrong if manifest is not None else []
+    return None if manifest is None else (manifest, folder)
 
 
 def _manifest(path: Path) -> tuple[dict | None, list[Note]]:
@@ -162,21 +193,16 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
         if why := why_not(file, path):
             notes.append(Note(entry["file"], f"{why}: it was not read"))
             continue
-        kind, promised = _kind(file, entry.get("kind"))
         at = entry.get("captured_at") or entry.get("started_at") or manifest.get("ended_at")
         about = {key: entry.get(key) for key in ("moment", "pid", "node", "source", "note", "sha256", "host")}
-        captures.append(
-            Capture(
-                file=entry["file"],
-                path=file,
-                kind=kind,
-                promised=promised,
-                captured_ns=parse_time(at)[0] if at else None,
-                whole=bool(entry.get("whole", True)),
-                deleted=bool(entry.get("deleted")),
-                **about,
-            )
-        )
+        about |= {"captured_ns": parse_time(at)[0] if at else None, "deleted": bool(entry.get("deleted"))}
+        about["whole"] = bool(entry.get("whole", True))
+        if entry.get("kind") in parse.formats():
+            captures.append(Capture(entry["file"], file, _declared(file, entry["kind"]), **about))
+            continue
+        more, said = loose.captures(path, [file], folders, inside=path)
+        captures += [replace(capture, **about) for capture in more]
+        notes += said
     for host in (None, *(entry["name"] for entry in manifest.get("hosts") or ())):
         base = path / (host or "") / "raw"
         files = sorted(base.glob("**/*")) if not base.is_symlink() else [base]
@@ -187,12 +213,6 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
     return captures, notes
 
 
-def _kind(file: Path, declared: str | None) -> tuple[str | None, str | None]:
-    """Kind of a file: as declared where that is known and plausible, else by its content and name."""
-    try:
-        if declared in parse.formats():
-            open(file, "rb").close()  # one that may not be read has no kind
-            return declared, None
-        return parse.recognise(file.name, parse.head_of(file))
-    except PermissionError:
-        return None, None
+def _declared(file: Path, kind: str) -> str | None:
+    """The kind of a file that the manifest names one of; one that may not be read has none."""
+    return kind if os.access(file, os.R_OK) else None

@@ -172,7 +172,8 @@ def _notebook(value: dict) -> Iterator[str]:
         commands = [line.strip() for line in source.split("\n") if line.lstrip().startswith("!")]
         if source.startswith(("%%bash", "%%sh", "%%!")):
             commands = ["!" + line for line in source.split("\n")[1:] if line.strip()]
-        yield from [f"$ {line[1:].strip()}" for line in commands] or ["", "## " + source.strip().split("\n")[0][:100], ""]
+        head = f"==> In [{cell.get('execution_count') or ' '}] {source.strip().split(chr(10))[0][:100]} <=="
+        yield from [f"$ {line[1:].strip()}" for line in commands] or ["", head]
         for output in cell.get("outputs") or ():
             data = output.get("data") or {}
             shown = output.get("text") or data.get("text/plain") or "\n".join(map(str, output.get("traceback") or ()))

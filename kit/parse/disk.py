@@ -34,7 +34,7 @@ BYTES = ("find", "stat", "wc")
 
 
 def _du_unit(title: str | None) -> int:
-    words = command_words(title)
+    words = command_words(title, "du", *BYTES)
     options = " ".join(word for word in words[1:] if word.startswith("-"))
     if words[:1] and words[0] in BYTES or re.search(r"(?:^|\s)-[a-zA-Z]*b|--bytes", options):
         return 1
@@ -80,7 +80,7 @@ def _is_du(head: str) -> float:
 def _folder(title: str | None) -> str | None:
     if title and title.startswith("/"):
         return title.rstrip(":")
-    return next((word for word in reversed(command_words(title)) if word.startswith(("/", "~", "."))), None)
+    return next((word for word in reversed(command_words(title, "ls", "ll")) if word.startswith(("/", "~", "."))), None)
 
 
 def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -384,7 +384,7 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def _free_unit(cells: list[str], line: Line, report: Report) -> int | None:
     if not cells or not cells[0].isdecimal():
         return None
-    words = command_words(line.title)
+    words = command_words(line.title, "free")
     options = "".join(word[1:] for word in words[1:] if re.match(r"^-[a-z]+$", word)) if words[:1] == ["free"] else None
     if options is not None:
         return 1 << {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[next((letter for letter in options if letter in "bkmgt"), "k")]

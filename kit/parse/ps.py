@@ -296,7 +296,7 @@ def _one(
     if top_threads and "tid" not in row:
         row["tid"], row["pid"] = row.get("pid"), None
     if of_threads:
-        words = command_words(line.title)
+        words = command_words(line.title, "ps", "top")
         named = re.search(r"(?:^|\s)(?:-[A-Za-z]*p|--pid)[ =]?(\d+)(?:\s|$)", " ".join(words))
         row["pid"] = row.get("pid") or (int(named.group(1)) if named else source.pid)
         row = {name: value for name, value in row.items() if name in THREAD_COLUMNS}

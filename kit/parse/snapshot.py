@@ -168,14 +168,17 @@ class Samples:
             yield frame, row
 
 
-def command_words(title: str | None) -> list[str]:
-    """Split a title into words, `sudo` and the like taken off.
+def command_words(title: str | None, *programs: str) -> list[str]:
+    """Split a title into words, `sudo` and the like taken off; of several commands that of one of the programs.
 
     Examples
     --------
-    >>> command_words("sudo timeout 5 ps -L -p 7")
-    ['ps', '-L', '-p', '7']
+    >>> command_words("sudo timeout 5 ps -L -p 7"), command_words("date; ls -la /a; ps aux | wc -l", "ls")
+    (['ps', '-L', '-p', '7'], ['ls', '-la', '/a'])
     """
+    if programs:
+        several = [command_words(part) for part in re.split(r";|&&|\|+", title or "")]
+        return next((words for words in several if words[:1] and words[0].rsplit("/", 1)[-1] in programs), several[0])
     words = (title or "").split()
     while words and words[0] in ("sudo", "time", "watch", "timeout", "nice"):
         words = words[2:] if words[0] == "timeout" else words[1:]
