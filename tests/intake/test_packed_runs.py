@@ -27,7 +27,7 @@ def test_an_archive_that_only_names_a_manifest_is_loose_files(tmp_path: Path) ->
     (tmp_path / "run.json").write_text('{"what": "a launch of npm"}')
     (tmp_path / "io.txt").write_text("rchar: 10\nwchar: 2\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: 0\n")
     run = kit.open_run(shutil.make_archive(str(tmp_path.parent / "all"), "zip", tmp_path))
-    assert [one.kind for one in run.captures] == ["proc_io", None] and not run.recorded
+    assert {one.kind for one in run.captures} == {"proc_io", None} and not run.recorded
 
 
 def test_a_capture_of_no_declared_kind_is_cut(tmp_path: Path) -> None:
