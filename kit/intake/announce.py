@@ -14,11 +14,14 @@ TOOLS = (
 PROMPT = (
     r"[ \t]*(?:(?:\[[\d:]{5,8}\] )?(?:\([\w.-]+\) )?"
     r"(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]|[\w.-]+:[~/][\w./~-]* [\w.-]+\$"
+    r"|(?:╰|└)(?:─)+(?:❯|➜|➤|λ|\$|#)? ?|(?:~|/)[\w./ -]{0,60} ❯ "
     r"|PS [A-Z]:\\[^>\n]*>|(?:➜|❯) {1,2}(?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]|/[\w./-]* #) ?|\$ "
     rf"|(?:[#>+]|[\w-]*%|❯) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~#-].*)$"
 )
 """A shell's prompt and the command after it."""
-EMPTY_PROMPT = r"(?:[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?|(?:~|/)[\w./-]* (?:on|via) \W.*)$"
+EMPTY_PROMPT = (
+    r"(?:[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?|(?:~|/)[\w./-]* (?:on|via) \W.*|(?:╭|┌)─.*)$"
+)
 """One without a command, and the first line of one of two lines (starship)."""
 SPEAKER = (
     r"[A-Z][\w.'-]{0,20}(?: [A-Z][\w.'-]{0,20}){0,2}"
@@ -38,6 +41,8 @@ _FILE = re.compile(
 )
 _QUOTED = re.compile(r"`+([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
 _PROC = re.compile(r"/(?:proc|sys)/\S*?([\w.]+)(?=[\s;|)\"']|$)")
+_CLOCK = re.compile(r" {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
+"""What a prompt shows at the right edge of its line."""
 _WRAPPERS = {
     "sudo",
     "time",
@@ -94,7 +99,7 @@ def read(text: str) -> Said:
     >>> read("stat.t1.txt:"), read("Thanks for reading")
     (Said(name='stat.t1.txt', command=''), Said(name='', command=''))
     """
-    text = text.strip()
+    text = _CLOCK.sub("", text.strip())
     if text.startswith("$ "):
         return Said(name_of(text[2:]), text[2:].strip())
     quoted = _QUOTED.search(text)

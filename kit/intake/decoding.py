@@ -115,8 +115,39 @@ def _bared(text: Text) -> Text:
         if around is None or around.stays:
             break
         text = _changed(text, [around.off], "marked")
-    text, width = _screens(_opened(text))
+    text, width = _screens(_oldest_first(_opened(text)))
     return unwrapped(text, width)
+
+
+_WHEN = re.compile(rb".{0,30}?(20\d\d-)?(\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
+LEAST_FALLING = 4
+"""Stamped lines by which a text that comes newest first is told."""
+
+
+def _oldest_first(text: Text) -> Text:
+    """A text whose lines a log service shows newest first, turned round; lines without a stamp stay behind theirs."""
+    head = [found[2] for line in text.head(HEAD_BYTES).split(b"\n") if (found := _WHEN.match(line))]
+    falls = sum(1 for one, two in pairwise(head) if two < one)
+    if (
+        text.size > OPENED_BYTES
+        or len(head) < LEAST_FALLING
+        or 2 * falls < len(head)
+        or any(two > one for one, two in pairwise(head))
+    ):
+        return text
+
+    def read(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
+        records: list[list[tuple[int, bytes]]] = [[]]
+        for number, line in enumerate(b"".join(block for _, block in blocks).removesuffix(b"\n").split(b"\n"), 1):
+            if _WHEN.match(line) and records[-1]:
+                records.append([])
+            records[-1].append((number, line))
+        for record in reversed(records):
+            for number, line in record:
+                numbers.add(1, number)
+                yield line + b"\n"
+
+    return _rewritten(text, read, text.form or "newest first")
 
 
 def _opened(text: Text) -> Text:
@@ -124,7 +155,7 @@ def _opened(text: Text) -> Text:
         return text
     with text.data.open("rb") as file:
         data = file.read()
-    changed = wrapping.unnumbered(markup.opened(data, _announces))
+    changed = wrapping.unboxed(wrapping.unnumbered(markup.opened(data, _announces)))
     return text if changed == data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
 
 

@@ -6,7 +6,10 @@ Carriage returns stay, for progress bars are told apart by them; only those at a
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])")
 """CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48)."""
@@ -116,10 +119,45 @@ def _typewritten(block: bytes) -> bytes:
     return block
 
 
+def _blanks(block: bytes) -> bytes:
+    """Blanks that a page or a word processor puts in the place of a keyboard's, and signs without width."""
+    block = block.replace(b"\xc2\xa0", b" ").replace(b"\xe2\x80\xaf", b" ")
+    return block.replace(b"\xe2\x80\x8b", b"").replace(b"\xef\xbb\xbf", b"")
+
+
+@cache
+def _months() -> tuple[re.Pattern[bytes], dict[bytes, bytes]]:
+    path = Path(__file__).parent.parent / "knowledge" / "wrappings.toml"
+    table = tomllib.loads(path.read_text(encoding="utf-8"))["months"]
+    words = {word.encode(): month.encode() for month, known in table.items() for word in known}
+    longest = sorted(words, key=len, reverse=True)
+    return re.compile(rb"(?m)^(" + b"|".join(map(re.escape, longest)) + rb") +(\d{1,2}) (?=\d\d:\d\d:\d\d )"), words
+
+
+def _in_english(block: bytes) -> bytes:
+    """Stamps of a journal in another language, as the journal prints them in English."""
+    pattern, words = _months()
+    return pattern.sub(lambda found: words[found[1]] + b" " + found[2].rjust(2, b"0") + b" ", block)
+
+
+_FULL = re.compile(
+    rb"(?m)^[A-Z][a-z]{2} (20\d\d-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) (UTC|GMT|[+-]\d\d) (?=\S+ [^\[\]:\s]+\[\d+\]: )"
+)
+
+
+def _iso(block: bytes) -> bytes:
+    """`journalctl -o short-full`, as `short-iso` prints it."""
+    return _FULL.sub(
+        lambda found: found[1] + b"T" + found[2] + (found[3] + b"00 " if found[3][:1] in b"+-" else b"+0000 "), block
+    )
+
+
 _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
     (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|(?:\A|\n)\^M|" + _META.pattern), _caret),
     (re.compile(rb"\A(?:[^\n]*\$\n)+[^\n]*\Z"), _ends),
     (re.compile(rb"\A[^\"]*(?:\xe2\x80[\x9c\x9d]|=\xe2\x80\x98)[^\"]*\Z"), _typewritten),
+    (re.compile(rb"\xc2\xa0|\xe2\x80\xaf|\xe2\x80\x8b|(?<!\A)\xef\xbb\xbf"), _blanks),
+    (_FULL, _iso),
     (re.compile(rb"#033\[|#015(?:[^\d]|\Z)"), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),
@@ -128,7 +166,7 @@ _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
 
 def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
     """What turns the written-out control of a text back into control; empty where there is none."""
-    return [change for sign, change in _WRITTEN if sign.search(head)]
+    return [change for sign, change in (*_WRITTEN, (_months()[0], _in_english)) if sign.search(head)]
 
 
 __all__ = ["clean", "needs_cleaning", "written_out"]

@@ -93,10 +93,11 @@ def _counts_up(marks: list[bytes], step: int) -> bool:
 
 NUMBERED = re.compile(
     rb"[ \t]{0,8}(?:\[(?P<collector>\d{3,9})\] ?"
-    rb"|(?P<editor>\d{1,9})(?:[ \t]*[|\xe2\x94\x82] ?|:(?!\s)|[ \t]{1,4})(?![ \t]*\d+[ \t]))"
+    rb"|(?P<grep>\d{1,9}):(?!\s)"
+    rb"|(?P<editor>\d{1,9})(?:[ \t]*[|\xe2\x94\x82] ?|[ \t]{1,4})(?![ \t]*\d+[ \t]))"
 )
 """A number that an editor, a viewer or a collector put before a line; a label of a rank has a blank behind its colon."""
-LEAST_NUMBERED = 4
+LEAST_NUMBERED = 3
 
 
 def unnumbered(data: bytes) -> bytes:
@@ -118,7 +119,34 @@ def unnumbered(data: bytes) -> bytes:
 
 def _follows(one: re.Match[bytes] | None, two: re.Match[bytes] | None) -> bool:
     """Whether the number before a line is the next one, written in the same way."""
-    return bool(one and two and one.lastgroup == two.lastgroup and int(two[two.lastgroup]) == int(one[one.lastgroup]) + 1)
+    if not one or not two or one.lastgroup != two.lastgroup:
+        return False
+    step = int(two[two.lastgroup]) - int(one[one.lastgroup])
+    return step == 1 or step > 1 and one.lastgroup == "grep"
 
 
-__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unnumbered"]
+_BOXED = re.compile(rb"[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|) ?(?P<inside>.*?)[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|)[ \t]*$")
+_BORDER = re.compile(
+    rb"[ \t]*(?:[+-]{4,}|(?:\xe2[\x94-\x95][\x80-\xbf])+(?: [^\n]{1,60}? )?(?:\xe2[\x94-\x95][\x80-\xbf])*)[ \t]*$"
+)
+
+
+def unboxed(data: bytes) -> bytes:
+    """A text without the boxes that a viewer or a panel draws around stretches of a log; their borders become empty lines."""
+    lines, at = data.split(b"\n"), 0
+    boxed = [_BOXED.match(line) if line.lstrip()[:1] in (b"|", b"\xe2") else None for line in lines]
+    while at < len(lines):
+        end = at
+        while end < len(lines) and boxed[end]:
+            end += 1
+        inside = [found["inside"] for found in boxed[at:end] if found]
+        if len(inside) >= LEAST_NUMBERED and 2 * sum(1 for line in inside if RECORD.match(line)) >= len(inside):
+            lines[at:end] = inside
+            for border in (at - 1, end):
+                if 0 <= border < len(lines) and _BORDER.match(lines[border]):
+                    lines[border] = b""
+        at = max(end, at + 1)
+    return b"\n".join(lines)
+
+
+__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unboxed", "unnumbered"]

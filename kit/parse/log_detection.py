@@ -17,7 +17,7 @@ def _certain(own: bool = False) -> re.Pattern[str]:
     """
     starts = "|".join(text for found in grammar.load().all if not own or found.name != "common" for text in found.certain)
     return re.compile(
-        r"^(?:\[pod/[^\]]+\] )?(?:[\w./-]+\s*\| )?(?:20\d\d-\S+Z? |\S+ \d+ [\d:]+ \S+ \S+: )?"
+        r"^(?:\[pod/[^\]]+\] )?(?:[\w./-]+\s*\| )?(?:20\d\d-\S+Z? |\S+ \d+ [\d:]+ (?:\S+ )?\S+: )?"
         r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:" + starts + ")",
         re.MULTILINE,
     )
