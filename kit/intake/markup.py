@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -248,7 +249,7 @@ def unpaged(data: bytes) -> list[tuple[int, str]] | None:
     told: list[set[bytes]] = []
     for end in (0, -1):
         seen = [_NUMBER.sub(b"", page[at[end]].strip()) for page, at in zip(pages, edges, strict=True) if at]
-        told.append({line for line in seen if seen.count(line) > 1})
+        told.append({line for line, count in Counter(seen).items() if count > 1})
     if not any(told):
         return None
     kept, number = [], 1
