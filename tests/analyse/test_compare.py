@@ -329,7 +329,7 @@ def test_text_of_the_evidence_is_escaped(tmp_path):
     a = launch(tmp_path / "a", "triton", "--tp 2 --chat-template '<script>alert(1)</script>'", 30000, ready=True)
     b = launch(tmp_path / "b", "triton", "--tp 2", 30000, ready=True)
     html = kit.compare(a, b)._repr_html_()
-    assert "&lt;script&gt;" in html and "<script" not in html
+    assert "&lt;script&gt;" in html and "<script>alert" not in html
 
 
 def test_secrets_are_not_shown(tmp_path):

@@ -357,7 +357,7 @@ def test_page_holds_the_text_and_is_escaped(write):
         runs(write, "base", model_id="<script>x</script>", tp="<b>"),
         runs(write, "cand", 1.1, model_id="<script>x</script>", tp="<i>"),
     )
-    assert "<script>" not in found._repr_html_() and "<i>" not in found._repr_html_()
+    assert "<script>x" not in found._repr_html_() and "<i>" not in found._repr_html_()
     assert "consistent with tp" in found._repr_html_() and "consistent with tp" in str(found)
 
 

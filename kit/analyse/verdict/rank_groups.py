@@ -15,7 +15,7 @@ def named_ranks(ranks: Iterable[int], processes: Processes) -> str:
     --------
     >>> four = Processes({}, {}, {"tp": 2, "pp": 2, "nnodes": 2}, 4)
     >>> named_ranks([2, 3], four), named_ranks([3], four)
-    ('ranks 2, 3 (all of node 1, of pipeline stage 1)', 'rank 3')
+    ('ranks 2, 3 (all of node 1, of pipeline stage 1, of tensor-parallel group 1)', 'rank 3')
     """
     wanted = sorted(ranks)
     groups = [name for name, members in _groups(processes.sizes, processes.world_size or 0) if members == wanted]

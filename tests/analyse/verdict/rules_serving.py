@@ -178,8 +178,8 @@ SILENCE = [
 ]
 
 PHASES = [
-    shown(f"phase_{phase}", line("entered", phase=phase), unlike=[line("entered", phase="data_prep")])
-    for phase in ("launch download dist_init weights post_load compile graph_capture warmup serving train_step".split())
+    shown(f"phase_{phase}", line("entered", phase=phase), unlike=[line("entered", phase="ready")])
+    for phase in ("launch download dist_init weights post_load compile graph_capture warmup serving data_prep train_step".split())
 ]
 PHASES.append(shown("phase_unknown", worker(0), unlike=[line("entered", phase="weights")]))
 

@@ -141,14 +141,14 @@ def test_a_folder_may_hold_stack_categories_and_gpus(tmp_path: Path) -> None:
     [
         "(EngineCore_DP0 pid=31) INFO 03-01 12:00:15 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: model='m'\n"
         "(EngineCore_DP0 pid=31) ERROR 03-01 12:00:19 [core.py:708] EngineCore failed to start.\n"
-        "(EngineCore_DP0 pid=31) ERROR 03-01 12:00:19 [core.py:708] ValueError: Free memory on device (2.5/79.1 GiB) on startup is "
-        "less than desired GPU memory utilization (0.9, 71.2 GiB). Decrease GPU memory utilization\n"
+        "(EngineCore_DP0 pid=31) ERROR 03-01 12:00:19 [core.py:708] ValueError: Free memory on device (2.5/79.1 GiB) on startup "
+        "is less than desired GPU memory utilization (0.9, 71.2 GiB). Decrease GPU memory utilization\n"
         "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
         "[2026-03-01 12:00:15 TP0] Load weight begin. avail mem=23.10 GB\n"
         "[2026-03-01 12:00:45 TP0] Load weight end. type=Llama, avail mem=1.10 GB, mem usage=22.00 GB.\n"
         "[2026-03-01 12:00:46 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
         '  File "scheduler.py", line 9, in run\n'
-        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. self.server_args.mem_fraction_static=0.3\n",
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. server_args.mem_fraction_static=0.3\n",
         "2026-03-01T12:00:15.113344Z  INFO text_generation_router: router/src/main.rs:299:: Warming up model\n"
         "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`\n",
     ],

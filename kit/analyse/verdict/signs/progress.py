@@ -32,7 +32,7 @@ MOVES = tuple(f"{kind}_bar_moves" for kind in PHASES_OF_BAR)
 STANDS = tuple(f"{kind}_bar_stands" for kind in PHASES_OF_BAR)
 WEIGHED_PHASES = (
     *("launch", "download", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup", "serving"),
-    "train_step",
+    *("data_prep", "train_step"),
 )
 """Phases that speak for or against a class."""
 
