@@ -84,6 +84,8 @@ def _iso(moment: str, later_s: int) -> str:
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen]]]:
     """A Dask scheduler and workers, each a process of its own on the loopback: address, and the workers."""
+    from distributed import Client
+
     file, processes = folder / "scheduler.json", []
     common = ["--no-dashboard", "--local-directory", str(folder)]
     try:
@@ -94,7 +96,10 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
             time.sleep(0.05)
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1", *common]
         processes += [subprocess.Popen([*worker, "--no-nanny", "--host", "127.0.0.1"], **quiet) for _ in range(workers)]
-        yield json.loads(file.read_text())["address"], processes[1:]
+        address = json.loads(file.read_text())["address"]
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=120)
+        yield address, processes[1:]
     finally:
         for process in processes:
             process.kill()

@@ -387,16 +387,16 @@ def _on_workers(scheduler: str, work: dict[str, tuple], remarks: list[str]) -> I
         remarks.append(f"no Dask scheduler answers at {scheduler}, so this machine read the hosts ({type(error).__name__})")
         return
     try:
-        workers = _fitting(client, remarks)
+        workers, others = _fitting(client, remarks)
         if workers:
-            yield from _gathered(client, workers, work, remarks)
+            yield from _gathered(client, workers if others else None, work, remarks)
     finally:
         with suppress(Exception):  # a connection that is gone cannot be closed in order
             client.close(timeout=2)
 
 
-def _fitting(client: Any, remarks: list[str]) -> list[str]:
-    """Workers with this version of the kit; what is wrong with the others is said."""
+def _fitting(client: Any, remarks: list[str]) -> tuple[list[str], list[str]]:
+    """Workers with this version of the kit, and the others; what is wrong with these is said."""
     with suppress(Exception):  # none there yet: said below
         client.wait_for_workers(1, timeout=CONNECT_S)
     versions = client.run(_version, on_error="return")
@@ -407,7 +407,7 @@ def _fitting(client: Any, remarks: list[str]) -> list[str]:
         remarks.append(f"{count} took no part: they have {', '.join(said)}, not stallkit {__version__}")
     if len(other) == len(versions):
         remarks.append("no worker could take part, so this machine read the hosts")
-    return [worker for worker in versions if worker not in other]
+    return [worker for worker in versions if worker not in other], list(other)
 
 
 def _version() -> str:
@@ -417,14 +417,16 @@ def _version() -> str:
     return kit.__version__
 
 
-def _gathered(client: Any, workers: list[str], work: dict[str, tuple], remarks: list[str]) -> Iterator[HostFacts]:
-    """Results as they come. A worker that dies loses nothing: Dask hands its hosts to another."""
+def _gathered(client: Any, only: list[str] | None, work: dict[str, tuple], remarks: list[str]) -> Iterator[HostFacts]:
+    """Results as they come, of some workers only where others do not fit.
+
+    A worker that dies loses nothing: Dask hands its hosts to another.
+    """
     from time import monotonic
 
     from distributed import wait
 
-    every = len(client.scheduler_info(n_workers=-1)["workers"]) == len(workers)
-    where = {} if every else {"workers": workers, "allow_other_workers": False}
+    where = {} if only is None else {"workers": only, "allow_other_workers": False}
     futures = {client.submit(read_host, *one, pure=False, retries=TRIES, key=f"stallkit-{name}-{id(work)}", **where): name
                for name, one in work.items()}  # fmt: skip
     pending, alone_since = set(futures), None
@@ -437,7 +439,8 @@ def _gathered(client: Any, workers: list[str], work: dict[str, tuple], remarks: 
                 yield future.result()
             else:
                 remarks.append(f"the workers that read {futures[future]} died, so this machine read it")
-        alive = client.scheduler_info(n_workers=-1)["workers"] if client.status == "running" else {}
+        alive = set(client.scheduler_info(n_workers=-1)["workers"]) if client.status == "running" else set()
+        alive = alive if only is None else alive.intersection(only)
         alone_since = None if alive else alone_since or monotonic()
         if alone_since is not None and monotonic() - alone_since > LOST_S:
             remarks.append(f"all workers are gone, so this machine read the last {len(pending)} hosts")

@@ -53,12 +53,20 @@ def test_clocks_are_one_and_nothing_of_hosts_is_mixed(here: Fleet) -> None:
     assert series.groupby("host")["rss_bytes"].max().nunique() == 1
 
 
-def test_workers_give_the_same_answer_though_one_is_killed(here: Fleet, six: Path, tmp_path: Path) -> None:
+def test_workers_give_the_same_answer_though_one_is_killed(
+    here: Fleet, six: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_host = {host.host: host for host in here.hosts}
     with cluster(tmp_path, 2) as (address, workers):
         there = kit.fleet(six, address, progress=lambda facts: workers[0].kill())
         assert there.verdict().to_dict() == here.verdict().to_dict()
         assert workers[0].wait(5) and there.remarks == []
-        workers[1].kill()  # nobody is left
+        monkeypatch.setattr(fleets, "_fitting", lambda client, remarks: (["tcp://127.0.0.1:9"], ["of another version"]))
+        monkeypatch.setattr(fleets, "read_host", lambda name, *more: by_host[name])
+        monkeypatch.setattr(fleets, "LOST_S", 0.0)
+        alone = kit.fleet(six, address)
+        assert alone.remarks == ["all workers are gone, so this machine read the last 6 hosts"], "the other worker does not fit"
+        assert alone.verdict().to_dict() | {"remarks": []} == here.verdict().to_dict()
 
 
 def test_no_scheduler_is_said_and_this_machine_answers(
@@ -82,7 +90,7 @@ def test_workers_of_another_version_take_no_part() -> None:
             return {"tcp://a": kit.__version__, "tcp://b": "0.0.1", "tcp://c": ModuleNotFoundError("kit")}
 
     remarks: list[str] = []
-    assert fleets._fitting(Client(), remarks) == ["tcp://a"]
+    assert fleets._fitting(Client(), remarks) == (["tcp://a"], ["tcp://b", "tcp://c"])
     assert remarks == [f"2 of 3 workers took no part: they have 0.0.1, no stallkit, not stallkit {kit.__version__}"]
 
 
