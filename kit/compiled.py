@@ -26,7 +26,8 @@ def keeping(*sources: str) -> Callable[[Callable], Any]:
 
     What was compiled of other `sources` than these is not used again: numba looks at the file of a function only.
     """
-    version = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()[:12]
+    shared = str(Path(__file__).with_name("compiled_bytes.py"))
+    version = hashlib.sha256(b"".join(Path(source).read_bytes() for source in (shared, *sources))).hexdigest()[:12]
 
     def compiled(function: Callable) -> Any:
         from numba import njit

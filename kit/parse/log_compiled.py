@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping
+from kit.compiled_bytes import byte_at, is_at
 
 compiled = keeping(__file__)
 
@@ -88,11 +89,6 @@ HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint
 
 
 @inner
-def byte_at(data, at):
-    return data[np.uintp(at)]
-
-
-@inner
 def plus(value, code):
     """A shape with one more byte."""
     return ((value << _SEVEN) | (value >> _REST)) + code
@@ -125,20 +121,10 @@ def put(keys, numbers, key, number):
 
 
 @inner
-def stands_at(data, at, end, text):
-    if at + text.size > end:
-        return False
-    for n in range(text.size):
-        if byte_at(data, at + n) != text[n]:
-            return False
-    return True
-
-
-@inner
 def place_of(data, at, end, text):
     """Where a text stands first; -1 where it does not."""
     while at + text.size <= end:
-        if byte_at(data, at) == text[0] and stands_at(data, at, end, text):
+        if byte_at(data, at) == text[0] and is_at(data, at, end, text):
             return at
         at += 1
     return -1
@@ -203,7 +189,7 @@ def _free_end(data, at, tells, bits, pairs, signs, sizes, following):
         if (bits[pair >> 6] >> np.uint64(pair & 63)) & ONE:
             sign = np.int64(pairs[pair])
             while sign:
-                if tells[sign] and stands_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
+                if tells[sign] and is_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
                     return -1
                 sign = np.int64(following[sign])
     return at
@@ -307,7 +293,7 @@ def _is_blank(data, at, end):
 @inner
 def _status(data, at):
     """First digit of a status behind a protocol that begins at a place; 0 where none does."""
-    if not stands_at(data, at, data.size - 4, HTTP):
+    if not is_at(data, at, data.size - 4, HTTP):
         return 0
     for n in range(at, at + 10):
         if byte_at(data, n) == 10:

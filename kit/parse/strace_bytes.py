@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kit.compiled import inner, keeping
+from kit.compiled_bytes import byte_at, is_at
 
 compiled = keeping(*(str(Path(__file__).parent / f"strace_{name}.py") for name in ("bytes", "compiled", "join")))
 NO_CLOCK, EPOCH, OF_DAY = range(3)
@@ -29,23 +30,6 @@ _HIGH, _ONES, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x80,
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 POWERS = 10 ** np.arange(10)
 PID, PROCESS = text_of("[pid"), text_of("[Process")
-
-
-@inner
-def byte_at(data, at):
-    """A byte; the place is never below 0, which the compiler has to be told."""
-    return data[np.uintp(at)]
-
-
-@inner
-def is_at(data, at, end, text):
-    """Whether a text stands at a place."""
-    if at + text.size > end:
-        return False
-    for n in range(text.size):
-        if byte_at(data, at + n) != text[n]:
-            return False
-    return True
 
 
 @inner
