@@ -35,7 +35,9 @@ _STEERING = re.compile(
 )
 """What steers a terminal or a page and shows nothing: C0 and C1 controls, bidi marks and overrides, invisible letters."""
 _LONE = re.compile("[\ud800-\udfff]")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
+_STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_SQUARE, _NO_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b"[]{}"))
+_DECODERS = {strict: json.JSONDecoder(strict=strict) for strict in (True, False)}
 _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
 
 
@@ -117,7 +119,7 @@ def load_json(text: str, strict: bool = True) -> Any:
     """
     check_depth(text)
     try:
-        return json.loads(whole_pairs(text), strict=strict)
+        return _DECODERS[strict].decode(whole_pairs(text))
     except RecursionError as error:
         raise ValueError(f"nested more than {MOST_DEPTH} deep") from error
 
@@ -133,14 +135,14 @@ def check_depth(text: str) -> None:
     """Raise ValueError where JSON text is nested deeper than `MOST_DEPTH`."""
     if text.count("[") + text.count("{") <= MOST_DEPTH:
         return
-    depth = 0
-    for found in _BRACKETS.finditer(text):
-        if found[1]:
-            depth += 1
-            if depth > MOST_DEPTH:
-                raise ValueError(f"nested more than {MOST_DEPTH} deep")
-        elif found[2]:
-            depth -= 1
+    bare = _STRINGS.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
+    brackets = bare.encode("utf-8", "replace").translate(_SQUARE, _NO_BRACKETS)
+    for _ in range(MOST_DEPTH + 1):  # each pass takes away the innermost pairs: so many passes, so deep
+        if b"[]" not in brackets:
+            break
+        brackets = brackets.replace(b"[]", b"")
+    if brackets.count(b"[") > MOST_DEPTH or b"[]" in brackets:
+        raise ValueError(f"nested more than {MOST_DEPTH} deep")
 
 
 def whole_number(value: object) -> int | None:

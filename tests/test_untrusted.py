@@ -12,7 +12,7 @@ import kit
 from kit.errors import KitError
 from kit.frames import FRAMES
 from kit.reading import FAILED
-from kit.untrusted import MOST_DEPTH, MOST_RANKS, ranks_in
+from kit.untrusted import MOST_DEPTH, MOST_RANKS, load_json, ranks_in
 
 STAMP = "[2026-02-18 00:28:26 TP{}] Load weight begin. avail mem=93.42 GB\n"
 ARGS = "[2026-02-18 00:28:20] server_args=ServerArgs(model_path='/m', tp_size={}, port={})\n"
@@ -122,3 +122,22 @@ def test_lists_of_ranks_are_bounded() -> None:
     assert ranks_in("{0, 1}, 3-5") == [0, 1, 3, 4, 5]
     assert len(ranks_in("0-99999999, 7-99999999")) == MOST_RANKS
     assert MOST_DEPTH < 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ("[" * 200 + "]" * 200, False),
+        ("[" * 201 + "]" * 201, True),
+        ('{"a":' * 150 + "[" * 60 + "]" * 60 + "}" * 150, True),
+        ('["]", ' * 300 + "1" + "]" * 300, True),
+        ('["\\"]", ' * 300 + "1" + "]" * 300, True),
+        ("[" + ", ".join(['"[[{\\"["', "[[1]]"] * 300) + "]", False),
+        ("[" + "[1], " * 10_000 + "2]", False),
+    ],
+)
+def test_json_is_as_deep_as_its_brackets_outside_of_strings(text: str, deep: bool) -> None:
+    try:
+        assert load_json(text) == json.loads(text) and not deep
+    except ValueError as error:
+        assert deep and "nested more than 200 deep" in str(error)

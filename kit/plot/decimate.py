@@ -25,14 +25,11 @@ def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
     if len(values) <= points:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), max(points // 2, 1) + 1).astype(int)
-    kept = {0, len(values) - 1}
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
-        bucket = values[begin:end]
-        if np.isnan(bucket).all():
-            continue
-        kept.add(begin + int(np.nanargmin(bucket)))
-        kept.add(begin + int(np.nanargmax(bucket)))
-    return np.array(sorted(kept))
+    number, kept = np.repeat(np.arange(len(edges) - 1), np.diff(edges)), [np.array([0, len(values) - 1])]
+    for extreme in (np.fmin, np.fmax):
+        found = np.flatnonzero(values == extreme.reduceat(values, edges[:-1])[number])
+        kept.append(found[np.unique(number[found], return_index=True)[1]])
+    return np.unique(np.concatenate(kept))
 
 
 def buckets(n: int, columns: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -35,7 +37,7 @@ def targets(sshd) -> list[str]:
 
 
 def looking() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith(("look ", "connect"))]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(("look ", "record "))]
 
 
 def test_a_triage_of_several_says_the_dead_one_and_answers_for_the_others(sshd, tmp_path: Path) -> None:
@@ -95,3 +97,22 @@ def test_a_recording_of_several_hosts_lacks_the_dead_one(sshd, tmp_path: Path) -
         dead = [open_host(f"ssh://127.0.0.1:{free_port()}", **sshd.options()) for _ in range(2)]
         collect_from(dead, tmp_path / "none", Options(1.0, 0.5), 1)
     assert not (tmp_path / "none").exists() and not looking()
+
+
+def test_a_host_that_accepts_and_never_answers_holds_no_recording_up(sshd, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with socket.create_server(("127.0.0.1", 0)) as silent, launched(stalling(tmp_path / "launch"), tmp_path / "log") as process:
+        dead = f"ssh://127.0.0.1:{silent.getsockname()[1]}"
+        hosts = [open_host(target, **sshd.options()) for target in (dead, sshd.target, sshd.target)]
+
+        def both_sampled() -> bool:
+            raw = [run / name / "raw" / "sampler.jsonl" for name in ("127.0.0.1-2", "127.0.0.1-3")]
+            return all(path.exists() and b'"k":"done"' in path.read_bytes() for path in raw)
+
+        collect_from(hosts, run, Options(600.0, 0.5), process.pid, until=both_sampled)
+    manifest = json.loads((run / "run.json").read_text())
+    assert [host["name"] for host in manifest["hosts"]] == ["127.0.0.1-2", "127.0.0.1-3"]
+    assert [(one["what"], "the recording ended before" in one["why"]) for one in manifest["missing"]] == [
+        ("the evidence of 127.0.0.1", True)
+    ], "it was still asked when both others had been sampled"
+    assert wait_for(lambda: not looking()) and not sshd.children()

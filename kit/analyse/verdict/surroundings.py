@@ -162,7 +162,9 @@ def accelerator_of(evidence: Evidence, texts: Iterable[str] = ()) -> str | None:
 
 
 def _told(marks: dict[str, re.Pattern[str]], texts: Iterable[str]) -> str | None:
-    votes = Counter(name for text in texts for name, pattern in marks.items() if pattern.search(text))
+    votes: Counter[str] = Counter()
+    for text, times in Counter(texts).items():  # a descriptor is in each sample
+        votes.update({name: times for name, pattern in marks.items() if pattern.search(text)})
     return votes.most_common(1)[0][0] if votes else None
 
 
