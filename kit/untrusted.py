@@ -137,7 +137,7 @@ def check_depth(text: str) -> None:
         return
     bare = _STRINGS.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
     brackets = bare.encode("utf-8", "replace").translate(_SQUARE, _NO_BRACKETS)
-    for _ in range(MOST_DEPTH + 1):  # each pass takes away the innermost pairs: so many passes, so deep
+    for _ in range(MOST_DEPTH):  # each pass takes away the innermost pairs: so many passes, so deep
         if b"[]" not in brackets:
             break
         brackets = brackets.replace(b"[]", b"")
