@@ -20,22 +20,9 @@ _TEXT = re.compile(r"^\s*(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,]
 def parse_time(text: str, offset_s: int = 0) -> tuple[int, int | None]:
     """Read a date and time as people write it.
 
-    Parameters
-    ----------
-    text : str
-        `2026-02-18 02:11:52`, with `T`, fraction, `Z` or `+01:00` as liked.
-    offset_s : int
-        UTC offset that holds where the text names no zone, in seconds.
-
-    Returns
-    -------
-    tuple of (int, int or None)
-        Nanoseconds since the epoch, UTC; and the text's own offset in seconds, None where it names none.
-
-    Raises
-    ------
-    UsageError
-        Where the text is no time.
+    `text`: `2026-02-18 02:11:52`, with `T`, fraction, `Z` or `+01:00` as liked. `offset_s`: UTC offset that holds where the text
+    names no zone, in seconds. Returns nanoseconds since the epoch, UTC; and the text's own offset in seconds, None where it names
+    none. Raises UsageError where the text is no time.
 
     Examples
     --------

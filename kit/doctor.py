@@ -94,10 +94,7 @@ PROGRAMS = (
 def find_program(name: str) -> str | None:
     """Path of a program: beside this Python (py-spy of the same environment), on PATH, in the system's sbin folders.
 
-    Parameters
-    ----------
-    name : str
-        A name of `PROGRAMS`, which is looked for under each of its names, or any other program.
+    `name`: a name of `PROGRAMS`, which is looked for under each of its names, or any other program.
 
     Examples
     --------
@@ -114,16 +111,8 @@ def find_program(name: str) -> str | None:
 def checks(proc: Path = Path("/proc"), data: Path | None = None) -> list[Check]:
     """Look at Python, packages, programs, rights, disk and locale.
 
-    Parameters
-    ----------
-    proc : Path
-        Where the kernel's process files are mounted; without them (macOS) the rights to trace are not looked at.
-    data : Path, optional
-        Folder that runs are written to; default: `data` beside the package, else the working folder.
-
-    Returns
-    -------
-    list of Check
+    `proc`: where the kernel's process files are mounted; without them (macOS) the rights to trace are not looked at. `data`:
+    folder that runs are written to; default: `data` beside the package, else the working folder.
 
     Examples
     --------

@@ -25,10 +25,7 @@ def private(path: str, flags: int) -> int:
 def write_whole(path: Path, text: str, shared: bool = False) -> None:
     """Write a text file whole or not at all, by a temporary file beside it; OSError where that cannot be.
 
-    Parameters
-    ----------
-    shared : bool
-        Others may read it as umask says, as a report. Without this only the owner may.
+    `shared`: others may read it as umask says, as a report. Without this only the owner may.
 
     Examples
     --------

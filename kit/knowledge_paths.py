@@ -43,19 +43,7 @@ _GRAMMAR = re.compile(r"^\s*(?:role\s*=|\[\[\s*(?:milestone|bar)\s*\]\])", re.MU
 def folders(given: str | Path | Iterable[str | Path] | None = None) -> tuple[Path, ...]:
     """Folders of the user's knowledge: those given, then those of `KIT_KNOWLEDGE`.
 
-    Parameters
-    ----------
-    given : path or paths, optional
-
-    Returns
-    -------
-    tuple of Path
-        Absolute, each once; the first goes before the others.
-
-    Raises
-    ------
-    kit.errors.UsageError
-        One of them is no folder.
+    Returns absolute paths, each once; the first goes before the others. Raises UsageError: one of them is no folder.
 
     Examples
     --------
@@ -78,12 +66,7 @@ def folders(given: str | Path | Iterable[str | Path] | None = None) -> tuple[Pat
 def files(kind: str, given: Sequence[Path] = ()) -> list[Path]:
     """Files that hold a kind of knowledge, those of the first folder first and the packaged ones last.
 
-    Parameters
-    ----------
-    kind : str
-        `logs`, or a key of `TABLES`.
-    given : sequence of Path
-        Folders of the user's.
+    `kind`: `logs`, or a key of `TABLES`. `given`: folders of the user's.
     """
     found = [path for folder in given for path in sorted(_of_kind(kind, folder), key=lambda path: path.stem != kind)]
     return found + (sorted((PACKAGED / "logs").glob("*.toml")) if kind == "logs" else [PACKAGED / f"{kind}.toml"])
@@ -107,20 +90,9 @@ def _of_kind(kind: str, folder: Path) -> Iterator[Path]:
 def load(kind: str, read: Callable[[list[TomlFile]], T], given: Sequence[Path] = ()) -> T:
     """What a kind of knowledge says, read once until a file of the user's changes.
 
-    Parameters
-    ----------
-    kind : str
-        `logs`, or a key of `TABLES`.
-    read : callable
-        Makes something of the files, the user's before the packaged; a function of a module, since it is part of the key
-        under which the result is kept.
-    given : sequence of Path
-        Folders of the user's.
-
-    Raises
-    ------
-    kit.errors.UsageError
-        A file is wrong; the message names file, line and key.
+    `kind`: `logs`, or a key of `TABLES`. `read`: makes something of the files, the user's before the packaged; a function of a
+    module, since it is part of the key under which the result is kept. `given`: folders of the user's. Raises UsageError: a file
+    is wrong; the message names file, line and key.
 
     Examples
     --------

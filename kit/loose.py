@@ -43,16 +43,8 @@ def captures(
 ) -> tuple[list[Capture], list[Note]]:
     """Captures of files and folders, in the order of their names, and notes on what was not read.
 
-    Parameters
-    ----------
-    base : pathlib.Path
-        Folder, or the one file, that was opened: names are relative to it.
-    given : iterable of pathlib.Path
-        Files and folders.
-    folders : tuple of pathlib.Path
-        Folders of the user's knowledge.
-    inside : pathlib.Path, optional
-        Folder that no file may lead out of; by default each folder that is given.
+    `base`: folder, or the one file, that was opened: names are relative to it. `given`: files and folders. `folders`: folders of
+    the user's knowledge. `inside`: folder that no file may lead out of; by default each folder that is given.
     """
     notes: list[Note] = []
     base = base if base.is_dir() else base.parent

@@ -67,37 +67,19 @@ _FULL = re.compile(
 
 @dataclass
 class Moment:
-    """What the files say of the moment of the capture.
+    """What the files say of the moment of the capture."""
 
-    Attributes
-    ----------
-    captured_ns : int or None
-        The moment, UTC nanoseconds.
-    by : str
-        Where it comes from; `FILE_TIME` where nothing proves it.
-    near_ns : int or None
-        Newest stamp with a year in the files: stamps without one lie near it.
-    offset_s : int or None
-        UTC offset of the host that the files prove, in seconds.
-    """
-
-    captured_ns: int | None
-    by: str = FILE_TIME
-    near_ns: int | None = None
-    offset_s: int | None = None
+    captured_ns: int | None  # the moment, UTC nanoseconds
+    by: str = FILE_TIME  # where it comes from; `FILE_TIME` where nothing proves it
+    near_ns: int | None = None  # newest stamp with a year in the files: stamps without one lie near it
+    offset_s: int | None = None  # UTC offset of the host that the files prove, in seconds
 
 
 def of(captures: Iterable[Capture], offset_s: int, offset_known: bool) -> Moment:
     """The moment that some captures speak of.
 
-    Parameters
-    ----------
-    captures : iterable of Capture
-        Captures with the times of their files.
-    offset_s : int
-        UTC offset of stamps without a zone, in seconds.
-    offset_known : bool
-        Whether that is more than an assumption.
+    `captures`: captures with the times of their files. `offset_s`: UTC offset of stamps without a zone, in seconds.
+    `offset_known`: whether that is more than an assumption.
     """
     known = [capture for capture in captures if capture.kind is not None]
     newest = max((capture.captured_ns for capture in known if capture.captured_ns is not None), default=None)

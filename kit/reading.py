@@ -30,61 +30,30 @@ Pairs = Iterator[tuple[str, Row]]
 
 @dataclass
 class Capture:
-    """One raw file: what, from where, when, and whether it is whole.
+    """One raw file: what, from where, when, and whether it is whole."""
 
-    Attributes
-    ----------
-    file : str
-        Path relative to the run.
-    path : pathlib.Path
-        Where it lies.
-    kind : str or None
-        Kind of parser, None where nothing recognises it.
-    promised : str or None
-        Kind that the file's name promised where its content is of another.
-    captured_ns : int or None
-        When it was taken, UTC nanoseconds.
-    moment, pid, node : int or None
-        Number of the sample, process and node it is about.
-    whole : bool
-        False where the capture was cut.
-    host : str or None
-        Host it was taken from, in a run with several.
-    deleted : bool
-        True for a log that has no path any more: the process writes to it, and nobody can read it there.
-    source, note, sha256 : str or None
-        Path or command it came from; remark; checksum taken at capture.
-    growing : bool
-        It is being recorded right now: that it changes is no news.
-    content : kit.intake.Content, kit.intake.Chain or None
-        What is read of the file where that is not the file as it lies: a segment of a text, a member of an archive.
-    name : str or None
-        Name that a file with this content would bear, where that is not the file's own.
-    rank : int or None
-        Rank that wrote it, where its name says so.
-    stream : str or None
-        Service whose lines it holds, where those of several stood in one file.
-    """
-
-    file: str
-    path: Path
-    kind: str | None
-    promised: str | None = None
-    captured_ns: int | None = None
+    file: str  # path relative to the run
+    path: Path  # where it lies
+    kind: str | None  # kind of parser, None where nothing recognises it
+    promised: str | None = None  # kind that the file's name promised where its content is of another
+    captured_ns: int | None = None  # when it was taken, UTC nanoseconds
+    # `moment`, `pid`, `node`: number of the sample, process and node it is about
     moment: int | None = None
     pid: int | None = None
     node: int | None = None
-    whole: bool = True
-    deleted: bool = False
+    whole: bool = True  # false where the capture was cut
+    deleted: bool = False  # true for a log that has no path any more: the process writes to it, and nobody can read it there
+    # `source`, `note`, `sha256`: path or command it came from; remark; checksum taken at capture
     source: str | None = None
     note: str | None = None
     sha256: str | None = None
-    host: str | None = None
-    growing: bool = False
+    host: str | None = None  # host it was taken from, in a run with several
+    growing: bool = False  # it is being recorded right now: that it changes is no news
+    # what is read of the file where that is not the file as it lies: a segment of a text, a member of an archive
     content: Content | Chain | None = None
-    name: str | None = None
-    rank: int | None = None
-    stream: str | None = None
+    name: str | None = None  # name that a file with this content would bear, where that is not the file's own
+    rank: int | None = None  # rank that wrote it, where its name says so
+    stream: str | None = None  # service whose lines it holds, where those of several stood in one file
 
     @property
     def id(self) -> str:

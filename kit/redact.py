@@ -91,16 +91,7 @@ def _words_of(name):
 def secret_name(name, flag=False):
     """Tell whether a variable, key or flag of this name holds a secret.
 
-    Parameters
-    ----------
-    name : str
-        Name without leading dashes.
-    flag : bool
-        It is a command-line flag: there a plain `key` counts too.
-
-    Returns
-    -------
-    bool
+    `name`: name without leading dashes. `flag`: it is a command-line flag: there a plain `key` counts too.
 
     Examples
     --------
@@ -304,15 +295,7 @@ def _parts(text):
 def scrub_text(text):
     """Replace the secrets in text: log lines, command lines joined by spaces, answers of a server.
 
-    Parameters
-    ----------
-    text : str
-        One or more lines.
-
-    Returns
-    -------
-    str
-        The same with `[redacted]` in place of each secret; scrubbing it again changes nothing.
+    `text`: one or more lines. Returns the same with `[redacted]` in place of each secret; scrubbing it again changes nothing.
 
     Examples
     --------
@@ -353,15 +336,8 @@ def _header(found):
 def scrub_argv(argv):
     """Replace the secrets in a command line.
 
-    Parameters
-    ----------
-    argv : list of str
-        Words of the command.
-
-    Returns
-    -------
-    list of str
-        As many words. After `--api-key` every word up to the next flag goes, for vLLM takes several keys there.
+    `argv`: words of the command. Returns as many words. After `--api-key` every word up to the next flag goes, for vLLM takes
+    several keys there.
 
     Examples
     --------
@@ -416,14 +392,7 @@ def _whole_word(word):
 def scrub_environ(environ):
     """Keep the names of all environment variables and the values of those that explain a launch.
 
-    Parameters
-    ----------
-    environ : dict of str to str
-
-    Returns
-    -------
-    dict of str to (str or None)
-        Sorted by name; None where the value is not recorded.
+    Sorted by name; None where the value is not recorded.
 
     Examples
     --------

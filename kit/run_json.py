@@ -174,10 +174,7 @@ NEEDED = {
 def read(path: Path, name: str = "run.json") -> tuple[dict[str, Any] | None, list[Note]]:
     """The manifest in a file, with what did not fit left out; notes on that.
 
-    Returns
-    -------
-    tuple of (dict or None, list of kit.intake.Note)
-        None where the file is no manifest of a run; with a note where it was meant to be one and cannot be read.
+    None where the file is no manifest of a run; with a note where it was meant to be one and cannot be read.
 
     Examples
     --------

@@ -137,15 +137,8 @@ class Frame:
     def build(self, rows: Iterable[Row]) -> pandas.DataFrame:
         """Make the pandas frame of some rows.
 
-        Parameters
-        ----------
-        rows : iterable of dict
-            Values by column name; columns that a row lacks are missing values.
-
-        Returns
-        -------
-        pandas.DataFrame
-            All declared columns in their order, with the dtypes of `PANDAS_DTYPE`; empty but complete without rows.
+        `rows`: values by column name; columns that a row lacks are missing values. Returns all declared columns in their order,
+        with the dtypes of `PANDAS_DTYPE`; empty but complete without rows.
         """
         import pandas as pd
 

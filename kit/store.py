@@ -155,19 +155,9 @@ def sound(place: Path) -> dict | None:
 def load(place: Path, frame: Frame, columns: list[str], window: Window = None, coded: bool = False) -> pandas.DataFrame | None:
     """Some columns of a frame of one capture, None where it gave no rows of it.
 
-    Parameters
-    ----------
-    window : (int or None, int or None), optional
-        Rows whose time is from the first to before the second, UTC nanoseconds; other rows are not loaded.
-    coded : bool
-        Text as categories, integers as they are stored: for frames that stay inside the kit.
-
-    Raises
-    ------
-    Damaged
-        Where it cannot be read.
-    UsageError
-        Where it would take more than the memory budget.
+    `window`: rows whose time is from the first to before the second, UTC nanoseconds; other rows are not loaded. `coded`: text as
+    categories, integers as they are stored: for frames that stay inside the kit. Raises Damaged where it cannot be read. Raises
+    UsageError where it would take more than the memory budget.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -232,14 +222,8 @@ def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: 
 
     All is made in a folder of its own, which is held while it is written and gets its name last.
 
-    Parameters
-    ----------
-    place : pathlib.Path
-        Folder to make.
-    items : iterable of (str, dict or pyarrow.Table)
-        Rows by frame; large ones may come as tables of their frame.
-    report : callable
-        Gives what was read, once all was.
+    `place`: folder to make. `items`: rows by frame; large ones may come as tables of their frame. `report`: gives what was read,
+    once all was.
     """
     if place.parent.is_symlink():
         raise OSError(f"{place.parent} leads elsewhere")

@@ -29,19 +29,12 @@ PLACES = ["pid", "state", "wchan", "syscall"]
 
 @dataclass
 class ThreadHistory:
-    """Threads over time. Make it with `Run.thread_history`.
+    """Threads over time. Make it with `Run.thread_history`."""
 
-    Attributes
-    ----------
-    changes : pandas.DataFrame
-        A row for each stretch of samples in which nothing of a thread changed, with columns of the frame
-        `thread_changes`; `first_sample` and `last_sample` are positions in `samples`. Text is categorical.
-    samples : pandas.DataFrame
-        Columns `time`, `t_s`, `moment`: the samples.
-    """
-
+    # a row for each stretch of samples in which nothing of a thread changed, with columns of the frame `thread_changes`;
+    # `first_sample` and `last_sample` are positions in `samples`. Text is categorical.
     changes: pandas.DataFrame
-    samples: pandas.DataFrame
+    samples: pandas.DataFrame  # columns `time`, `t_s`, `moment`: the samples
 
     def __len__(self) -> int:
         """Rows that the frame `threads` would have."""
@@ -67,12 +60,8 @@ class ThreadHistory:
     def rows(self, columns: list[str], window: Window = None) -> pandas.DataFrame:
         """A row for each thread and sample, as in the frame `threads`, in the order of the samples.
 
-        Parameters
-        ----------
-        columns : list of str
-            Columns of `changes`; `time`, `t_s` and `moment` are those of the samples.
-        window : (int, int), optional
-            Samples from the first to before the second moment, UTC nanoseconds; None is open.
+        `columns`: columns of `changes`; `time`, `t_s` and `moment` are those of the samples. `window`: samples from the first to
+        before the second moment, UTC nanoseconds; None is open.
 
         Examples
         --------

@@ -232,10 +232,7 @@ def tool(name: str) -> Tool:
 def steps(knowledge: Sequence[Path] | None = None) -> list[dict[str, Any]]:
     """What can be collected next: the entries of captures.toml, and the tools that say what signs they give.
 
-    Returns
-    -------
-    list of dict
-        As captures.toml explains the keys; `tools` are the rows that take it, of which the host's accelerator decides.
+    Keys are as captures.toml explains them; `tools` are the rows that take it, of which the host's accelerator decides.
     """
     return _steps(table(knowledge), load("captures", _captures, folders() if knowledge is None else knowledge))
 

@@ -197,15 +197,7 @@ def _answers(server: subprocess.Popen, port: int) -> bool:
 def install_kernel(prefix: str | Path | None = None) -> Path:
     """Add this Python as a kernel and a tile of the launcher, for a JupyterLab or Hub that runs in another environment.
 
-    Parameters
-    ----------
-    prefix : str or path, optional
-        Environment to add it to; without it the user's own kernels.
-
-    Returns
-    -------
-    pathlib.Path
-        Folder of the kernel's specification.
+    `prefix`: environment to add it to; without it the user's own kernels. Returns folder of the kernel's specification.
     """
     from ipykernel.kernelspec import install
 

@@ -40,31 +40,19 @@ GOOD = ("ready", "progressing")
 
 @dataclass
 class HostFacts:
-    """What one host says of itself: plain values, so that they travel.
+    """What one host says of itself: plain values, so that they travel."""
 
-    Attributes
-    ----------
-    host, path : str
-        Name of the host, and its folder.
-    error : str
-        Why there is nothing, empty where there is.
-    verdict : dict
-        `state`, `phase`, `class`, `plain`, `ranks`, `confidence`, `evidence`, `next`, `remedy`, and some facts.
-    progress_ns : int or None
-        Last progress on the clock of the first host.
-    cpu_s, rss_bytes : float or None
-        Work of all its processes during the recording, and their memory at its end.
-    series : dict of str to list
-        `time` (UTC nanoseconds on the clock of the first host), `rss_bytes` and `cpu_s` of all processes, `records` of the logs.
-    """
-
+    # `host`, `path`: name of the host, and its folder
     host: str
     path: str
-    error: str = ""
+    error: str = ""  # why there is nothing, empty where there is
+    # `state`, `phase`, `class`, `plain`, `ranks`, `confidence`, `evidence`, `next`, `remedy`, and some facts
     verdict: dict[str, Any] = field(default_factory=dict)
-    progress_ns: int | None = None
+    progress_ns: int | None = None  # last progress on the clock of the first host
+    # `cpu_s`, `rss_bytes`: work of all its processes during the recording, and their memory at its end
     cpu_s: float | None = None
     rss_bytes: float | None = None
+    # `time` (UTC nanoseconds on the clock of the first host), `rss_bytes` and `cpu_s` of all processes, `records` of the logs
     series: dict[str, list] = field(default_factory=dict)
     kit: str = __version__
 

@@ -101,12 +101,8 @@ def _holds_something(out: Path) -> bool:
 class Manifest:
     """The manifest of a recording in progress. Safe to use from several threads.
 
-    Attributes
-    ----------
-    data : dict
-        What `run.json` holds.
-    full : threading.Event
-        Set once the disk is full or takes no more for another reason: nothing more is recorded then. `why` says which.
+    `data`: what `run.json` holds. `full`: set once the disk is full or takes no more for another reason: nothing more is recorded
+    then. `why` says which.
     """
 
     def __init__(

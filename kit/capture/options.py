@@ -38,17 +38,8 @@ def duration(text: str) -> float:
 def option(default: Any, help: str, flag: str = "", choices: Sequence[str] = (), **more: Any) -> Any:
     """A field that is an option too.
 
-    Parameters
-    ----------
-    default : object
-        A flag without a value where it is False.
-    help : str
-        Its meaning, for `--help` and for the docs of every function that takes it.
-    flag : str
-        Name on the command line, where it is not the field's.
-    choices : sequence of str
-    **more
-        `metavar`, `type`, as argparse takes them.
+    `default`: a flag without a value where it is False. `help`: its meaning, for `--help` and for the docs of every function that
+    takes it. `flag`: name on the command line, where it is not the field's. `**more`: `metavar`, `type`, as argparse takes them.
     """
     return field(default=default, metadata={"help": help, "flag": flag, "choices": choices, **more})
 

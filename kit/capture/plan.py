@@ -47,10 +47,7 @@ class Step:
 def plan(options: Options, **known: object) -> list[Step]:
     """Steps of a recording with these options, in their order.
 
-    Parameters
-    ----------
-    **known
-        What stands for the placeholders of the table of tools (`pid`, `pids`, `port`, …), where it is known.
+    `**known`: what stands for the placeholders of the table of tools (`pid`, `pids`, `port`, …), where it is known.
 
     Examples
     --------

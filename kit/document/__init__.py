@@ -37,27 +37,15 @@ TONES = ("ready", "progressing", "stalled", "failed", "ended", "unknown", "")
 
 @dataclass(frozen=True)
 class Item:
-    """A sentence.
-
-    Attributes
-    ----------
-    text : str
-    mark : str
-        One character before it: `•` a statement, `→` what to do, `+` and `−` for and against, `×` refuted, `?` open, `!` alarm;
-        empty for a paragraph.
-    where : str
-        `file:line` of its evidence.
-    small : str
-        Small print below it: the line that stands there, or a remark. Cut where it is longer than a line.
-    level : int
-        0 or 1: how far it is set in.
-    """
+    """A sentence."""
 
     text: str
+    # one character before it: `•` a statement, `→` what to do, `+` and `−` for and against, `×` refuted, `?` open, `!` alarm;
+    # empty for a paragraph
     mark: str = "•"
-    where: str = ""
-    small: str = ""
-    level: int = 0
+    where: str = ""  # `file:line` of its evidence
+    small: str = ""  # small print below it: the line that stands there, or a remark. Cut where it is longer than a line.
+    level: int = 0  # 0 or 1: how far it is set in
 
 
 @dataclass(frozen=True)
@@ -77,32 +65,15 @@ class Values:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text.
+    """Rows of text."""
 
-    Attributes
-    ----------
-    columns : sequence of str
-        Heads; all empty for a table without a head.
-    rows : sequence of sequence of str
-        Cells.
-    total : int, optional
-        Rows there were, where not all are shown; None for a table that does not count its rows.
-    caption : str
-        What it is, shown above it.
-    numeric : set of str
-        Columns to align right.
-    odd : set of int
-        Rows to stress.
-    raw : sequence of sequence
-        The values that the cells were written from, where a cell says less: HTML sorts by them and shows them on hover.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    total: int | None = None
-    caption: str = ""
-    numeric: AbstractSet[str] = frozenset()
-    odd: AbstractSet[int] = frozenset()
+    columns: Sequence[str]  # heads; all empty for a table without a head
+    rows: Sequence[Sequence[str]]  # cells
+    total: int | None = None  # rows there were, where not all are shown; None for a table that does not count its rows
+    caption: str = ""  # what it is, shown above it
+    numeric: AbstractSet[str] = frozenset()  # columns to align right
+    odd: AbstractSet[int] = frozenset()  # rows to stress
+    # the values that the cells were written from, where a cell says less: HTML sorts by them and shows them on hover
     raw: Sequence[Sequence[object]] = ()
 
     @property
@@ -150,26 +121,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """All that is said of one thing. Sections without blocks are left out.
+    """All that is said of one thing. Sections without blocks are left out."""
 
-    Attributes
-    ----------
-    title : str
-        The answer, in one sentence.
-    sections : sequence of Section
-    subtitle : str
-        Of what and when.
-    last : Command, optional
-        Last line: where to read on.
-    tone : str
-        One of `TONES`.
-    """
-
-    title: str
+    title: str  # the answer, in one sentence
     sections: Sequence[Section] = field(default_factory=list)
-    subtitle: str = ""
-    last: Command | None = None
-    tone: str = ""
+    subtitle: str = ""  # of what and when
+    last: Command | None = None  # last line: where to read on
+    tone: str = ""  # one of `TONES`
 
     @property
     def shown(self) -> list[Section]:

@@ -18,14 +18,8 @@ from kit.intake.unpacking import Note, unpack
 def segments(path: Path, recognise: Recognise, name: str | None = None) -> Iterator[Segment | Note]:
     """Segments of a file, and notes on what could not be read.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        A file on the disk.
-    recognise : callable
-        Takes a file name and its first 64 KiB as text, returns a kind or None.
-    name : str, optional
-        Its name in the evidence; the file's own where it is not given.
+    `recognise`: takes a file name and its first 64 KiB as text, returns a kind or None. `name`: its name in the evidence; the
+    file's own where it is not given.
 
     Examples
     --------

@@ -88,33 +88,15 @@ class Spool:
 
 @dataclass
 class Text:
-    """A text in UTF-8, or a file as it lies on the disk.
+    """A text in UTF-8, or a file as it lies on the disk."""
 
-    Attributes
-    ----------
-    name : str
-        Path as a person would find it: relative to the folder that was opened, members of archives behind their archive.
-    data : pathlib.Path or Spool
-        Where the bytes are.
-    size : int
-        Bytes.
-    numbers : Numbers or None
-        Line numbers in the original; None where they are the same.
-    mtime_ns : int or None
-        When the original was written.
-    form : str or None
-        What was taken off: `journal`, `html`, `terminal`, …; None where nothing was.
-    stream : str or None
-        Service whose lines these are, where those of several stood in one text.
-    """
-
-    name: str
-    data: Path | Spool
-    size: int
-    numbers: Numbers | None = None
-    mtime_ns: int | None = None
-    form: str | None = None
-    stream: str | None = None
+    name: str  # path as a person would find it: relative to the folder that was opened, members of archives behind their archive
+    data: Path | Spool  # where the bytes are
+    size: int  # bytes
+    numbers: Numbers | None = None  # line numbers in the original; None where they are the same
+    mtime_ns: int | None = None  # when the original was written
+    form: str | None = None  # what was taken off: `journal`, `html`, `terminal`, …; None where nothing was
+    stream: str | None = None  # service whose lines these are, where those of several stood in one text
 
     @property
     def title(self) -> str:

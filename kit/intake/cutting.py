@@ -38,31 +38,16 @@ Recognise = Callable[[str, str], str | None]
 
 @dataclass
 class Segment:
-    """A stretch of a text, or several, of one kind.
+    """A stretch of a text, or several, of one kind."""
 
-    Attributes
-    ----------
-    content : Content
-        What a parser reads.
-    how : str
-        What announced it: `file` (the text as a whole), `stream` (the lines of one service), `prompt`, `fence`, `header`,
-        `heading`, `section` (an output that begins by itself), `rest` (what is left of the text around those).
-    name : str
-        Name that a file with it would bear; of a text as a whole its own.
-    command : str
-        Command that printed it, or the line `==> path <==` before it, where one is known.
-    kind : str or None
-        What recognition made of it.
-    announced : Part or None
-        The line that announced it, where that goes back to the text if nothing comes of the segment.
-    """
-
-    content: Content
+    content: Content  # what a parser reads
+    # what announced it: `file` (the text as a whole), `stream` (the lines of one service), `prompt`, `fence`, `header`,
+    # `heading`, `section` (an output that begins by itself), `rest` (what is left of the text around those)
     how: str
-    name: str
-    command: str = ""
-    kind: str | None = None
-    announced: Part | None = None
+    name: str  # name that a file with it would bear; of a text as a whole its own
+    command: str = ""  # command that printed it, or the line `==> path <==` before it, where one is known
+    kind: str | None = None  # what recognition made of it
+    announced: Part | None = None  # the line that announced it, where that goes back to the text if nothing comes of the segment
 
     @property
     def file(self) -> str:
@@ -459,17 +444,8 @@ def _closes(mark: _Mark, fence: str) -> bool:
 def cut(text: Text, recognise: Recognise) -> list[Segment]:
     """Segments of a text.
 
-    Parameters
-    ----------
-    text : Text
-        As it was decoded.
-    recognise : callable
-        Takes a file name and the first 64 KiB as text, returns a kind or None (`kit.parse.recognise`).
-
-    Returns
-    -------
-    list of Segment
-        In the order of the text; segments of no kind last.
+    `recognise`: takes a file name and the first 64 KiB as text, returns a kind or None (`kit.parse.recognise`). They come in
+    the order of the text, those of no kind last.
     """
     return _Cutter(text, recognise).segments(as_it_lies(text, recognise).kind)
 

@@ -71,15 +71,7 @@ def is_binary(text: Text) -> bool:
 def decode(text: Text) -> list[Text]:
     """Take off what lies around the lines of a text, and part those of several services.
 
-    Parameters
-    ----------
-    text : Text
-        As it was unpacked.
-
-    Returns
-    -------
-    list of Text
-        The text, where there was nothing to take off; one a service where it is the stream of several.
+    Returns the text, where there was nothing to take off; one a service where it is the stream of several.
     """
     return [_bared(one) for one in streams.apart(_lines(text))]
 

@@ -105,12 +105,7 @@ _NO_TEXT = {
 def unpack(path: Path, name: str) -> Iterator[Text | Note]:
     """Texts of a file: itself, or what is in it, however it is packed.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        File on the disk.
-    name : str
-        Its name in the evidence; members of archives are named `name/member`.
+    `name`: its name in the evidence; members of archives are named `name/member`.
     """
     stat = path.stat()
     yield from _unpack(Text(name, path, stat.st_size, mtime_ns=stat.st_mtime_ns), _Budget(), 0)

@@ -36,25 +36,13 @@ FLAT_S = 20.0
 
 @dataclass
 class Snapshot:
-    """What a recording says so far.
-
-    Attributes
-    ----------
-    verdict : Verdict
-    board : Status
-    life : int
-        Records so far that show life: two judgements with the same number heard nothing new between them.
-    moves : bool
-        A sign of progress holds: something is read, grows, compiles.
-    took_s : float
-        How long the judging took.
-    """
+    """What a recording says so far."""
 
     verdict: Verdict
     board: Status
-    life: int
-    moves: bool
-    took_s: float
+    life: int  # records so far that show life: two judgements with the same number heard nothing new between them
+    moves: bool  # a sign of progress holds: something is read, grows, compiles
+    took_s: float  # how long the judging took
 
     @property
     def pause_s(self) -> float:

@@ -68,18 +68,8 @@ def formats() -> dict[str, Format]:
 def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     """Tell the kind of a file by its content, with its name as a hint.
 
-    Parameters
-    ----------
-    name : str
-        File name.
-    head : str
-        Its first 64 KiB as text.
-
-    Returns
-    -------
-    tuple of (str or None, str or None)
-        The kind, or None where nothing fits; and the kind that the name alone promised, where the content is of another
-        (a `strace.txt` that holds a log).
+    `head`: its first 64 KiB as text. Returns the kind, or None where nothing fits; and the kind that the name alone promised,
+    where the content is of another (a `strace.txt` that holds a log).
 
     Examples
     --------

@@ -83,17 +83,8 @@ def _float(text: str | None) -> float | None:
 def read(text: str, position: int = 0) -> Bar | None:
     """Read the first frame of a progress bar that stands in a text, also one that is cut.
 
-    Parameters
-    ----------
-    text : str
-        One frame, or a frame with another message glued to it.
-    position : int
-        Where to begin.
-
-    Returns
-    -------
-    Bar or None
-        `start` and `end` bound the frame in the text.
+    `text`: one frame, or a frame with another message glued to it. `position`: where to begin. `start` and `end` of
+    the bar bound the frame in the text.
 
     Examples
     --------

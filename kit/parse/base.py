@@ -134,10 +134,7 @@ class Format:
 def sections(lines: Iterable[str], default_path: str | None = None) -> Iterator[tuple[str | None, int, list[str]]]:
     """Split the output of `head`/`tail` over several files at its `==> path <==` lines.
 
-    Yields
-    ------
-    tuple of (path or None, int, list of str)
-        Path of the section, line number (from 1) of its first line, its lines.
+    Yields path of the section, line number (from 1) of its first line, its lines.
 
     Examples
     --------

@@ -60,10 +60,7 @@ def _refusal(data: bytes) -> str | None:
 def load_plain(data: bytes) -> tuple[object, str | None]:
     """Load a pickle of containers and scalars without running anything that is in it.
 
-    Returns
-    -------
-    tuple of (object, str or None)
-        What it holds, or None and the reason why it was not read.
+    Returns what it holds, or None and the reason why it was not read.
 
     Examples
     --------

@@ -161,20 +161,9 @@ def _read(files: list[TomlFile]) -> Grammars:
 def load(folders: Sequence[Path] = ()) -> Grammars:
     """Load the packaged grammars and those of further folders.
 
-    Parameters
-    ----------
-    folders : sequence of Path
-        Folders of the user's own (`kit.knowledge_paths`). A file with the name of a packaged grammar extends it: its
-        milestones are tried first.
-
-    Returns
-    -------
-    Grammars
-
-    Raises
-    ------
-    kit.errors.UsageError
-        A file is no valid TOML, lacks a key, or holds a wrong value; the message names file, line and key.
+    `folders`: folders of the user's own (`kit.knowledge_paths`). A file with the name of a packaged grammar extends it: its
+    milestones are tried first. Raises UsageError: a file is no valid TOML, lacks a key, or holds a wrong value; the message names
+    file, line and key.
 
     Examples
     --------

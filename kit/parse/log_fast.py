@@ -202,18 +202,9 @@ class _Skimmer:
 def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
     """Read a large log in UTF-8; lines that repeat others with other numbers are counted.
 
-    Parameters
-    ----------
-    reader : LineReader
-        The log.
-    source, report, folders
-        As in `kit.parse.log.parse`; `report.facts` gets ``newlines`` and ``ends_open`` too.
-
-    Yields
-    ------
-    tuple of (str, dict)
-        ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last
-        one with `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
+    `source`, `report`, `folders`: as in `kit.parse.log.parse`; `report.facts` gets ``newlines`` and ``ends_open`` too. Yields
+    ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last one with
+    `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
     """
     blocks = reader.blocks(BLOCK_BYTES, reader.size - TAIL_BYTES)
     head, lines = [], 0

@@ -14,21 +14,13 @@ Key = tuple[str, Name]
 
 @dataclass
 class Lines:
-    """Lines on their way through what is known of their shapes.
+    """Lines on their way through what is known of their shapes."""
 
-    Attributes
-    ----------
-    number, skipped : int
-        Lines so far, and those that were counted since it was told.
-    kinds : Counter
-        Kinds of these.
-    moved, stamped : Told or None
-        The last counted line that is progress, and the last that begins with its time.
-    """
-
+    # `number`, `skipped`: lines so far, and those that were counted since it was told
     number: int = 0
     skipped: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)  # kinds of these
+    # `moved`, `stamped`: the last counted line that is progress, and the last that begins with its time
     moved: Told | None = None
     stamped: Told | None = None
     _shapes: dict[Key, Shape | None] = field(default_factory=dict)

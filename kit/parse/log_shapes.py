@@ -64,21 +64,11 @@ def fine_shape_of(line: bytes, shape: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Head:
-    """What stands before the messages of some shapes.
+    """What stands before the messages of some shapes."""
 
-    Attributes
-    ----------
-    expression : bytes
-        Regular expression for it; every other group is a stamp.
-    kept : int
-        How many of its bytes are in its shape.
-    spans : tuple of (int, int)
-        For each stamp how many such bytes stand before it, and before what follows it.
-    """
-
-    expression: bytes
-    kept: int
-    spans: tuple[tuple[int, int], ...]
+    expression: bytes  # regular expression for it; every other group is a stamp
+    kept: int  # how many of its bytes are in its shape
+    spans: tuple[tuple[int, int], ...]  # for each stamp how many such bytes stand before it, and before what follows it
 
     def take(self, line: bytes) -> tuple[tuple, tuple]:
         """What a line has of it: what tells the writer, and the stamps."""

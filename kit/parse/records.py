@@ -89,18 +89,9 @@ def pieces(line: str) -> Iterator[str]:
 def global_rank(label: str | None, sizes: dict[str, int]) -> int | None:
     """Turn the rank words of a prefix into the global rank.
 
-    Parameters
-    ----------
-    label : str or None
-        Rank words as printed: ``TP3``, ``PP2 TP1``, ``DP1 TP0 EP0``, ``rank3``.
-    sizes : dict
-        Sizes ``tp``, ``pp``, ``dp`` (1 where missing) and ``dp_attention`` (true where the data-parallel ranks share the
-        tensor-parallel group: SGLang's ``enable_dp_attention``; its TP word counts through all of them then).
-
-    Returns
-    -------
-    int or None
-        None where the label has no rank word.
+    `label`: rank words as printed: ``TP3``, ``PP2 TP1``, ``DP1 TP0 EP0``, ``rank3``. `sizes`: sizes ``tp``, ``pp``, ``dp`` (1
+    where missing) and ``dp_attention`` (true where the data-parallel ranks share the tensor-parallel group: SGLang's
+    ``enable_dp_attention``; its TP word counts through all of them then). Returns None where the label has no rank word.
 
     Examples
     --------

@@ -34,29 +34,12 @@ def read(
 ) -> pandas.DataFrame:
     """Read a capture as frame `syscalls`, without a run: what is not wanted is not kept in memory.
 
-    Parameters
-    ----------
-    path : path
-        A file that strace wrote, or a folder of those that `strace -ff` wrote.
-    columns : sequence of str, optional
-        Columns of the frame; all where it is not given.
-    window : tuple, optional
-        Calls that were in flight between two moments: text as `kit.clock.parse_time` reads it, UTC nanoseconds, None for no
-        end. Clocks without a date or a zone (-t, -tt) are taken as UTC, of the day the file was written.
-    calls : iterable of str, optional
-        Names of the calls that are wanted.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a call in the order in which they end, as `Run.frame("syscalls")` gives it; `t_s` is empty, for there is no launch.
-
-    Raises
-    ------
-    EvidenceError
-        Where the file is no output of strace; it says what it looks like.
-    UsageError
-        Where a column does not exist or a moment is no time.
+    `path`: a file that strace wrote, or a folder of those that `strace -ff` wrote. `columns`: columns of the frame; all where it
+    is not given. `window`: calls that were in flight between two moments: text as `kit.clock.parse_time` reads it, UTC
+    nanoseconds, None for no end. Clocks without a date or a zone (-t, -tt) are taken as UTC, of the day the file was written.
+    `calls`: names of the calls that are wanted. Returns a row a call in the order in which they end, as `Run.frame("syscalls")`
+    gives it; `t_s` is empty, for there is no launch. Raises EvidenceError where the file is no output of strace; it says what it
+    looks like. Raises UsageError where a column does not exist or a moment is no time.
 
     Examples
     --------
@@ -111,23 +94,11 @@ def _frame_of(path: Path, wanted: Wanted) -> pandas.DataFrame:
 def read_events(paths: Iterable[Path | str]) -> Iterator[Event]:
     """Read captures into events, each file's in the order of their first lines.
 
-    Parameters
-    ----------
-    paths : iterable of path
-        Files of one capture (-ff writes one a thread, with the pid as the name's end).
-
-    Yields
-    ------
-    dict
-        `file`, `lines` (numbers from 1), `kind` (syscall, signal, stopped, exited, killed, superseded, message, summary,
-        other), `pid`, `comm`, `ts`; `rel`, `nr`, `ip`, `context` where printed. A syscall has `syscall`, `args`, `result`,
-        `ret`, `errno`, `duration`, `state` (done, merged, open, orphan, detached, moved, cut) and, where it was split,
-        `ts_end` and `pid_end`. All values but numbers of lines, pids and calls are text as printed.
-
-    Raises
-    ------
-    OSError
-        Where a file cannot be read.
+    `paths`: files of one capture (-ff writes one a thread, with the pid as the name's end). Yields `file`, `lines` (numbers from
+    1), `kind` (syscall, signal, stopped, exited, killed, superseded, message, summary, other), `pid`, `comm`, `ts`; `rel`, `nr`,
+    `ip`, `context` where printed. A syscall has `syscall`, `args`, `result`, `ret`, `errno`, `duration`, `state` (done, merged,
+    open, orphan, detached, moved, cut) and, where it was split, `ts_end` and `pid_end`. All values but numbers of lines, pids and
+    calls are text as printed. Raises OSError where a file cannot be read.
 
     Examples
     --------

@@ -173,12 +173,8 @@ TOTALS = {
 class CallRows:
     """Takes events in their order, gives rows and keeps the accounts of what becomes none.
 
-    Attributes
-    ----------
-    first_pid : int or None
-        Pid of lines without one: the capture's, its file's, or that of the process that strace says it attached to first.
-    seen : bool
-        A call was seen.
+    `first_pid`: pid of lines without one: the capture's, its file's, or that of the process that strace says it attached to
+    first. `seen`: a call was seen.
     """
 
     def __init__(self, source: Source, report: Report):

@@ -223,11 +223,8 @@ def unescape(text: str) -> str:
 def shown_output(name: str, args: str) -> tuple[str, list[str], str] | None:
     r"""Tell the program's own output from the arguments of a write that was traced on the same terminal.
 
-    Returns
-    -------
-    tuple of (str, list of str, str) or None
-        The arguments without it; the lines of output, the first of them on this line; the rest of this line after the
-        output where the output does not end it.
+    Returns the arguments without it; the lines of output, the first of them on this line; the rest of this line after the output
+    where the output does not end it.
 
     Examples
     --------

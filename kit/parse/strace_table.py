@@ -91,18 +91,10 @@ def _names(names: frozenset[str]) -> np.ndarray:
 class _Pass:
     """One reading of a capture.
 
-    Attributes
-    ----------
-    slots, opens : numpy.ndarray
-        Index of the open call of each pid, from 1; the open calls in the order of their places.
-    kept : dict
-        Open calls that the careful reader made, by index: their texts lie in `extra`.
-    lent : dict or None
-        While the careful reader is at work: the calls that it was given, by the id of their event.
-    after : int
-        Line at which the careful reader last gave back.
-    patience : int
-        Lines that it takes at least before it does: handing over costs as much as some lines do.
+    `slots`, `opens`: index of the open call of each pid, from 1; the open calls in the order of their places. `kept`: open calls
+    that the careful reader made, by index: their texts lie in `extra`. `lent`: while the careful reader is at work: the calls
+    that it was given, by the id of their event. `after`: line at which the careful reader last gave back. `patience`: lines that
+    it takes at least before it does: handing over costs as much as some lines do.
     """
 
     def __init__(self, mapped: mmap.mmap, lines: LineReader, source: Source, report: Report, wanted: Wanted):

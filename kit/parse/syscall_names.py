@@ -122,12 +122,7 @@ GENERIC = _table(
 def syscall_name(number: int, machine: str = "x86_64") -> str:
     """Return the name of a system call; `syscall_N` where it is not known.
 
-    Parameters
-    ----------
-    number : int
-        As /proc/PID/syscall prints it.
-    machine : str
-        As `uname -m` prints it.
+    `number`: as /proc/PID/syscall prints it. `machine`: as `uname -m` prints it.
 
     Examples
     --------

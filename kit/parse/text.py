@@ -113,10 +113,7 @@ class LineReader:
 
         Who takes the lines apart has to count them: `newlines` stays 0.
 
-        Yields
-        ------
-        tuple of (bytes, bool)
-            The lines, and whether they reach beyond the byte `tail_from`.
+        Yields the lines, and whether they reach beyond the byte `tail_from`.
         """
         self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False

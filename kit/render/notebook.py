@@ -70,22 +70,8 @@ def with_parameters(notebook: NotebookNode, values: Mapping[str, Any]) -> Notebo
 def execute(notebook: NotebookNode, folder: Path) -> list[str]:
     """Execute a notebook in place with the running interpreter; a failing cell does not stop the next.
 
-    Parameters
-    ----------
-    notebook : NotebookNode
-        Gets the outputs.
-    folder : path
-        Working directory of the kernel.
-
-    Returns
-    -------
-    list of str
-        One line a failed cell: the error's name and text.
-
-    Raises
-    ------
-    KitError
-        Where the kernel does not start or dies.
+    `notebook`: gets the outputs. `folder`: working directory of the kernel. Returns one line a failed cell: the error's name and
+    text. Raises KitError where the kernel does not start or dies.
     """
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient

@@ -50,24 +50,15 @@ SERVER_SIDE = ("server_info", "launch", "machine_info", "extra")
 
 @dataclass
 class LoadGroup:
-    """Runs of both sides under one load.
+    """Runs of both sides under one load."""
 
-    Attributes
-    ----------
-    label : str or None
-        The load in words, where there are several.
-    differ, unknown : list of str
-        In what the loads of the two sides differ, as `name: a, b`, and what one of them does not tell.
-    failed : dict of str to float
-        Share of failed requests by side, where it is known.
-    """
-
-    label: str | None
+    label: str | None  # the load in words, where there are several
     base: list[str]
     cand: list[str]
+    # `differ`, `unknown`: in what the loads of the two sides differ, as `name: a, b`, and what one of them does not tell
     differ: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    failed: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, float] = field(default_factory=dict)  # share of failed requests by side, where it is known
 
     def of(self, side: str) -> list[str]:
         """Runs of a side."""
@@ -81,21 +72,11 @@ class LoadGroup:
 
 @dataclass
 class BenchInputs:
-    """Results of both sides in one `Benchmarks`, under names that are unique.
+    """Results of both sides in one `Benchmarks`, under names that are unique."""
 
-    Attributes
-    ----------
-    bench : Benchmarks
-        All runs that may be compared.
-    side : dict of str to str
-        Run to `base` or `cand`.
-    warnings : list of Finding
-        What was left out, and what the files themselves say.
-    """
-
-    bench: Benchmarks
-    side: dict[str, str]
-    warnings: list[Finding]
+    bench: Benchmarks  # all runs that may be compared
+    side: dict[str, str]  # run to `base` or `cand`
+    warnings: list[Finding]  # what was left out, and what the files themselves say
 
     @cached_property
     def measured(self) -> dict[str, pd.DataFrame]:

@@ -32,20 +32,11 @@ FAILED_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user chose.
+    """What the user chose."""
 
-    Attributes
-    ----------
-    margin : float
-        Relative change that is called none.
-    confidence : float
-        Of the interval; 1 minus it is the level of the family.
-    noise : dict
-        Metric and statistic to (standard deviation of the logarithm, degrees of freedom), of A/A runs.
-    """
-
-    margin: float = 0.05
-    confidence: float = 0.95
+    margin: float = 0.05  # relative change that is called none
+    confidence: float = 0.95  # of the interval; 1 minus it is the level of the family
+    # metric and statistic to (standard deviation of the logarithm, degrees of freedom), of A/A runs
     noise: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @property
@@ -64,34 +55,20 @@ class Rules:
 
 @dataclass
 class JudgedMetric:
-    """A metric with what its runs say.
-
-    Attributes
-    ----------
-    verdict : str
-        better, worse, equivalent, inconclusive, withheld.
-    effect : float or None
-        Candidate to base, minus 1, of geometric means.
-    interval : tuple of float or None
-        Of the effect; None where the noise is not known.
-    noise : str
-        Where the noise was taken from: `these runs`, `A/A runs`, `one side`, `pooled`, `unknown`.
-    p, p_adjusted, p_permutation : float or None
-        Welch; after Holm (primary) or Benjamini and Hochberg (exploratory); exact test without a model of the noise.
-    runs_needed : int or None
-        Runs per side that find the effect, or the margin where that is larger, with 80 % power.
-    """
+    """A metric with what its runs say."""
 
     metric: Metric
-    verdict: str = INCONCLUSIVE
-    effect: float | None = None
-    interval: tuple[float, ...] | None = None
-    noise: str = NOISE_UNKNOWN
+    verdict: str = INCONCLUSIVE  # better, worse, equivalent, inconclusive, withheld
+    effect: float | None = None  # candidate to base, minus 1, of geometric means
+    interval: tuple[float, ...] | None = None  # of the effect; None where the noise is not known
+    noise: str = NOISE_UNKNOWN  # where the noise was taken from: `these runs`, `A/A runs`, `one side`, `pooled`, `unknown`
     estimate: stats.Estimate | None = None
+    # `p`, `p_adjusted`, `p_permutation`: Welch; after Holm (primary) or Benjamini and Hochberg (exploratory); exact test without
+    # a model of the noise
     p: float | None = None
     p_adjusted: float | None = None
     p_permutation: float | None = None
-    runs_needed: int | None = None
+    runs_needed: int | None = None  # runs per side that find the effect, or the margin where that is larger, with 80 % power
     notes: list[Finding] = field(default_factory=list)
 
     @property

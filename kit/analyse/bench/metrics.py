@@ -40,47 +40,27 @@ MIN_RUNS = 3
 
 @dataclass
 class Metric:
-    """One metric and statistic of both sides.
+    """One metric and statistic of both sides."""
 
-    Attributes
-    ----------
-    key : str
-        `ttft.median`, with the load or the benchmark's name before it where there are several.
-    name : str or None
-        The named benchmark.
-    quantity, stat : str
-        `ttft` and `median`, as in the frame `bench_values`.
-    base, cand : list of float
-        A value a replicate, positive.
-    replicate : str
-        `run`, `process`, `process start`, `launch` or `repetition`.
-    step : float
-        Smallest difference that its clock tells, in its unit; 0 where that is small beside any value.
-    unfit : Finding or None
-        Why some run has no value to divide: it is 0, or not a time of a token.
-    refused : Finding or None
-        Why no ratio is given.
-    notes : list of Finding
-        What to know with it.
-    """
-
-    key: str
+    key: str  # `ttft.median`, with the load or the benchmark's name before it where there are several
     group: LoadGroup
-    name: str | None
+    name: str | None  # the named benchmark
+    # `quantity`, `stat`: `ttft` and `median`, as in the frame `bench_values`
     quantity: str
     stat: str
     unit: str | None
     direction: str
+    # `base`, `cand`: a value a replicate, positive
     base: list[float]
     cand: list[float]
-    replicate: str = "run"
+    replicate: str = "run"  # `run`, `process`, `process start`, `launch` or `repetition`
     primary: bool = False
     definition: str | None = None
     requests: int | None = None
-    step: float = 0.0
-    unfit: Finding | None = None
-    refused: Finding | None = None
-    notes: list[Finding] = field(default_factory=list)
+    step: float = 0.0  # smallest difference that its clock tells, in its unit; 0 where that is small beside any value
+    unfit: Finding | None = None  # why some run has no value to divide: it is 0, or not a time of a token
+    refused: Finding | None = None  # why no ratio is given
+    notes: list[Finding] = field(default_factory=list)  # what to know with it
 
     def of(self, side: str) -> list[float]:
         """Values of a side."""

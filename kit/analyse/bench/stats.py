@@ -17,24 +17,12 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference of means of logarithms, candidate minus base.
+    """A difference of means of logarithms, candidate minus base."""
 
-    Attributes
-    ----------
-    difference : float
-        `exp` of it is the ratio of geometric means.
-    error : float or None
-        Standard error; None where the noise is not known.
-    freedom : float
-        Degrees of freedom of the error.
-    sd : float or None
-        Pooled standard deviation of a run's value.
-    """
-
-    difference: float
-    error: float | None
-    freedom: float
-    sd: float | None
+    difference: float  # `exp` of it is the ratio of geometric means
+    error: float | None  # standard error; None where the noise is not known
+    freedom: float  # degrees of freedom of the error
+    sd: float | None  # pooled standard deviation of a run's value
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
         """Interval of the difference; None where the noise is not known."""

@@ -175,10 +175,7 @@ def over_time(inputs: BenchInputs, group: LoadGroup, confidence: float) -> tuple
 def stalls(inputs: BenchInputs, groups: Iterable[LoadGroup]) -> pd.DataFrame:
     """Return the stalls of each run: gaps between tokens of more than `STALL` times the run's median gap.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `run`, `side`, `gaps`, `median_s`, `stalls`, `stalled_s` (sum), `longest_s`.
+    Columns: `run`, `side`, `gaps`, `median_s`, `stalls`, `stalled_s` (sum), `longest_s`.
     """
     import numpy as np
     import pandas as pd

@@ -82,12 +82,9 @@ def _launch(text: Any) -> dict[tuple[str, str], str]:
 def setting_differences(inputs: BenchInputs, groups: Sequence[LoadGroup]) -> pd.DataFrame:
     """Return the settings that are not the same in all compared runs.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `setting`, `source`, `base`, `cand` (text; several values joined, null: not given), `separates` (the same within each
-        side, another between them), `unlikely` (why it hardly matters). Those that separate come first, of
-        them those that somebody chose: what no command line gives, and a server printed, may follow from those.
+    Columns: `setting`, `source`, `base`, `cand` (text; several values joined, null: not given), `separates` (the same within each
+    side, another between them), `unlikely` (why it hardly matters). Those that separate come first, of them those that somebody
+    chose: what no command line gives, and a server printed, may follow from those.
     """
     import pandas as pd
 

@@ -39,33 +39,19 @@ ephemeral ports (from 32,768)."""
 
 @dataclass(frozen=True)
 class Parting:
-    """Where one role's calls part.
-
-    Attributes
-    ----------
-    role : str
-    common : int
-        Calls in their order that both made.
-    last : str
-        The last of those, neutral.
-    here, there : str
-        What followed in this trace and in the other; empty where nothing did.
-    rest_here, rest_there : int
-        Calls after that.
-    at_s : float or None
-        Second of this trace at which they part.
-    line, other_line : int or None
-        Lines of `here` and `there` in their captures.
-    """
+    """Where one role's calls part."""
 
     role: str
-    common: int
-    last: str
+    common: int  # calls in their order that both made
+    last: str  # the last of those, neutral
+    # `here`, `there`: what followed in this trace and in the other; empty where nothing did
     here: str
     there: str
+    # `rest_here`, `rest_there`: calls after that
     rest_here: int
     rest_there: int
-    at_s: float | None
+    at_s: float | None  # second of this trace at which they part
+    # `line`, `other_line`: lines of `here` and `there` in their captures
     line: int | None
     other_line: int | None
     capture: str = ""
@@ -175,11 +161,8 @@ def first_divergence(found: list[Parting]) -> Parting | None:
 def side_by_side(here: Trace, there: Trace) -> pandas.DataFrame:
     """Calls and seconds of each role and class, here and there.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `role`, `kind`, `calls_here`, `calls_there`, `s_here`, `s_there`; roles that only one trace has, have zeros on the other
-        side. Largest difference in seconds first.
+    Columns: `role`, `kind`, `calls_here`, `calls_there`, `s_here`, `s_there`; roles that only one trace has, have zeros on the
+    other side. Largest difference in seconds first.
     """
     import pandas as pd
 

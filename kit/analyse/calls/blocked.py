@@ -40,33 +40,16 @@ STACKS = "py-spy dump --native --pid {pid}"
 
 @dataclass(frozen=True)
 class Wait:
-    """What a call waits for.
+    """What a call waits for."""
 
-    Attributes
-    ----------
-    kind : str
-        thread, child, lock, bytes, room, ready, connection, file lock, sleep, other.
-    things : tuple of str
-        What it waits on: futex address, pipe, socket, file.
-    targets : tuple of int
-        Threads or processes that it waits for by name: a join, a child.
-    timeout_s : float or None
-        How long the call waits at most, as asked.
-    until_s : float or None
-        Second of the trace at which it gives up; known where `timeout_s` or a moment on a known clock was given.
-    for_ever : bool or None
-        It has no time limit; None where strace does not tell.
-    remark : str
-        What strace does not tell, with what would.
-    """
-
-    kind: str
-    things: tuple[str, ...] = ()
-    targets: tuple[int, ...] = ()
-    timeout_s: float | None = None
+    kind: str  # thread, child, lock, bytes, room, ready, connection, file lock, sleep, other
+    things: tuple[str, ...] = ()  # what it waits on: futex address, pipe, socket, file
+    targets: tuple[int, ...] = ()  # threads or processes that it waits for by name: a join, a child
+    timeout_s: float | None = None  # how long the call waits at most, as asked
+    # second of the trace at which it gives up; known where `timeout_s` or a moment on a known clock was given
     until_s: float | None = None
-    for_ever: bool | None = None
-    remark: str = ""
+    for_ever: bool | None = None  # it has no time limit; None where strace does not tell
+    remark: str = ""  # what strace does not tell, with what would
 
 
 class Waits:
@@ -223,12 +206,9 @@ def blocked(waits: Waits) -> pandas.DataFrame:
     A call that was interrupted and went on (ERESTART…) counts from its first begin. strace prints nothing while all threads
     wait, so the end of the trace may be long after its last line: ages are the least that they can be.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `pid`, `thread`, `process`, `syscall`, `begin_s`, `age_s` (since then, at the last line of the trace), `at_least`
-        (the call was entered before the trace began), `timeout_s`, `left_s` (until it gives up), `for_ever` (null: not told),
-        `kind`, `waits_for` (in words), `things`, `targets`, `remark`, `stack`, `line`, `capture`.
+    Columns: `pid`, `thread`, `process`, `syscall`, `begin_s`, `age_s` (since then, at the last line of the trace), `at_least`
+    (the call was entered before the trace began), `timeout_s`, `left_s` (until it gives up), `for_ever` (null: not told), `kind`,
+    `waits_for` (in words), `things`, `targets`, `remark`, `stack`, `line`, `capture`.
     """
     import pandas as pd
 

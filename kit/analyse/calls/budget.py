@@ -22,11 +22,8 @@ def budget(trace: Trace) -> pandas.DataFrame:
     Time outside of calls is what is left of a thread's life: it computed, waited for a CPU, or strace held it up (some tens of
     microseconds a call); strace cannot tell these apart. Calls that had not come back count until the end of the trace.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `pid`, `thread`, `process`, `life_s`, a column a class (`lock`, `wait`, `sleep`, …, `other`) in seconds, `outside calls`,
-        `calls`, `untimed` (calls whose time is not known: strace ran without -T). Empty where the trace has no clock.
+    Columns: `pid`, `thread`, `process`, `life_s`, a column a class (`lock`, `wait`, `sleep`, …, `other`) in seconds, `outside
+    calls`, `calls`, `untimed` (calls whose time is not known: strace ran without -T). Empty where the trace has no clock.
     """
     import pandas as pd
 
@@ -67,24 +64,12 @@ def budget(trace: Trace) -> pandas.DataFrame:
 
 @dataclass(frozen=True)
 class Rates:
-    """Calls of each thread over time.
+    """Calls of each thread over time."""
 
-    Attributes
-    ----------
-    edges : numpy.ndarray
-        Seconds of the trace, one more than bins.
-    pids : tuple of int
-        Threads, those with most calls first.
-    calls : numpy.ndarray
-        Calls that began, shape (threads, bins).
-    share : numpy.ndarray
-        Share of each bin that the thread was in calls, from 0 to 1, by overlap.
-    """
-
-    edges: numpy.ndarray
-    pids: tuple[int, ...]
-    calls: numpy.ndarray
-    share: numpy.ndarray
+    edges: numpy.ndarray  # seconds of the trace, one more than bins
+    pids: tuple[int, ...]  # threads, those with most calls first
+    calls: numpy.ndarray  # calls that began, shape (threads, bins)
+    share: numpy.ndarray  # share of each bin that the thread was in calls, from 0 to 1, by overlap
 
 
 def rates(trace: Trace, bins: int = BINS) -> Rates | None:

@@ -78,26 +78,17 @@ def kind_of(name: str) -> str:
 
 @dataclass
 class Held:
-    """A descriptor of a process, from one moment to another.
-
-    Attributes
-    ----------
-    end : str
-        `r` or `w` for the ends of a pipe, where that is known.
-    begin, until : int
-        Numbers of the rows of the trace at which it came and went; `until` is -1 where it stayed.
-    how : str
-        Call that made it; `inherited` by a child, `seen` where it was there before the trace.
-    """
+    """A descriptor of a process, from one moment to another."""
 
     process: int
     fd: int
     thing: str
-    end: str = ""
+    end: str = ""  # `r` or `w` for the ends of a pipe, where that is known
     cloexec: bool = False
+    # `begin`, `until`: numbers of the rows of the trace at which it came and went; `until` is -1 where it stayed
     begin: int = 0
     until: int = -1
-    how: str = ""
+    how: str = ""  # call that made it; `inherited` by a child, `seen` where it was there before the trace
     line: int | None = None
 
     def at(self, row: int) -> bool:

@@ -36,35 +36,20 @@ STORM = 20
 
 @dataclass(frozen=True)
 class Loop:
-    """What a thread does over and over.
-
-    Attributes
-    ----------
-    kind : str
-        ticks (a timer's period), polls (waits that time out), spins (no time between, nothing done), moves data, goes round.
-    calls : str
-        A round in words: `write to pipe 7, clock_nanosleep`.
-    rounds : int
-    period_s, spread : float or None
-        Median length of a round, and its median deviation as a share of it.
-    things : tuple of str
-        What it is on.
-    others : str
-        Who is at the other end.
-    goes_on : bool
-        It was still going on when the trace ended.
-    """
+    """What a thread does over and over."""
 
     pid: int
     thread: str
+    # ticks (a timer's period), polls (waits that time out), spins (no time between, nothing done), moves data, goes round
     kind: str
-    calls: str
+    calls: str  # a round in words: `write to pipe 7, clock_nanosleep`
     rounds: int
+    # `period_s`, `spread`: median length of a round, and its median deviation as a share of it
     period_s: float | None
     spread: float | None
-    things: tuple[str, ...]
-    others: str
-    goes_on: bool
+    things: tuple[str, ...]  # what it is on
+    others: str  # who is at the other end
+    goes_on: bool  # it was still going on when the trace ended
     line: int
     capture: str
     at_s: tuple[float, ...] = ()
@@ -250,11 +235,8 @@ def _others(found: Descriptors, pid: int, things: tuple[str, ...]) -> str:
 def errors(found: Descriptors) -> pandas.DataFrame:
     """Calls that failed, by thread, call and error; equal failures are storms from twenty on.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `pid`, `thread`, `syscall`, `errno`, `calls`, `paths` (different paths that were asked for), `file` (the last part
-        of the path, where most asked for the same one), `per_s`, `first_s`, `last_s`, `storm`, `example`, `line`. Most first.
+    Columns: `pid`, `thread`, `syscall`, `errno`, `calls`, `paths` (different paths that were asked for), `file` (the last part of
+    the path, where most asked for the same one), `per_s`, `first_s`, `last_s`, `storm`, `example`, `line`. Most first.
     """
     import pandas as pd
 

@@ -27,39 +27,21 @@ _MOST_SHARED = 64
 
 @dataclass
 class Thread:
-    """A thread of a trace.
+    """A thread of a trace."""
 
-    Attributes
-    ----------
-    pid, process, parent : int or None
-        Its id, that of its process (the thread that began it), and the thread that made it.
-    name : str
-        As it named itself last, else its program's.
-    begin_s, end_s : float or None
-        Seconds of the trace; None where it was there before, or did not end.
-    end : str
-        How it ended: `exited with 0`, `killed by SIGKILL`; empty where it did not.
-    stopped : str
-        Signal that stopped it (SIGSTOP, SIGTSTP, SIGTTIN), where it made no call since.
-    programs : list of (float or None, str)
-        Programs that it ran (execve), with when.
-    child_tid : str or None
-        Address at which its end is told to those who join it.
-    born : bool
-        Its begin is in the trace.
-    """
-
+    # `pid`, `process`, `parent`: its id, that of its process (the thread that began it), and the thread that made it
     pid: int
     process: int
     parent: int | None = None
-    name: str = ""
+    name: str = ""  # as it named itself last, else its program's
+    # `begin_s`, `end_s`: seconds of the trace; None where it was there before, or did not end
     begin_s: float | None = None
     end_s: float | None = None
-    end: str = ""
-    stopped: str = ""
-    programs: list[tuple[float | None, str]] = field(default_factory=list)
-    child_tid: str | None = None
-    born: bool = False
+    end: str = ""  # how it ended: `exited with 0`, `killed by SIGKILL`; empty where it did not
+    stopped: str = ""  # signal that stopped it (SIGSTOP, SIGTSTP, SIGTTIN), where it made no call since
+    programs: list[tuple[float | None, str]] = field(default_factory=list)  # programs that it ran (execve), with when
+    child_tid: str | None = None  # address at which its end is told to those who join it
+    born: bool = False  # its begin is in the trace
 
     @property
     def label(self) -> str:
@@ -87,16 +69,9 @@ class Trace:
     until_s : float, optional
         Second at which the trace is taken to end: what came later is left out, calls that came back later had not.
 
-    Attributes
-    ----------
-    rows : pandas.DataFrame
-        The calls in the order in which they took effect: columns `KEPT`: of the frame, `pid` being -1 where it is not known,
-        and `begin_s`, `end_s` (seconds of the trace), `took_s`, `kind` (class of call), `unreturned`.
-    span_s : float or None
-        From the first to the last clock of the trace; None without a clock.
-    began_ns : int or None
-        UTC nanoseconds of its first clock.
-    threads : dict of int to Thread
+    `rows`: the calls in the order in which they took effect: columns `KEPT`: of the frame, `pid` being -1 where it is not known,
+    and `begin_s`, `end_s` (seconds of the trace), `took_s`, `kind` (class of call), `unreturned`. `span_s`: from the first to the
+    last clock of the trace; None without a clock. `began_ns`: UTC nanoseconds of its first clock.
     """
 
     def __init__(

@@ -17,11 +17,8 @@ _FOLDER = re.compile(r"AT_FDCWD<(?P<path>[^<>]*)>")
 def transfers(found: Descriptors) -> pandas.DataFrame:
     """Bytes that threads read and wrote, by thing.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `thing`, `kind`, `pid`, `read_bytes`, `written_bytes`, `reads`, `writes` (calls that moved any), `first_s`, `last_s`,
-        `took_s`.
+    Columns: `thing`, `kind`, `pid`, `read_bytes`, `written_bytes`, `reads`, `writes` (calls that moved any), `first_s`, `last_s`,
+    `took_s`.
     """
     rows = found.trace.rows
     moved = rows.assign(thing=found.things)
@@ -53,11 +50,8 @@ def unread(found: Descriptors, moved: pandas.DataFrame | None = None) -> pandas.
     Of a pipe or a pair of sockets the bytes that are left are known where the trace saw it made; else more may lie in it from
     before. An eventfd is read as a whole: what was added since its last read is left.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `thing` (of a socket: the end at which the bytes wait), `kind`, `written_bytes`, `read_bytes`, `left_bytes` (an eventfd:
-        its count), `writers`, `readers` (labels of threads), `last_write_s`, `made_in_trace`. Most bytes first.
+    Columns: `thing` (of a socket: the end at which the bytes wait), `kind`, `written_bytes`, `read_bytes`, `left_bytes` (an
+    eventfd: its count), `writers`, `readers` (labels of threads), `last_write_s`, `made_in_trace`. Most bytes first.
     """
     import pandas as pd
 
@@ -124,12 +118,9 @@ def _count(found: Descriptors, name: str) -> int:
 def files(found: Descriptors) -> pandas.DataFrame:
     """Files by what was read, written and looked for.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `path`, `read_bytes`, `written_bytes`, `mapped_bytes` (mmap: what was asked for; pages that arrive by faults make no
-        calls), `opens`, `failed` (looks at the path that failed), `calls`, `took_s`, `first_s`, `last_s`, `threads` (how many).
-        Most bytes first, then the longest time.
+    Columns: `path`, `read_bytes`, `written_bytes`, `mapped_bytes` (mmap: what was asked for; pages that arrive by faults make no
+    calls), `opens`, `failed` (looks at the path that failed), `calls`, `took_s`, `first_s`, `last_s`, `threads` (how many). Most
+    bytes first, then the longest time.
     """
     rows = found.trace.rows
     named = rows.assign(thing=found.things)

@@ -23,25 +23,17 @@ MUTEX = "FUTEX_WAIT"
 
 @dataclass(frozen=True)
 class Edge:
-    """A thread waits for another.
+    """A thread waits for another."""
 
-    Attributes
-    ----------
-    waiter, target : int or None
-        Threads; the target is None where it is not in the trace, or ended.
-    sure : str
-        exact (the call names it), only (nobody else can), held (it took the lock after a wait and woke nobody since), before (it
-        was the one who woke or wrote before).
-    why : str
-        A sentence's end: what it waits for, and why of this thread.
-    """
-
+    # `waiter`, `target`: threads; the target is None where it is not in the trace, or ended
     waiter: int
     target: int | None
     kind: str
     thing: str
+    # exact (the call names it), only (nobody else can), held (it took the lock after a wait and woke nobody since), before (it
+    # was the one who woke or wrote before)
     sure: str
-    why: str
+    why: str  # a sentence's end: what it waits for, and why of this thread
 
 
 @dataclass(frozen=True)

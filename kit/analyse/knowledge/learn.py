@@ -32,26 +32,13 @@ _WAITS = frozenset(("idle", "sleep", None))
 
 @dataclass
 class Learnt:
-    """A signature that was written.
-
-    Attributes
-    ----------
-    name : str
-    path : pathlib.Path
-        File that it was added to.
-    text : str
-        Its TOML.
-    matched : dict
-        What of the run it fits, by key.
-    noted : pathlib.Path
-        File that now says what the run turned out to be.
-    """
+    """A signature that was written."""
 
     name: str
-    path: Path
-    text: str
-    matched: dict[str, str]
-    noted: Path
+    path: Path  # file that it was added to
+    text: str  # its TOML
+    matched: dict[str, str]  # what of the run it fits, by key
+    noted: Path  # file that now says what the run turned out to be
 
     def __str__(self) -> str:
         return (
@@ -166,15 +153,8 @@ def _name(name: str | None, judged: JudgedRun, klass: str, taken: set[str]) -> s
 def conditions(judged: JudgedRun, klass: str) -> dict[str, str | list[str]]:
     """Conditions of a signature that tell the run from others.
 
-    Returns
-    -------
-    dict
-        Expressions by key, as under `when` in `signatures.toml`.
-
-    Raises
-    ------
-    EvidenceError
-        The run shows no sign, error or frame to know it by.
+    Returns expressions by key, as under `when` in `signatures.toml`. Raises EvidenceError: the run shows no sign, error or frame
+    to know it by.
     """
     known = judged.known
     found: dict[str, str | list[str]] = {}

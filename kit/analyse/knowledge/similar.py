@@ -47,28 +47,15 @@ MOST_FEATURES = 8
 
 @dataclass
 class Likeness:
-    """An earlier run beside the one that was asked about.
-
-    Attributes
-    ----------
-    name, path : str
-    likeness : float
-        0 to 1.
-    klass : str
-        What it turned out to be where `solved`, else the class of its verdict.
-    solved : bool
-    remedy : str or None
-        What helped.
-    shared, this, that : list of str
-        Features of both, of this run alone, of the earlier one alone; the weightiest first.
-    """
+    """An earlier run beside the one that was asked about."""
 
     name: str
     path: str
-    likeness: float
-    klass: str
+    likeness: float  # 0 to 1
+    klass: str  # what it turned out to be where `solved`, else the class of its verdict
     solved: bool
-    remedy: str | None
+    remedy: str | None  # what helped
+    # `shared`, `this`, `that`: features of both, of this run alone, of the earlier one alone; the weightiest first
     shared: list[str]
     this: list[str]
     that: list[str]

@@ -26,27 +26,17 @@ GOOD, BAD = "ready", ("stalled", "failed")
 
 @dataclass
 class ComparedLaunch:
-    """One of the launches, with everything that a comparison asks of it.
+    """One of the launches, with everything that a comparison asks of it."""
 
-    Attributes
-    ----------
-    label : str
-        `a`, `b`, …
-    origin_ns : int or None
-        Zero of its time axis: launch zero, or the begin of the phase at which the runs are aligned.
-    end_ns : int or None
-        End of the evidence: the capture's time, or the last stamp of the log where only a file's time is known.
-    """
-
-    label: str
+    label: str  # `a`, `b`, …
     run: Run
     evidence: Evidence
     processes: Processes
     found: Progression
     verdict: Verdict
     settings: Settings
-    origin_ns: int | None
-    end_ns: int | None
+    origin_ns: int | None  # zero of its time axis: launch zero, or the begin of the phase at which the runs are aligned
+    end_ns: int | None  # end of the evidence: the capture's time, or the last stamp of the log where only a file's time is known
 
     @property
     def good(self) -> bool | None:
@@ -119,23 +109,8 @@ def read_launch(
 ) -> ComparedLaunch:
     """Read a launch once.
 
-    Parameters
-    ----------
-    label : str
-    given : str, path or Run
-    captured_at : str, optional
-        When the evidence was taken, local time of the host.
-    also : mapping of str to callable, optional
-        Who else is handed the rows of a frame, as in `kit.analyse.verdict.evidence.gather`.
-
-    Returns
-    -------
-    ComparedLaunch
-
-    Raises
-    ------
-    EvidenceError
-        Where it cannot be read.
+    `captured_at`: when the evidence was taken, local time of the host. `also`: who else is handed the rows of a frame, as in
+    `kit.analyse.verdict.evidence.gather`. Raises EvidenceError where it cannot be read.
     """
     run = given if isinstance(given, Run) else open_run(given, captured_at, knowledge)
     scene = scene_of(gather(run, also)) if also else scene_of_run(run)

@@ -21,10 +21,7 @@ HALVE_FROM = 4
 def steps(study: Study) -> list[dict[str, Any]]:
     """Launches to try, the one that teaches most first.
 
-    Returns
-    -------
-    list of dict
-        `what`, `setting`, `value`, `base`, `command`, `if_ready`, `if_not`; the last two name the candidates that are left.
+    Returns `what`, `setting`, `value`, `base`, `command`, `if_ready`, `if_not`; the last two name the candidates that are left.
     """
     good, bad = study.group(True), study.group(False)
     if not good or not bad:

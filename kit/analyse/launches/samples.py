@@ -31,21 +31,13 @@ Thread = tuple[str, str, str | None]
 
 @dataclass
 class Samples:
-    """Samples of one launch by moment.
+    """Samples of one launch by moment."""
 
-    Attributes
-    ----------
-    memory : dict
-        By time (UTC nanoseconds, None: not known), then by pid: bytes of each part.
-    threads : dict
-        By time, then pid, then tool: threads by name, state and system call.
-    pid_of : dict of int to int
-        Process of each thread.
-    """
-
+    # by time (UTC nanoseconds, None: not known), then by pid: bytes of each part
     memory: dict[int | None, dict[int, dict[str, int]]] = field(default_factory=dict)
+    # by time, then pid, then tool: threads by name, state and system call
     threads: dict[int | None, dict[int, dict[str, Counter]]] = field(default_factory=dict)
-    pid_of: dict[int, int] = field(default_factory=dict)
+    pid_of: dict[int, int] = field(default_factory=dict)  # process of each thread
 
     def add_process(self, row: Row) -> None:
         """Take one row of frame `processes`."""

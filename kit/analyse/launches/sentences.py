@@ -59,21 +59,11 @@ SENTENCES = {
 
 
 class Finding(str):
-    """What a comparison shows: reads as its sentence.
+    """What a comparison shows: reads as its sentence."""
 
-    Attributes
-    ----------
-    code : str
-        Key of `SENTENCES`.
-    values : dict
-        What the sentence is made of, as plain types.
-    where : list of str
-        `file:line` of the evidence.
-    """
-
-    code: str
-    values: dict[str, Any]
-    where: list[str]
+    code: str  # key of `SENTENCES`
+    values: dict[str, Any]  # what the sentence is made of, as plain types
+    where: list[str]  # `file:line` of the evidence
 
     def to_dict(self) -> dict[str, Any]:
         """Code, sentence, values, where."""

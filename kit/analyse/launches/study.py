@@ -29,27 +29,16 @@ FEW = 0.05
 
 @dataclass
 class Candidate:
-    """One setting held against the outcomes.
-
-    Attributes
-    ----------
-    setting : Setting
-    outcome : str
-        What is told apart from ready: `not ready`, or one class of it; from fast: `slow`.
-    good, bad : dict
-        Number of launches by value, among those that are ready (fast) and among those with that outcome.
-    chance : float or None
-        Probability that outcomes dealt at random would be told apart as well; 1 says nothing. None where they are not told apart.
-    follows : list of str
-        What the server printed and that changed with it in all launches.
-    """
+    """One setting held against the outcomes."""
 
     setting: Setting
-    outcome: str
+    outcome: str  # what is told apart from ready: `not ready`, or one class of it; from fast: `slow`
+    # `good`, `bad`: number of launches by value, among those that are ready (fast) and among those with that outcome
     good: dict[str | None, int]
     bad: dict[str | None, int]
+    # probability that outcomes dealt at random would be told apart as well; 1 says nothing. None where they are not told apart.
     chance: float | None
-    follows: list[str] = field(default_factory=list)
+    follows: list[str] = field(default_factory=list)  # what the server printed and that changed with it in all launches
 
     @property
     def name(self) -> str:
@@ -170,18 +159,9 @@ def _by_class(launches: list[ComparedLaunch], chosen: list[Setting], good: list[
 def chance_of(sizes: list[int], bad: int) -> float:
     """Probability that a setting tells outcomes apart which were dealt to the launches at random.
 
-    Parameters
-    ----------
-    sizes : list of int
-        Number of launches with each value of the setting.
-    bad : int
-        Number of launches that are not ready.
-
-    Returns
-    -------
-    float
-        Ways to deal so that each value has one outcome only, among all ways (a permutation test of perfect separation). A
-        setting whose value is another in each launch tells anything apart: 1.
+    `sizes`: number of launches with each value of the setting. `bad`: number of launches that are not ready. Returns ways to deal
+    so that each value has one outcome only, among all ways (a permutation test of perfect separation). A setting whose value is
+    another in each launch tells anything apart: 1.
 
     Examples
     --------

@@ -33,19 +33,9 @@ SAMPLED = ("processes", "io")
 def entry(before: Verdict | None, after: Verdict, step: dict, t_s: float) -> dict:
     """One line of the ledger.
 
-    Parameters
-    ----------
-    before, after : Verdict
-        Judgements before and after the test; `before` is None at the first look.
-    step : dict
-        The test: `what`, `why`, `command`, `cost_s`.
-    t_s : float
-        Seconds since the beginning, when it was judged.
-
-    Returns
-    -------
-    dict
-        `t_s test why command cost outcome leading state for against changed because`, plain types.
+    `before`, `after`: judgements before and after the test; `before` is None at the first look. `step`: the test: `what`, `why`,
+    `command`, `cost_s`. `t_s`: seconds since the beginning, when it was judged. Returns `t_s test why command cost outcome
+    leading state for against changed because`, plain types.
     """
     had, has = before.signs if before else {}, after.signs
     new = [sign.claim for code, sign in has.items() if code not in had and not code.startswith("phase_")]
@@ -110,10 +100,7 @@ def because(before: Verdict, after: Verdict) -> str:
 def ledger_of(run: Run) -> list[dict]:
     """Ledger of a run: as recorded by a triage, else derived from its evidence.
 
-    Returns
-    -------
-    list of dict
-        Entries as `entry` gives them.
+    Returns entries as `entry` gives them.
 
     Examples
     --------

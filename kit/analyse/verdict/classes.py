@@ -23,38 +23,24 @@ _KEYS = (
 
 @dataclass(frozen=True)
 class StallClass:
-    """One class.
-
-    Attributes
-    ----------
-    plain, plain_many : str
-        What it is in a few words, of one rank and of several.
-    signs : dict
-        Weight (log-odds) and its reason by code of the sign.
-    names_ranks : str
-        Empty where it concerns all ranks. `signs`: it singles out the ranks of the signs that carry it; `lagging`: those, else
-        the ranks that are behind.
-    first_guess : str
-        What people guess before they look, where this class is such a guess.
-    remedy_needs : tuple of str
-        What a remedy depends on besides the class: keys of a signature's `when` that a learnt one asks for where it is known.
-    crash : bool
-        A process failed by itself: once ready, such a launch did work.
-    plain_when : dict
-        What it is in a few words where a sign says it better, by the sign's code.
-    """
+    """One class."""
 
     name: str
+    # `plain`, `plain_many`: what it is in a few words, of one rank and of several
     plain: str
     plain_many: str
     meaning: str
     state: str
     prior: float
-    signs: Mapping[str, tuple[float, str]]
+    signs: Mapping[str, tuple[float, str]]  # weight (log-odds) and its reason by code of the sign
+    # empty where it concerns all ranks. `signs`: it singles out the ranks of the signs that carry it; `lagging`: those, else the
+    # ranks that are behind.
     names_ranks: str = ""
-    first_guess: str = ""
+    first_guess: str = ""  # what people guess before they look, where this class is such a guess
+    # what a remedy depends on besides the class: keys of a signature's `when` that a learnt one asks for where it is known
     remedy_needs: tuple[str, ...] = ()
-    crash: bool = False
+    crash: bool = False  # a process failed by itself: once ready, such a launch did work
+    # what it is in a few words where a sign says it better, by the sign's code
     plain_when: Mapping[str, str] = field(default_factory=dict)
 
     def weight(self, code: str) -> float:

@@ -16,21 +16,11 @@ _MANY = re.compile(r"^\s*(\d+) ranks? ha(?:s|ve) launched up to")
 
 @dataclass
 class Counts:
-    """One communicator at one moment.
+    """One communicator at one moment."""
 
-    Attributes
-    ----------
-    ranks_at : dict of int to int
-        Number of ranks by count.
-    of_rank : dict of int to int
-        Count by rank, for the ranks that are named.
-    rows : list of dict
-        Where it stands.
-    """
-
-    ranks_at: dict[int, int] = field(default_factory=dict)
-    of_rank: dict[int, int] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    ranks_at: dict[int, int] = field(default_factory=dict)  # number of ranks by count
+    of_rank: dict[int, int] = field(default_factory=dict)  # count by rank, for the ranks that are named
+    rows: list[Row] = field(default_factory=list)  # where it stands
 
     @property
     def size(self) -> int:

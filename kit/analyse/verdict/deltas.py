@@ -38,19 +38,9 @@ class Delta:
 def deltas(rows: Iterable[Row], key: str, value: Callable[[Row], float | None]) -> dict[Any, Delta]:
     """Compare the first and the last sample of each thing.
 
-    Parameters
-    ----------
-    rows : iterable of dict
-        Rows with `moment` or `time`; rows without both, or without a value, are passed over.
-    key : str
-        Column that names the thing; a capture of one process often does not name it (`io.t0.txt`), and None names it then.
-    value : callable
-        Takes a row, returns the quantity or None.
-
-    Returns
-    -------
-    dict
-        `Delta` by key, for things with at least two samples.
+    `rows`: rows with `moment` or `time`; rows without both, or without a value, are passed over. `key`: column that names the
+    thing; a capture of one process often does not name it (`io.t0.txt`), and None names it then. `value`: takes a row, returns
+    the quantity or None. Returns `Delta` by key, for things with at least two samples.
 
     Examples
     --------

@@ -13,18 +13,11 @@ LEAST_POINTS = 4
 
 @dataclass
 class Eta:
-    """Remaining time of something that advances.
+    """Remaining time of something that advances."""
 
-    Attributes
-    ----------
-    seconds : float
-        Remaining items times the seconds an item took so far.
-    low, high : float
-        The same at the pace of the fastest and of the slowest tenth of the stretches between two frames; equal to
-        `seconds` where too few frames were drawn to know a spread.
-    """
-
-    seconds: float
+    seconds: float  # remaining items times the seconds an item took so far
+    # `low`, `high`: the same at the pace of the fastest and of the slowest tenth of the stretches between two frames; equal to
+    # `seconds` where too few frames were drawn to know a spread
     low: float
     high: float
 
@@ -32,15 +25,7 @@ class Eta:
 def eta(bar: Bar) -> Eta | None:
     """Estimate the remaining time of a bar as of its last frame.
 
-    Parameters
-    ----------
-    bar : Bar
-        A bar that has advanced at least once.
-
-    Returns
-    -------
-    Eta or None
-        None for a bar that is done, has no total, or has not advanced.
+    `bar`: a bar that has advanced at least once. Returns None for a bar that is done, has no total, or has not advanced.
 
     Examples
     --------

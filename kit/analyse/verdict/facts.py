@@ -16,20 +16,11 @@ from kit.analyse.verdict.thresholds import thresholds
 
 @dataclass
 class Fact:
-    """One fact.
-
-    Attributes
-    ----------
-    name : str
-    value : bool, int, float, str, list or None
-        None: the evidence has nothing to say.
-    refs : list of dict
-        Evidence: `capture`, `line`, `text`.
-    """
+    """One fact."""
 
     name: str
-    value: Any
-    refs: list[dict] = field(default_factory=list)
+    value: Any  # None: the evidence has nothing to say
+    refs: list[dict] = field(default_factory=list)  # evidence: `capture`, `line`, `text`
 
 
 class Facts(dict):
@@ -95,10 +86,7 @@ MAKERS: tuple[Maker, ...] = (
 def derive(evidence: Evidence, processes: Processes, found: Progression) -> Facts:
     """Derive all facts.
 
-    Returns
-    -------
-    Facts
-        Facts whose value is known; absent ones have nothing to say.
+    Returns facts whose value is known; absent ones have nothing to say.
     """
     facts, limits = Facts(), thresholds(evidence.run.knowledge)
     for maker in MAKERS:

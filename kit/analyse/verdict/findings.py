@@ -17,11 +17,8 @@ _DRAFT = ("speculative_draft_model_path", "speculative_draft_model", "speculativ
 def findings(scene: Scene) -> list[dict]:
     """Weights that do not fit the model, and evidence that is not of this launch.
 
-    Returns
-    -------
-    list of dict
-        `code`, `severity` (error, warning), `claim` (a sentence with the numbers in it), `evidence` (list of `capture`, `line`,
-        `text`), `next` (what to do about it).
+    Returns `code`, `severity` (error, warning), `claim` (a sentence with the numbers in it), `evidence` (list of `capture`,
+    `line`, `text`), `next` (what to do about it).
     """
     return [*_weights(scene), *not_of_this_launch(scene)]
 

@@ -21,27 +21,16 @@ NOT_BEGUN = frozenset(("unschedulable", "container_blocked"))
 
 @dataclass
 class Hypothesis:
-    """One class with what speaks for and against it.
-
-    Attributes
-    ----------
-    klass : StallClass
-    score : float
-        Sum of the weights.
-    share : float
-        Share of belief among all classes, 0 to 1.
-    supporting, opposing : list of (Sign, float, str)
-        Sign, weight, reason.
-    settled_by : list of dict
-        Signs that are not known yet and would move it most: `sign`, `weight`, `reason`, and the cheapest capture that can
-        give it: `capture`, `cost_s`, `consent`.
-    """
+    """One class with what speaks for and against it."""
 
     klass: StallClass
-    score: float
-    share: float = 0.0
+    score: float  # sum of the weights
+    share: float = 0.0  # share of belief among all classes, 0 to 1
+    # `supporting`, `opposing`: sign, weight, reason
     supporting: list[tuple[Sign, float, str]] = field(default_factory=list)
     opposing: list[tuple[Sign, float, str]] = field(default_factory=list)
+    # signs that are not known yet and would move it most: `sign`, `weight`, `reason`, and the cheapest capture that can give it:
+    # `capture`, `cost_s`, `consent`
     settled_by: list[dict] = field(default_factory=list)
 
     @property
@@ -144,10 +133,7 @@ def _separating(
 def settling(hypothesis: Hypothesis, scene: Scene, signs: dict[str, Sign], where: Surroundings, most: int = 3) -> list[dict]:
     """Signs that would settle a hypothesis, with the cheapest capture that can give each.
 
-    Returns
-    -------
-    list of dict
-        As `Hypothesis.settled_by`, the weightiest sign first; captures that were taken already are left out.
+    In the form of `Hypothesis.settled_by`, the weightiest sign first; captures that were taken already are left out.
     """
     offered: dict[str, dict] = {}
     for capture in sorted(steps(scene.evidence.run.knowledge), key=lambda entry: entry["cost_s"]):

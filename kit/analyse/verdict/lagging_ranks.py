@@ -20,11 +20,8 @@ Found = tuple[list[int], list[dict]]
 def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) -> Found:
     """Ranks that are behind, or work while the others wait for them.
 
-    Returns
-    -------
-    tuple of (list of int, list of dict)
-        Ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report,
-        a barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
+    Returns ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report, a
+    barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
     for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _counters, _slow, _silent_in_timeout, _not_begun):
         ranks, refs = source(evidence, processes)

@@ -27,10 +27,7 @@ MOST_SAID = 6
 class LogActivity:
     """Who last said something in the logs. Hand it the rows of frame `log` (`kit.analyse.verdict.evidence.gather(run, also=…)`).
 
-    Attributes
-    ----------
-    signs : int
-        Records so far that show life: no heartbeat, no noise, no bar that is drawn again at the same place.
+    `signs`: records so far that show life: no heartbeat, no noise, no bar that is drawn again at the same place.
     """
 
     def __init__(self, now_ns: int | None):
@@ -84,61 +81,34 @@ def _is(speaker: tuple, process: Process, processes: Processes) -> bool:
 
 @dataclass
 class Status:
-    """What a launch is doing at one moment.
+    """What a launch is doing at one moment."""
 
-    Attributes
-    ----------
-    name, at : str
-        Name of the run; local time of the host.
-    state, klass, plain, phase : str
-        `plain` is the class in a few words.
-    confidence : float
-    ranks : list of int
-        The odd ranks.
-    phase_s : float or None
-        Seconds since the phase began.
-    silence_s, log_silence_s : float or None
-        Seconds since the last progress record, and since the last record of any kind.
-    records_per_min : int or None
-        Records of the last minute; None where they bear no stamps.
-    read_bytes_per_s : float or None
-        Of all processes.
-    rss_bytes_per_s : float or None
-        Growth of the process that grows fastest; file pages are the same in every rank and are not summed.
-    bars : list of str
-        Unfinished bars: `weights 3/8`.
-    rows : list of dict
-        One for each process that matters, ranks first: `rank host pid role state cpu_percent rss_bytes rss_bytes_per_s
-        read_bytes_per_s threads waits_in progress_s record_s odd`.
-    evidence : list of str
-        Claims that carry the verdict.
-    next : list of dict
-        `what`, `command`.
-    gone : bool
-        The launch has ended.
-    early : bool
-        A stall is believed in, and nothing has stood still for long enough to call it one: the state is `unknown` then.
-    """
-
+    # `name`, `at`: name of the run; local time of the host
     name: str
     at: str
+    # `state`, `klass`, `plain`, `phase`: `plain` is the class in a few words
     state: str
     klass: str
     plain: str
     phase: str | None
     confidence: float
-    ranks: list[int]
-    phase_s: float | None = None
+    ranks: list[int]  # the odd ranks
+    phase_s: float | None = None  # seconds since the phase began
+    # `silence_s`, `log_silence_s`: seconds since the last progress record, and since the last record of any kind
     silence_s: float | None = None
     log_silence_s: float | None = None
-    records_per_min: int | None = None
-    read_bytes_per_s: float | None = None
+    records_per_min: int | None = None  # records of the last minute; None where they bear no stamps
+    read_bytes_per_s: float | None = None  # of all processes
+    # growth of the process that grows fastest; file pages are the same in every rank and are not summed
     rss_bytes_per_s: float | None = None
-    bars: list[str] = field(default_factory=list)
+    bars: list[str] = field(default_factory=list)  # unfinished bars: `weights 3/8`
+    # one for each process that matters, ranks first: `rank host pid role state cpu_percent rss_bytes rss_bytes_per_s
+    # read_bytes_per_s threads waits_in progress_s record_s odd`
     rows: list[dict] = field(default_factory=list)
-    evidence: list[str] = field(default_factory=list)
-    next: list[dict] = field(default_factory=list)
-    gone: bool = False
+    evidence: list[str] = field(default_factory=list)  # claims that carry the verdict
+    next: list[dict] = field(default_factory=list)  # `what`, `command`
+    gone: bool = False  # the launch has ended
+    # a stall is believed in, and nothing has stood still for long enough to call it one: the state is `unknown` then
     early: bool = False
 
     def to_dict(self) -> dict:
@@ -149,15 +119,7 @@ class Status:
 def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     """What judged evidence says of the launch now.
 
-    Parameters
-    ----------
-    verdict : Verdict
-    activity : LogActivity
-        Was handed the log of the same evidence.
-
-    Returns
-    -------
-    Status
+    `activity`: was handed the log of the same evidence.
 
     Examples
     --------

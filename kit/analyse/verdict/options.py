@@ -35,30 +35,15 @@ _NESTED = re.compile(r"(?:[A-Za-z_]\w*)?[({](.*)[)}]?$", re.DOTALL)
 
 @dataclass
 class Launch:
-    """A command line, taken apart.
+    """A command line, taken apart."""
 
-    Attributes
-    ----------
-    server : str
-        Server or launcher that it starts, by the name of its grammar.
-    options : dict
-        Values by canonical name.
-    environment : dict of str to str
-        Variables that the command sets.
-    image : str or None
-        Container image.
-    program : str
-        What stands before the options: interpreter, wrappers, container; without variables.
-    words : list of str
-        The options as typed.
-    """
-
-    server: str
-    options: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
-    image: str | None = None
+    server: str  # server or launcher that it starts, by the name of its grammar
+    options: dict[str, Any] = field(default_factory=dict)  # values by canonical name
+    environment: dict[str, str] = field(default_factory=dict)  # variables that the command sets
+    image: str | None = None  # container image
+    # what stands before the options: interpreter, wrappers, container; without variables
     program: str = field(default="", repr=False)
-    words: list[str] = field(default_factory=list, repr=False)
+    words: list[str] = field(default_factory=list, repr=False)  # the options as typed
 
     def spans(self, name: str) -> list[tuple[int, int]]:
         """Where an option stands among the words: begin and end of each time that it is given."""
@@ -90,12 +75,7 @@ def aliases(server: str | None) -> dict[str, str]:
 def unlikely(name: str, kind: str) -> str | None:
     """Why a setting is an unlikely cause of a stall; None where it may well be one.
 
-    Parameters
-    ----------
-    name : str
-        Canonical name, or name of a variable.
-    kind : str
-        `option` or `environment`.
+    `name`: canonical name, or name of a variable. `kind`: `option` or `environment`.
 
     Examples
     --------
@@ -152,15 +132,8 @@ def _path(text: str) -> str:
 def command_line(text: str) -> Launch | None:
     """Take a command line apart.
 
-    Parameters
-    ----------
-    text : str
-        The command as typed, or its words joined; environment, wrappers, container, redirections may stand around it.
-
-    Returns
-    -------
-    Launch or None
-        None where it starts no server and no launcher that a grammar knows.
+    `text`: the command as typed, or its words joined; environment, wrappers, container, redirections may stand around it. Returns
+    None where it starts no server and no launcher that a grammar knows.
 
     Examples
     --------
@@ -251,17 +224,8 @@ def _container(words: list[str]) -> Launch | None:
 def with_option_of(base: Launch, donor: Launch, name: str) -> str | None:
     """The command of one launch with one option, or one variable, as another launch has it.
 
-    Parameters
-    ----------
-    base, donor : Launch
-        Launches of the same server.
-    name : str
-        Canonical name of an option, or name of a variable that either command sets.
-
-    Returns
-    -------
-    str or None
-        None where neither command names it.
+    `base`, `donor`: launches of the same server. `name`: canonical name of an option, or name of a variable that either command
+    sets. Returns None where neither command names it.
 
     Examples
     --------
@@ -356,18 +320,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def printed_arguments(text: str, server: str | None) -> dict[str, Any]:
     """All arguments of a record in which a server prints them, defaults included.
 
-    Parameters
-    ----------
-    text : str
-        `server_args=ServerArgs(…)`, `non-default args: {…}`, `… with config: …`, `args: Namespace(…)`, `Args { … }`. One that
-        is cut, or whose brackets do not match, gives what can be read.
-    server : str or None
-        Whose names hold.
-
-    Returns
-    -------
-    dict
-        Values by canonical name; nested objects as `compilation_config.mode`.
+    `text`: `server_args=ServerArgs(…)`, `non-default args: {…}`, `… with config: …`, `args: Namespace(…)`, `Args { … }`. One that
+    is cut, or whose brackets do not match, gives what can be read. `server`: whose names hold. Returns values by canonical name;
+    nested objects as `compilation_config.mode`.
 
     Examples
     --------

@@ -36,30 +36,15 @@ class Step:
 
 @dataclass
 class Progression:
-    """Phases of all ranks.
+    """Phases of all ranks."""
 
-    Attributes
-    ----------
-    by_rank : dict of int to list of Step
-        Entries to phases, in the order of the log; key None holds those that concern all ranks.
-    phase : str or None
-        Phase of the rank that is furthest behind.
-    lagging : dict of int to str
-        Ranks that are behind the others, with the phase each is in.
-    lag_s : float or None
-        How long ago the others passed the milestone that the laggards lack.
-    lag_ref : dict or None
-        The milestone of the others.
-    source : str
-        `log`, `stacks`, `probe`, `counters` or `none`.
-    """
-
+    # entries to phases, in the order of the log; key None holds those that concern all ranks
     by_rank: dict[int | None, list[Step]] = field(default_factory=dict)
-    phase: str | None = None
-    lagging: dict[int, str] = field(default_factory=dict)
-    lag_s: float | None = None
-    lag_ref: dict | None = None
-    source: str = "none"
+    phase: str | None = None  # phase of the rank that is furthest behind
+    lagging: dict[int, str] = field(default_factory=dict)  # ranks that are behind the others, with the phase each is in
+    lag_s: float | None = None  # how long ago the others passed the milestone that the laggards lack
+    lag_ref: dict | None = None  # the milestone of the others
+    source: str = "none"  # `log`, `stacks`, `probe`, `counters` or `none`
 
 
 def progression(evidence: Evidence, processes: Processes) -> Progression:

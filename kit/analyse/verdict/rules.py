@@ -10,24 +10,12 @@ from kit.analyse.verdict.scene import Scene, Sign
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """One rule."""
 
-    Attributes
-    ----------
-    look : callable
-        Takes a `Scene`, yields `Sign` objects.
-    codes : tuple of str
-        Codes of the signs that it may give; each has a weight in `kit/knowledge/classes.toml`.
-    needs : tuple of str
-        Frames without which it has nothing to say; `sockets|probes` where either is enough.
-    moving : frozenset of str
-        Those of its codes that show that something advances, which a silent log does not refute.
-    """
-
-    look: Callable[[Scene], Iterable[Sign] | None]
-    codes: tuple[str, ...]
-    needs: tuple[str, ...]
-    moving: frozenset[str]
+    look: Callable[[Scene], Iterable[Sign] | None]  # takes a `Scene`, yields `Sign` objects
+    codes: tuple[str, ...]  # codes of the signs that it may give; each has a weight in `kit/knowledge/classes.toml`
+    needs: tuple[str, ...]  # frames without which it has nothing to say; `sockets|probes` where either is enough
+    moving: frozenset[str]  # those of its codes that show that something advances, which a silent log does not refute
 
     def signs(self, scene: Scene) -> Iterable[Sign]:
         """The signs that hold; none where what it needs is missing."""

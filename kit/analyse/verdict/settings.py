@@ -22,21 +22,11 @@ _NOT_ARGUMENTS = frozenset(("start", "version", "version_2", "version_3"))
 
 @dataclass
 class Settings:
-    """Settings of one launch, by source.
+    """Settings of one launch, by source."""
 
-    Attributes
-    ----------
-    server : str or None
-        What was launched: as its log shows, else as its command does.
-    values : dict of str to dict
-        By source: values by canonical name.
-    launch : Launch or None
-        The command that started it, as typed.
-    """
-
-    server: str | None
-    values: dict[str, dict[str, Any]] = field(default_factory=dict)
-    launch: Launch | None = field(default=None, repr=False)
+    server: str | None  # what was launched: as its log shows, else as its command does
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)  # by source: values by canonical name
+    launch: Launch | None = field(default=None, repr=False)  # the command that started it, as typed
 
     def of(self, source: str) -> dict[str, Any]:
         """Values of one source; empty where nothing was recorded."""
@@ -50,24 +40,13 @@ class Settings:
 
 @dataclass
 class Setting:
-    """One setting in several launches.
-
-    Attributes
-    ----------
-    name, source : str
-    values : list of str or None
-        A value a launch; None: not given and not printed, so the default of that version.
-    known : list of bool
-        Whether the value, default or not, is known well enough to be held against another.
-    unlikely : str or None
-        Why it hardly explains a stalled launch.
-    """
+    """One setting in several launches."""
 
     name: str
-    values: list[str | None]
-    known: list[bool]
+    values: list[str | None]  # a value a launch; None: not given and not printed, so the default of that version
+    known: list[bool]  # whether the value, default or not, is known well enough to be held against another
     source: str
-    unlikely: str | None
+    unlikely: str | None  # why it hardly explains a stalled launch
 
     @property
     def same(self) -> bool | None:
@@ -79,14 +58,7 @@ class Setting:
 def settings_of(evidence: Evidence) -> Settings:
     """Gather the settings of a launch.
 
-    Parameters
-    ----------
-    evidence : Evidence
-
-    Returns
-    -------
-    Settings
-        Values of options and variables whose names are those of secrets are not kept.
+    Values of options and variables whose names are those of secrets are not kept.
 
     Examples
     --------
@@ -194,11 +166,8 @@ def direct(source: str, name: str) -> bool:
 def differences(*launches: Settings) -> list[Setting]:
     """Hold the settings of launches against each other.
 
-    Returns
-    -------
-    list of Setting
-        Those that differ first: chosen ones, then what only the server printed, then unlikely causes; after them those of which
-        too few are known, then equal ones.
+    Those that differ come first: chosen ones, then what only the server printed, then unlikely causes; after them those of
+    which too few are known, then equal ones.
 
     Examples
     --------

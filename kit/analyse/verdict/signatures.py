@@ -36,26 +36,18 @@ Conditions = dict[str, tuple[re.Pattern[str] | str, ...]]
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature.
-
-    Attributes
-    ----------
-    when, unless : dict
-        Expressions by key. All of `when` must be found; none of `unless` may be. A version range stays text.
-    since, fixed : str or None
-        First version with the trouble, first without: where the run's version is known, it lies in between.
-    klass : str or None
-        Class that it turned out to be, where that is not what the facts show.
-    """
+    """One signature."""
 
     name: str
     what: str
     do: str
     source: str = ""
+    # `since`, `fixed`: first version with the trouble, first without: where the run's version is known, it lies in between
     since: str | None = None
     fixed: str | None = None
-    klass: str | None = None
+    klass: str | None = None  # class that it turned out to be, where that is not what the facts show
     example: str | None = None
+    # `when`, `unless`: expressions by key. All of `when` must be found; none of `unless` may be. A version range stays text.
     when: Conditions = field(default_factory=dict)
     unless: Conditions = field(default_factory=dict)
 
@@ -218,11 +210,8 @@ def _arguments(scene: Scene, settings: Settings) -> Iterator[tuple[str, object]]
 def remedies(scene: Scene, klass: str, signs: Iterable[str], where: Surroundings) -> list[dict]:
     """What the log itself advises, then all signatures that fit, in order.
 
-    Returns
-    -------
-    list of dict
-        `name`, `what`, `do`, `source`, `matched` (what of the run fits, by key), and `since`, `fixed`, `class`, `example` where
-        the signature has them.
+    Returns `name`, `what`, `do`, `source`, `matched` (what of the run fits, by key), and `since`, `fixed`, `class`, `example`
+    where the signature has them.
     """
     known = context(scene, klass, signs, where)
     found = advice_of_log(scene) if where.traits & {"stalled", "failed", "unknown"} else []

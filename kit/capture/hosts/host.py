@@ -83,28 +83,17 @@ class FileStat:
 
 @dataclass
 class Abilities:
-    """What a host has, found once after it was connected.
+    """What a host has, found once after it was connected."""
 
-    Attributes
-    ----------
-    python : str or None
-        A python3 of 3.6 or later.
-    programs : dict of str to str
-        Path by name, of those of the table of tools.
-    boot_ns : int or None
-        When it was booted, by its own wall clock.
-    offset_ns, offset_error_ns : int
-        The host's wall clock minus ours, and how far that may be off (half the way there and back).
-    """
-
-    python: str | None = None
-    programs: dict[str, str] = field(default_factory=dict)
+    python: str | None = None  # a python3 of 3.6 or later
+    programs: dict[str, str] = field(default_factory=dict)  # path by name, of those of the table of tools
     system: str = "linux"
     proc: bool = True
     uid: int = 0
     kernel: str = ""
     machine: str = ""
-    boot_ns: int | None = None
+    boot_ns: int | None = None  # when it was booted, by its own wall clock
+    # `offset_ns`, `offset_error_ns`: the host's wall clock minus ours, and how far that may be off (half the way there and back)
     offset_ns: int = 0
     offset_error_ns: int = 0
     utc_offset_s: int = 0

@@ -32,10 +32,7 @@ class Secrets:
 def authenticate(transport: paramiko.Transport, settings: Settings, secrets: Secrets) -> str:
     """Try keys, then keys with a passphrase, then what the server asks for.
 
-    Returns
-    -------
-    str
-        The server's banner; it comes with the first attempt, and paramiko forgets it with the next.
+    Returns the server's banner; it comes with the first attempt, and paramiko forgets it with the next.
     """
     user, tried = settings.user, []
     methods = _allowed(lambda: transport.auth_none(user))

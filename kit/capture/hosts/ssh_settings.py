@@ -55,36 +55,18 @@ def parse_address(text: str) -> Address:
 
 @dataclass
 class Settings:
-    """How one host is reached.
-
-    Attributes
-    ----------
-    host, port, user : str, int, str
-    label_host : str
-        Name in known_hosts (HostKeyAlias, else the host).
-    keys : list of Path
-        IdentityFile, or the usual names where there is none.
-    keys_only : bool
-        IdentitiesOnly: from the agent only the keys of `keys`.
-    agent : str or None
-        Socket of the agent.
-    jumps : list of Address
-        ProxyJump, first hop first.
-    proxy_command : str or None
-    known_hosts : list of Path
-        The user's file first.
-    """
+    """How one host is reached."""
 
     host: str
     port: int
     user: str
-    label_host: str = ""
-    keys: list[Path] = field(default_factory=list)
-    keys_only: bool = False
-    agent: str | None = None
-    jumps: list[Address] = field(default_factory=list)
+    label_host: str = ""  # name in known_hosts (HostKeyAlias, else the host)
+    keys: list[Path] = field(default_factory=list)  # IdentityFile, or the usual names where there is none
+    keys_only: bool = False  # IdentitiesOnly: from the agent only the keys of `keys`
+    agent: str | None = None  # socket of the agent
+    jumps: list[Address] = field(default_factory=list)  # ProxyJump, first hop first
     proxy_command: str | None = None
-    known_hosts: list[Path] = field(default_factory=list)
+    known_hosts: list[Path] = field(default_factory=list)  # the user's file first
 
 
 class SshConfig:

@@ -42,20 +42,10 @@ class Sampling:
 
     It runs in Python where the host has it, else in awk; one that prints nothing at all is followed by the other.
 
-    Attributes
-    ----------
-    ended : threading.Event
-        Set once it printed its last line or its end was seen.
-    lost : bool
-        It ended without its last line: the connection is gone, or somebody killed it. `go_on` restarts it.
-    root_gone_ns : int or None
-        When a root process was found gone or a zombie, UTC nanoseconds.
-    exit_status : int or None
-        Its exit status as wait() gives it, where a sample saw the zombie.
-    denied : list of str
-        Files of /proc that the sampler was refused.
-    received : int
-        Bytes that came over the connection.
+    `ended`: set once it printed its last line or its end was seen. `lost`: it ended without its last line: the connection is
+    gone, or somebody killed it. `go_on` restarts it. `root_gone_ns`: when a root process was found gone or a zombie, UTC
+    nanoseconds. `exit_status`: its exit status as wait() gives it, where a sample saw the zombie. `denied`: files of /proc that
+    the sampler was refused. `received`: bytes that came over the connection.
     """
 
     def __init__(self, manifest: Manifest, parameters: dict[str, Any], host: Host, clock: Clock = CLOCK):

@@ -107,10 +107,7 @@ class Snapshots:
 def kept_lines(ran: Ran, keep: str | int, pids: set[int], port: int | None) -> str:
     r"""Lines of a tool's output that are about the launch; what belongs to others on the host is not recorded.
 
-    Parameters
-    ----------
-    keep : str or int
-        `launch`: the heading, and lines with one of the pids (or `pid=PID`) or the port; a number: so many last lines.
+    `keep`: `launch`: the heading, and lines with one of the pids (or `pid=PID`) or the port; a number: so many last lines.
 
     Examples
     --------

@@ -110,22 +110,9 @@ def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
 def read(path: Path, file: str) -> Result | dict:
     """Read one file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    file : str
-        Name for the column `file` and in messages.
-
-    Returns
-    -------
-    Result or dict
-        Its rows; a dict where the file tells how a server was launched (`argv`, `env`, `versions`).
-
-    Raises
-    ------
-    EvidenceError
-        Where the file is missing, empty, cut in its only document, or of no known family.
+    `file`: name for the column `file` and in messages. Returns its rows; a dict where the file tells how a server was launched
+    (`argv`, `env`, `versions`). Raises EvidenceError where the file is missing, empty, cut in its only document, or of no known
+    family.
     """
     try:
         with open(path, "rb") as given:
