@@ -254,7 +254,8 @@ def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]
         for name, table in _as_tables(items):
             if name not in writers:
                 file = files.enter_context(open(scratch / f"{name}.parquet", "wb", opener=private))
-                writers[name] = files.enter_context(pq.ParquetWriter(file, table.schema, write_page_checksum=True))
+                writer = pq.ParquetWriter(file, table.schema, compression="lz4", write_page_checksum=True)
+                writers[name] = files.enter_context(writer)
             writers[name].write_table(table)
             counts[name] = counts.get(name, 0) + table.num_rows
     return counts
