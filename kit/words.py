@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as sentences need them."""
+"""Numbers with their nouns, and texts cut to a length, as sentences need them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ def named(noun: str, numbers: Iterable[object], many: str | None = None) -> str:
     """
     items = [str(number) for number in numbers]
     return f"{noun if len(items) == 1 else many or noun + 's'} {', '.join(items)}"
+
+
+def short(text: str, most: int = 120) -> str:
+    """A text of at most so many characters: a longer one ends after a whole word, or within one that is long, and says so.
+
+    Examples
+    --------
+    >>> short("NCCL WARN Call to connect failed", 20), short("/models/meta-llama/config.json", 20), short("ok")
+    ('NCCL WARN Call to …', '/models/meta-llama/…', 'ok')
+    """
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    at = kept.rfind(" ", most // 2)
+    return f"{kept[:at].rstrip(' ,;:')} …" if at > 0 else f"{kept}…"

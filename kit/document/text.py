@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from io import StringIO
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kit.document import Block, Command, Document, Item, Section, Table, Values
 from kit.untrusted import visible
+from kit.words import short
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,14 +20,21 @@ WIDTH = 110
 """Columns where no terminal says otherwise: the text of a pipe or a file is always the same."""
 NARROWEST, WIDEST = 60, 120
 """Sentences longer than 120 columns are hard to read."""
-LEAST_COLUMN = 10
-"""A table whose columns would be narrower is shown as one record below the other."""
+LONGEST_WORD = 30
+"""A longer word of a cell may be broken; a table that would break a shorter one is shown as one record below the other."""
 LONGEST_CELL, GAP = 160, 2
 COLOURS = {"ready": "green", "progressing": "cyan", "stalled": "red", "failed": "red", "ended": "cyan", "unknown": "yellow"}
+MARKS = {"!": "bold red", "→": "bold", "+": "green", "−": "red", "×": "red", "?": "yellow"}
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[µm]?s|min|h|days?|[kMGT]?i?B(?:/s)?|W|of \d)(?!\w))")
+"""Between a number and its unit no line ends."""
+_BOUND = "\ue000"
+_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 
 
-def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bool = False) -> str:
-    """A document as text without a trailing newline; with `cut` commands, too, end at the edge.
+def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bool = False, fold: bool = False) -> str:
+    """A document as text without a trailing newline.
+
+    Commands are as long as they are; with `cut` they end at the edge, with `fold` they go on below, as a shell reads them.
 
     Examples
     --------
@@ -49,7 +58,7 @@ def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bo
     <BLANKLINE>
     $ kit report RUN
     """
-    page = _Page(width, colour, cut)
+    page = _Page(width, colour, cut, fold)
     page.paragraph("", _text(document.title, f"bold {COLOURS.get(document.tone, '')}".strip()))
     if document.subtitle:
         page.paragraph("", _text(document.subtitle, "dim"))
@@ -57,6 +66,7 @@ def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bo
         page.section(section)
     if document.last is not None:
         page.line()
+        page.fold = False
         page.block(document.last, "")
     return str(page)
 
@@ -65,7 +75,7 @@ def write(document: Document, stream: TextIO | None = None) -> None:
     """Print a document: in the width and with the colours of the terminal, as plain text of 110 columns elsewhere."""
     stream = sys.stdout if stream is None else stream
     width = terminal_width(stream)
-    print(render(document, width or WIDTH, width is not None and coloured(stream)), file=stream)
+    print(render(document, width or WIDTH, coloured(stream), fold=width is not None), file=stream)
 
 
 def terminal_width(stream: TextIO) -> int | None:
@@ -86,8 +96,10 @@ def terminal_width(stream: TextIO) -> int | None:
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether to write colours: a terminal that knows them, and no NO_COLOR."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    """Whether to write colours: to a terminal that knows them; NO_COLOR forbids it, FORCE_COLOR wants it anywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def clean(text: str) -> str:
@@ -101,6 +113,29 @@ def clean(text: str) -> str:
     return visible(text.replace("\t", " "))
 
 
+def folded(command: str, room: int) -> list[str]:
+    """A command line in lines of so many columns, each but the last with a backslash at its end: it is copied as one.
+
+    A word is never broken, nor what stands in quotes.
+
+    Examples
+    --------
+    >>> folded("py-spy dump --pid 7 > 'a b.txt'", 22)
+    ['py-spy dump --pid 7 \\\\', "> 'a b.txt'"]
+    """
+    words = _SHELL_WORD.findall(command)
+    if len(command) <= room or " ".join(words) != command or "#" in command:
+        return [command]
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 3 > room:
+            lines[-1] += " \\"
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
+
+
 def _text(text: str, style: str = "") -> Text:
     from rich.text import Text
 
@@ -110,10 +145,10 @@ def _text(text: str, style: str = "") -> Text:
 class _Page:
     """Where a document is written: rich's console on a string."""
 
-    def __init__(self, width: int, colour: bool, cut: bool):
+    def __init__(self, width: int, colour: bool, cut: bool, fold: bool):
         from rich.console import Console
 
-        self.width, self.cut, self.page = max(width, NARROWEST), cut, StringIO()
+        self.width, self.cut, self.fold, self.page = max(width, NARROWEST), cut, fold, StringIO()
         self.console = Console(
             file=self.page,
             width=self.width,
@@ -127,7 +162,7 @@ class _Page:
         )
 
     def __str__(self) -> str:
-        return "\n".join(line.rstrip() for line in self.page.getvalue().splitlines())
+        return "\n".join(line.rstrip() for line in self.page.getvalue().replace(_BOUND, " ").splitlines())
 
     def line(self, *parts: str | Text) -> None:
         """One line, as long as it is."""
@@ -135,15 +170,19 @@ class _Page:
 
         self.console.print(Text.assemble(*parts), soft_wrap=True)
 
-    def paragraph(self, lead: str, text: Text) -> None:
+    def paragraph(self, lead: str | Text, text: Text) -> None:
         """Lines set in below the first."""
+        text.plain = _UNIT.sub(_BOUND, text.plain)
         for number, line in enumerate(text.wrap(self.console, self.width - len(lead), overflow="fold") or [_text("")]):
             line.rstrip()
             self.line(lead if number == 0 else " " * len(lead), line)
 
-    def one_line(self, lead: str, text: Text) -> None:
-        """A line that is cut at the edge."""
-        text.truncate(self.width - len(lead), overflow="ellipsis")
+    def one_line(self, lead: str | Text, text: Text) -> None:
+        """A line that is cut after the last word that fits."""
+        room = self.width - len(lead)
+        if text.cell_len > room:
+            text.plain = short(text.plain, room)
+            text.truncate(room, overflow="ellipsis")  # letters of two columns
         self.line(lead, text)
 
     def section(self, section: Section) -> None:
@@ -157,13 +196,14 @@ class _Page:
     def block(self, block: Block, lead: str) -> None:
         """One block, set in."""
         if isinstance(block, Item):
-            lead += "  " * block.level + (f"{block.mark} " if block.mark else "")
-            self.paragraph(lead, _text(block.text, "bold red" if block.mark == "!" else ""))
+            lead += "  " * block.level
+            mark = _text(lead + (f"{block.mark} " if block.mark else ""), MARKS.get(block.mark, ""))
+            self.paragraph(mark, _text(block.text, "bold red" if block.mark == "!" else ""))
             if below := "  ".join(filter(None, (block.where, " ".join(block.small.split())))):
-                self.one_line(" " * (len(lead) + 2), _text(below, "dim"))
+                write = self.one_line if block.where or self.cut else self.paragraph
+                write(" " * (len(mark) + 2), _text(below, "dim"))
         elif isinstance(block, Command):
-            write = self.one_line if self.cut else self.line
-            write(f"{lead}$ ", _text(block.text, "cyan"))
+            self.command(f"{lead}$ ", block.text)
             if block.small:
                 (self.one_line if self.cut else self.paragraph)(f"{lead}    ", _text(block.small, "dim"))
         elif isinstance(block, Values):
@@ -173,6 +213,15 @@ class _Page:
         elif block.rows:
             self.table(block, lead)
 
+    def command(self, lead: str, command: str) -> None:
+        """A command line: cut, folded, or as long as it is."""
+        if self.cut:
+            self.one_line(lead, _text(command, "cyan"))
+            return
+        room = self.width - len(lead)
+        for number, line in enumerate(folded(clean(command), room) if self.fold else [command]):
+            self.line(lead if number == 0 else " " * len(lead), _text(line, "cyan"))
+
     def table(self, table: Table, lead: str) -> None:
         """Columns that fit the width: cells are wrapped; as records where the columns would be too narrow."""
         from rich.padding import Padding
@@ -181,24 +230,26 @@ class _Page:
         if table.heading:
             self.line(lead, _text(table.heading, "bold"))
         headed = any(table.columns)
-        rows = [[cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…" for cell in row] for row in table.rows]
-        columns = zip(*([table.columns] if headed else []), *rows, strict=True)
+        rows = [
+            [_UNIT.sub(_BOUND, cell if len(cell) <= LONGEST_CELL else short(cell, LONGEST_CELL)) for cell in row]
+            for row in table.rows
+        ]
+        columns = list(zip(*([table.columns] if headed else []), *rows, strict=True))
         widths = [max(_text(line).cell_len for cell in column for line in cell.split("\n")) for column in columns]
-        room = self.width - len(lead)
-        if sum(min(width, LEAST_COLUMN) + GAP for width in widths) - GAP > room:
+        words = [max((_text(word).cell_len for cell in column for word in cell.split()), default=0) for column in columns]
+        least = [
+            width if name in table.numeric else min(width, word, LONGEST_WORD)
+            for name, width, word in zip(table.columns, widths, words, strict=True)
+        ]
+        room = self.width - len(lead) - GAP * (len(widths) - 1)
+        if sum(least) > room:
             self.records(table, rows, lead)
             return
-        fits = sum(width + GAP for width in widths) - GAP <= room
+        while sum(widths) > room:  # the widest gives, as far as its words allow
+            widths[max(range(len(widths)), key=lambda n: (widths[n] > least[n], widths[n]))] -= 1
         grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=headed, header_style="dim")
         for name, width in zip(table.columns, widths, strict=True):
-            numeric = name in table.numeric
-            grid.add_column(
-                _text(name),
-                justify="right" if numeric else "left",
-                overflow="fold",
-                no_wrap=fits or numeric,
-                min_width=min(width, LEAST_COLUMN),
-            )
+            grid.add_column(_text(name), justify="right" if name in table.numeric else "left", overflow="fold", width=width)
         for number, row in enumerate(rows):
             grid.add_row(*map(_text, row), style="bold red" if number in table.odd else None)
         self.console.print(Padding(grid, (0, 0, 0, len(lead))))

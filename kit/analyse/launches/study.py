@@ -13,6 +13,7 @@ from kit.analyse.text_blocks import named
 from kit.analyse.verdict.settings import Setting, differences, direct
 from kit.clock import show_duration
 from kit.document import percent
+from kit.words import short
 
 READY_OR_NOT, FAST_OR_SLOW = ("ready", "not ready"), ("fast", "slow")
 """What the launches are told apart by; those that are all ready, by their seconds to ready."""
@@ -307,4 +308,4 @@ def values(found: dict[str | None, int]) -> str:
 
 def shortened(value: str | None) -> str:
     """A value of a setting in at most 40 characters."""
-    return "not given" if value is None else value if len(value) <= 40 else f"{value[:39]}…"
+    return "not given" if value is None else short(value, 40)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kit.analyse.verdict.failures import ENDING, cause, closes, final_end
 from kit.analyse.verdict.log_digest import LogDigest, Mark
+from kit.words import short
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Ending:
     @property
     def claim(self) -> str:
         """A sentence with the line that shows it."""
-        text = self.mark.text.strip()[:140]
+        text = short(self.mark.text, 140)
         if self.how == "finished":
             return f"it finished its work: {text}"
         return (

@@ -6,6 +6,7 @@ from kit.analyse.verdict.attribution import finding as not_of_this_launch
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import argument_fields
 from kit.analyse.verdict.scene import Scene
+from kit.words import short
 
 NAMED = 3
 """Records that stand as evidence."""
@@ -57,4 +58,4 @@ def _said(mark: Mark) -> str:
     if fields.get("in_checkpoint"):
         name = fields.get("weight") or "a weight"
         return f"{name} is [{fields['in_checkpoint']}] in the checkpoint and [{fields.get('in_model', '?')}] in the model"
-    return mark.text.strip()[:200]
+    return short(mark.text, 200)

@@ -12,6 +12,7 @@ from kit.analyse.verdict.log_digest import LogDigest, Mark
 from kit.analyse.verdict.settings import settings_of
 from kit.errors import nearest
 from kit.parse.grammar import load
+from kit.words import short
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.scene import Scene
@@ -41,7 +42,7 @@ class Refused:
     def claim(self) -> str:
         """What is wrong, with the nearest right word."""
         meant = f"; the nearest known word is {self.right}" if self.right else ""
-        return f"its command line is wrong, and it never began: {self.mark.text.strip()[:160]}{meant}"
+        return f"its command line is wrong, and it never began: {short(self.mark.text, 160)}{meant}"
 
 
 def refused(scene: Scene) -> Refused | None:
@@ -54,7 +55,9 @@ def refused(scene: Scene) -> Refused | None:
     if choice:
         right = nearest(choice["wrong"], _QUOTED.findall(choice["right"]) or re.findall(r"[\w.-]+", choice["right"])) or ""
         option = next(iter(_OPTION.findall(mark.text)), "that option")
-        known = f"the nearest of its values is {right}" if right else f"its values are {choice['right'].strip(' )],.')[:160]}"
+        known = (
+            f"the nearest of its values is {right}" if right else f"its values are {short(choice['right'].strip(' )],.'), 160)}"
+        )
         return Refused(mark, choice["wrong"], right, f"{option} does not take {choice['wrong']}: {known}")
     if needs:
         missing = (needs[1] or needs[2]).strip("'\" ")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kit.clock import show_duration
 from kit.document import Block, Command, Document, Item, Section, Values, items, percent
+from kit.words import short
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.hypotheses import Hypothesis
@@ -127,8 +128,8 @@ def _rival(verdict: Verdict, other: Hypothesis) -> Item:
 def _quiet(verdict: Verdict) -> str:
     """A silence that is too short for the answer."""
     silence = verdict.facts.value("silence_s")
-    short = silence is not None and 1 <= silence < SILENT_S and verdict.state in ("stalled", "unknown", "progressing")
-    return f", last progress {show_duration(silence)} earlier" if short else ""
+    recent = silence is not None and 1 <= silence < SILENT_S and verdict.state in ("stalled", "unknown", "progressing")
+    return f", last progress {show_duration(silence)} earlier" if recent else ""
 
 
 def _absent(verdict: Verdict) -> list[str]:
@@ -226,5 +227,5 @@ def fact_text(name: str, value: object) -> str:
     if name == "eta_range_s" and isinstance(value, list):
         return " to ".join(map(show_duration, value))
     if isinstance(value, list):
-        return f"{value[0]:g} of {value[1]:g}" if name.endswith("_done") else ", ".join(map(str, value))[:160]
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)[:160]
+        return f"{value[0]:g} of {value[1]:g}" if name.endswith("_done") else short(", ".join(map(str, value)), 160)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else short(str(value), 160)

@@ -8,7 +8,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.schema import Row
-from kit.words import count_of
+from kit.words import count_of, short
 
 BUNDLE = re.compile(r"\{([^{}]*)\}(?: \* (\d+))?")
 RESOURCE = re.compile(r"'([^']+)': ([\d.]+)")
@@ -26,9 +26,11 @@ def probes(scene: Scene) -> Signs:
     killing, unhealthy = events.get("Killing"), events.get("Unhealthy")
     if killing and (unhealthy or "probe" in (killing["text"] or "")):
         row = unhealthy or killing
-        yield Sign("probe_killed", f"the orchestrator killed it: {row['text'][:140]}", [ref(row, row["text"]), ref(killing)])
+        yield Sign(
+            "probe_killed", f"the orchestrator killed it: {short(row['text'], 140)}", [ref(row, row["text"]), ref(killing)]
+        )
     elif unhealthy:
-        yield Sign("probe_fails", f"a probe of the orchestrator fails: {unhealthy['text'][:120]}", [ref(unhealthy)])
+        yield Sign("probe_fails", f"a probe of the orchestrator fails: {short(unhealthy['text'], 120)}", [ref(unhealthy)])
 
 
 @rule("unschedulable", needs=("events",))
@@ -37,10 +39,10 @@ def unschedulable(scene: Scene) -> Signs:
     events = _by_reason(scene)
     for reason in ("FailedScheduling", "Unschedulable", "PendingDemand"):
         if (row := events.get(reason)) and not _undone(row, events, ("Scheduled",)):
-            yield Sign("unschedulable", f"it cannot be scheduled: {row['text'][:140]}", [ref(row, row["text"])])
+            yield Sign("unschedulable", f"it cannot be scheduled: {short(row['text'], 140)}", [ref(row, row["text"])])
     row = events.get("Pending")
     if row and row["source"] == "kubernetes":
-        yield Sign("unschedulable", f"the pod is pending: {row['text'][:120]}", [ref(row)])
+        yield Sign("unschedulable", f"the pod is pending: {short(row['text'], 120)}", [ref(row)])
 
 
 BLOCKS = {
@@ -65,7 +67,7 @@ def blocked(scene: Scene) -> Signs:
     events = _by_reason(scene)
     rows = [row for reason in BLOCKS if (row := events.get(reason)) and not _undone(row, events, ("Started", "Created"))]
     if rows:
-        claim = f"the container was not started: {BLOCKS[rows[0]['reason']]} ({rows[0]['reason']}: {rows[0]['text'][:120]})"
+        claim = f"the container was not started: {BLOCKS[rows[0]['reason']]} ({rows[0]['reason']}: {short(rows[0]['text'], 120)})"
         yield Sign("container_blocked", claim, [ref(row, row["text"]) for row in rows[:2]])
 
 
@@ -75,7 +77,7 @@ def evicted(scene: Scene) -> Signs:
     events = _by_reason(scene)
     if row := events.get("Evicted") or events.get("Preempted") or events.get("Preempting"):
         memory = re.search(r"resource: memory|MemoryPressure", row["text"] or "")
-        claim = f"it was sent away ({row['reason']}): {row['text'][:120]}"
+        claim = f"it was sent away ({row['reason']}): {short(row['text'], 120)}"
         yield Sign("cgroup_oom_kill" if memory else "probe_killed", claim, [ref(row, row["text"])])
 
 
@@ -92,7 +94,7 @@ def _moment(row: Row) -> tuple[float, int]:
 def terminated(scene: Scene) -> Signs:
     """It was asked to end from outside."""
     if mark := scene.log.last("terminated") or scene.log.last("sigterm"):
-        yield Sign("terminated_line", f"it was told to terminate: {mark.text[:100]}", [mark.ref])
+        yield Sign("terminated_line", f"it was told to terminate: {short(mark.text, 100)}", [mark.ref])
     elif scene.fact("signal") in (15, 143):
         yield Sign("terminated_line", "the launch got signal 15 from outside", scene.facts.refs("signal"))
 
@@ -108,11 +110,11 @@ def restarts(scene: Scene) -> Signs:
 def waits_for_resources(scene: Scene) -> Signs:
     """The log says that something waits for resources."""
     if mark := scene.log.last("placement_wait"):
-        yield Sign("placement_wait", f"Ray waits for a placement group: {mark.text[:120]}", [mark.ref])
-    short = scene.log.of("insufficient_resources")
-    short += [mark for mark in scene.log.of("replica_wait") if mark.fields.get("stage") == "scheduled"]
-    if short:
-        yield Sign("resources_short_line", f"insufficient resources: {short[-1].text[:140]}", [short[-1].ref])
+        yield Sign("placement_wait", f"Ray waits for a placement group: {short(mark.text, 120)}", [mark.ref])
+    scarce = scene.log.of("insufficient_resources")
+    scarce += [mark for mark in scene.log.of("replica_wait") if mark.fields.get("stage") == "scheduled"]
+    if scarce:
+        yield Sign("resources_short_line", f"insufficient resources: {short(scarce[-1].text, 140)}", [scarce[-1].ref])
 
 
 @rule("demand_pending", "demand_over_supply", needs=("counters",))
@@ -129,9 +131,9 @@ def ray_demand(scene: Scene) -> Signs:
     if mark := scene.log.last("placement_wait"):
         asked.append((mark.text, mark.ref))
     for text, where in asked:
-        yield Sign("demand_pending", f"Ray cannot place: {text[:120]}", [where])
-        if short := _short_of(text, amounts):
-            yield Sign("demand_over_supply", short, [where, ref(rows[0])])
+        yield Sign("demand_pending", f"Ray cannot place: {short(text, 120)}", [where])
+        if lacks := _short_of(text, amounts):
+            yield Sign("demand_over_supply", lacks, [where, ref(rows[0])])
             return
 
 

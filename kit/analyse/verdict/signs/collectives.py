@@ -10,7 +10,7 @@ from kit.analyse.verdict.rank_counters import apart
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.words import count_of, named
+from kit.words import count_of, named, short
 
 APART = ("mismatch", "missing", "unresponsive", "incomplete")
 """States by which NCCL RAS says that ranks differ."""
@@ -38,7 +38,7 @@ def timeouts(scene: Scene) -> Signs:
         yield Sign("timeout_lacks_ranks", claim, [lines[0].ref], absent)
         works = next((bar for bar in reversed(scene.log.bars) if bar.rank in absent and not bar.done), None)
         if works:
-            claim = f"{named('rank', [works.rank])} was at work meanwhile: {works.text.strip()[:120]}"
+            claim = f"{named('rank', [works.rank])} was at work meanwhile: {short(works.text, 120)}"
             yield Sign("absent_rank_works", claim, [works.ref], absent)
 
 
@@ -46,14 +46,16 @@ def timeouts(scene: Scene) -> Signs:
 def desync(scene: Scene) -> Signs:
     """PyTorch compared the ranks."""
     if mark := next(iter(scene.log.of("desync_lagging")), None):
-        yield Sign("desync_report", f"PyTorch's desync report: {mark.text[:150]}", [mark.ref], scene.fact("lagging_ranks") or [])
+        yield Sign(
+            "desync_report", f"PyTorch's desync report: {short(mark.text, 150)}", [mark.ref], scene.fact("lagging_ranks") or []
+        )
 
 
 @rule("desync_report", needs=("log",))
 def fingerprints(scene: Scene) -> Signs:
     """PyTorch compared what the ranks were about to do."""
     if mark := scene.log.first("collective_mismatch"):
-        yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {mark.text[:150]}", [mark.ref])
+        yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {short(mark.text, 150)}", [mark.ref])
 
 
 @rule("ops_differ", "ops_behind", needs=("log",))
@@ -108,7 +110,7 @@ def ras_report(scene: Scene) -> Signs:
     rows = [row for row in scene.evidence.collectives if row["source"] == "ncclras" and row.get("state") in APART]
     if rows and not moves(moments):
         code = "ras_mismatch" if len(moments) >= 2 else "ras_mismatch_once"
-        yield Sign(code, f"NCCL RAS reports: {(rows[0].get('text') or rows[0]['state'])[:140]}", [ref(rows[0])])
+        yield Sign(code, f"NCCL RAS reports: {short(rows[0].get('text') or rows[0]['state'], 140)}", [ref(rows[0])])
 
 
 @rule("ras_moves", "ras_stays_apart", "ras_stands", needs=("collectives",))

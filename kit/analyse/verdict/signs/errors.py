@@ -9,7 +9,7 @@ from kit.analyse.verdict.refused_arguments import refused
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.grammar import codes
-from kit.words import count_of
+from kit.words import count_of, short
 
 PROGRAM_MISSING = "the launch never began, the program or a file of its command line is not there"
 TERMINATED = 143
@@ -36,7 +36,7 @@ def cause(scene: Scene) -> Signs:
     if (mark := _unexplained(scene)) and mark.code != "usage_error":
         ranks = [mark.rank] if mark.rank is not None else []
         words = PROGRAM_MISSING if mark.code == "program_missing" else "the first error that names a cause"
-        yield Sign("unexplained_error", f"{words}: {mark.text[:160]}", [mark.ref], ranks)
+        yield Sign("unexplained_error", f"{words}: {short(mark.text, 160)}", [mark.ref], ranks)
 
 
 def _unexplained(scene: Scene) -> Mark | None:
@@ -63,7 +63,7 @@ def dead_worker(scene: Scene) -> Signs:
     worker = scene.log.first("worker_died") or failed_exit(scene)
     if worker is None or ended_by_watchdog(scene):
         return
-    yield Sign("worker_died_line", f"the log reports a dead worker: {worker.text[:140]}", [worker.ref])
+    yield Sign("worker_died_line", f"the log reports a dead worker: {short(worker.text, 140)}", [worker.ref])
     if died_in_silence(scene):
         yield Sign("silent_death", "a worker died without an error message", [worker.ref])
 
@@ -87,7 +87,7 @@ def late_error(scene: Scene) -> Signs:
     first = first_error(scene.log)
     ready = [mark for mark in scene.log.marks if mark.phase in ("ready", "serving")]
     if scene.fact("ready") and first is not None and ready and first.order > ready[0].order:
-        yield Sign("error_after_ready", f"an error after it was ready: {first.text[:140]}", [first.ref])
+        yield Sign("error_after_ready", f"an error after it was ready: {short(first.text, 140)}", [first.ref])
         if scene.fact("generate_works") is False and first.role == "initiating":
             claim = "it was ready, an error of its own came, and since then a request gets no answer"
             yield Sign("fails_since_error", claim, [first.ref, *scene.facts.refs("generate_works")])
@@ -108,6 +108,6 @@ def by_form(scene: Scene) -> Signs:
         return
     errors = [mark for mark in log.marks if mark.kind == "error"]
     seen = f"{count_of(len(errors), 'line')} look like errors" if errors else "nothing in it looks like an error"
-    last = (log.tail[-1].get("text") or log.tail[-1]["raw"]).strip()[:120]
+    last = short(log.tail[-1].get("text") or log.tail[-1]["raw"], 120)
     claim = f"no grammar knows this log, it was read by its form alone; {seen}; its last line: {last}"
     yield Sign("log_unknown", claim, scene.facts.refs("last_line"))

@@ -15,7 +15,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
 from kit.clock import NS
 from kit.schema import Row
-from kit.words import count_of, named
+from kit.words import count_of, named, short
 
 STOOD_STEPS = 20
 """Steps that a training misses before it is said to have stood: validation and checkpoints take a few."""
@@ -138,9 +138,9 @@ def _denies(evidence: Evidence, died_ns: int) -> str | None:
 def memory_lines(scene: Scene) -> Signs:
     """The log tells of memory that ran out, on the host or on the GPU."""
     if mark := scene.log.first("host_oom"):
-        yield Sign("host_oom_line", f"the log reports a kill for memory: {mark.text[:120]}", [mark.ref])
+        yield Sign("host_oom_line", f"the log reports a kill for memory: {short(mark.text, 120)}", [mark.ref])
     if mark := next((mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark)), None):
-        yield Sign("gpu_oom_error", f"the GPU ran out of memory: {mark.text[:120]}", [mark.ref])
+        yield Sign("gpu_oom_error", f"the GPU ran out of memory: {short(mark.text, 120)}", [mark.ref])
 
 
 @rule("ranks_dead")
@@ -194,7 +194,7 @@ def ended(scene: Scene) -> Signs:
 def exit_code(scene: Scene) -> Signs:
     """The orchestrator says that it failed, or gives the exit code of a failure."""
     if scene.fact("exited") and (where := orchestrator_ends.failure(scene.evidence)):
-        yield Sign("ended_badly", f"the orchestrator says that it failed: {where['text'][:120]}", [where])
+        yield Sign("ended_badly", f"the orchestrator says that it failed: {short(where['text'], 120)}", [where])
 
 
 def _stood(scene: Scene, ended: int | None) -> bool:
@@ -226,7 +226,7 @@ def crash_lines(scene: Scene) -> Signs:
     if ended_by_watchdog(scene):
         return
     if mark := scene.log.first("segfault") or scene.log.first("abort"):
-        yield Sign("crash_signal", f"a process crashed: {mark.text[:120]}", [mark.ref])
+        yield Sign("crash_signal", f"a process crashed: {short(mark.text, 120)}", [mark.ref])
     elif (number := scene.fact("signal")) in CRASH_SIGNALS:
         name = signal.Signals(number).name
         yield Sign("crash_signal", f"a process crashed by signal {number} ({name})", scene.facts.refs("signal"))
@@ -236,7 +236,7 @@ def crash_lines(scene: Scene) -> Signs:
 def kernel_crash(scene: Scene) -> Signs:
     """The kernel saw a segmentation fault."""
     for row in kernel_rows(scene, "segfault"):
-        yield Sign("crash_signal", f"the kernel logged a crash: {row['text'][:120]}", [ref(row, row["text"])])
+        yield Sign("crash_signal", f"the kernel logged a crash: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 
 @rule("no_death_seen", needs=("log|processes",))

@@ -8,7 +8,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.peers import rendezvous_stacks, syn_sent
-from kit.words import count_of
+from kit.words import count_of, short
 
 ACS_ON = re.compile(r"ACSCtl:.*(?:SrcValid\+|ReqRedir\+)")
 """Bits of `lspci -vvv` that send a transfer between two devices up to the root complex."""
@@ -80,4 +80,4 @@ def nccl_init(scene: Scene) -> Signs:
 def nccl_trouble(scene: Scene) -> Signs:
     """NCCL's own warnings."""
     if lines := scene.log.of("nccl_error", "nccl_warn"):
-        yield Sign("nccl_warns", f"NCCL warns: {lines[0].text[:120]}", [lines[0].ref])
+        yield Sign("nccl_warns", f"NCCL warns: {short(lines[0].text, 120)}", [lines[0].ref])

@@ -6,6 +6,7 @@ from kit.analyse.verdict.good_run import TROUBLE, changed, in_phase_s
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.clock import show_duration
+from kit.words import short
 
 MOST_SETTINGS = 4
 
@@ -26,7 +27,7 @@ def lines(scene: Scene) -> Signs:
         return
     new = [mark for mark in scene.log.marks if mark.kind in TROUBLE and not scene.good.printed(mark)]
     if new:
-        claim = f"{scene.good.name}, which worked, never printed: {new[0].text.strip()[:140]}"
+        claim = f"{scene.good.name}, which worked, never printed: {short(new[0].text, 140)}"
         yield Sign("lines_new", claim, [mark.ref for mark in new[:2]])
 
 
@@ -40,8 +41,8 @@ def milestone(scene: Scene) -> Signs:
     rest = scene.good.marks[common + 1 :] if common is not None else ()
     missing = next((mark for mark in rest if mark.code not in seen), None)
     if common is not None and missing is not None:
-        before = scene.good.marks[common].text.strip()[:60]
-        claim = f"after “{before}” {scene.good.name} went on to “{missing.text.strip()[:80]}”, which this launch lacks"
+        before = short(scene.good.marks[common].text, 60)
+        claim = f"after “{before}” {scene.good.name} went on to “{short(missing.text, 80)}”, which this launch lacks"
         yield Sign("milestone_missing", claim, scene.facts.refs("last_line"))
 
 

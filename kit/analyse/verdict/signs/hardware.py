@@ -7,7 +7,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.words import count_of
+from kit.words import count_of, short
 
 GPU_TOOLS = ("nvidia-smi", "rocm-smi")
 LOST = ("gpu_lost", "ecc", "gpu_reset", "gpu_job_timeout")
@@ -32,14 +32,14 @@ def xid(scene: Scene) -> Signs:
 def lost(scene: Scene) -> Signs:
     """A GPU that left the bus, was reset, or reports uncorrectable memory."""
     for row in kernel_rows(scene, *LOST):
-        yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {row['text'][:120]}", [ref(row, row["text"])])
+        yield Sign("gpu_lost", f"the kernel logged a lost or failing GPU: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 
 @rule("gpu_lost", needs=("log",))
 def lost_line(scene: Scene) -> Signs:
     """A runtime lost its device."""
     if mark := scene.log.first("device_lost"):
-        claim = f"the runtime lost its device: {mark.text[:120]}"
+        claim = f"the runtime lost its device: {short(mark.text, 120)}"
         yield Sign("gpu_lost", claim, [mark.ref], [mark.rank] if mark.rank is not None else [])
 
 
@@ -56,7 +56,7 @@ def tool_failed(scene: Scene) -> Signs:
     """The driver's own tool fails; that it is not installed says nothing."""
     for row in scene.evidence.tool_errors:
         if row["tool"] in GPU_TOOLS and row.get("error") != "not_found":
-            yield Sign("gpu_tool_failed", f"{row['tool']} failed: {row['text'][:120]}", [ref(row, row["text"])])
+            yield Sign("gpu_tool_failed", f"{row['tool']} failed: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 
 @rule("gpu_rows_remapped", needs=("counters",))

@@ -9,7 +9,7 @@ from kit.analyse.verdict.deltas import bytes_read, deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.words import named
+from kit.words import named, short
 
 KERNEL_STUCK = re.compile(
     r"nvidia|uvm|amdgpu|kfd|nfs|rpc_|lustre|cl_|ceph|fuse|gpfs|wait_on_page|folio_wait|io_schedule|nvme|blk_"
@@ -46,7 +46,7 @@ def no_io(scene: Scene) -> Signs:
 def hung_task(scene: Scene) -> Signs:
     """The kernel reports a task blocked for minutes."""
     for row in kernel_rows(scene, "hung_task"):
-        yield Sign("hung_task", f"the kernel reports a hung task: {row['text'][:120]}", [ref(row, row["text"])])
+        yield Sign("hung_task", f"the kernel reports a hung task: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 
 @rule("kernel_frames", needs=("stacks",))
@@ -71,7 +71,7 @@ def nfs_dead(scene: Scene) -> Signs:
     rows = [row for row in scene.evidence.kernel_log if row.get("kind") == "nfs"]
     silent = [row for row in rows if "not responding" in row["text"]]
     if silent and not any("OK" in row["text"] and (row.get("line") or 0) > (silent[-1].get("line") or 0) for row in rows):
-        claim = f"the file server does not respond: {silent[-1]['text'][:120]}"
+        claim = f"the file server does not respond: {short(silent[-1]['text'], 120)}"
         yield Sign("nfs_dead", claim, [ref(silent[-1], silent[-1]["text"])])
 
 
@@ -80,7 +80,9 @@ def lockup(scene: Scene) -> Signs:
     """The kernel reports a CPU that runs its own code and does not come back."""
     for row in kernel_rows(scene, "lockup")[:1]:
         yield Sign(
-            "cpu_lockup", f"the kernel reports a CPU that does not leave its code: {row['text'][:120]}", [ref(row, row["text"])]
+            "cpu_lockup",
+            f"the kernel reports a CPU that does not leave its code: {short(row['text'], 120)}",
+            [ref(row, row["text"])],
         )
 
 
@@ -94,4 +96,4 @@ def sigkill_ignored(scene: Scene) -> Signs:
     for row in scene.evidence.events:
         if row["source"] == "shell" and row.get("reason") == "Kill" and SIGKILL.search(row["text"]):
             if alive & set(map(int, re.findall(r"\b\d{2,}\b", row["text"]))):
-                yield Sign("sigkill_ignored", f"SIGKILL had no effect: {row['text'][:80]}", [ref(row, row["text"])])
+                yield Sign("sigkill_ignored", f"SIGKILL had no effect: {short(row['text'], 80)}", [ref(row, row["text"])])

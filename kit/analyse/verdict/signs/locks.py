@@ -7,7 +7,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.schema import Row
-from kit.words import count_of
+from kit.words import count_of, short
 
 ASKING = ("stat", "newfstatat", "statx", "access", "flock", "openat")
 """System calls by which a library asks for a lock file over and over."""
@@ -17,7 +17,7 @@ ASKING = ("stat", "newfstatat", "statx", "access", "flock", "openat")
 def lock_line(scene: Scene) -> Signs:
     """The log says that it waits for a lock."""
     if mark := scene.log.last("lock_wait"):
-        yield Sign("lock_line", f"waiting for a lock: {mark.text[:120]}", [mark.ref])
+        yield Sign("lock_line", f"waiting for a lock: {short(mark.text, 120)}", [mark.ref])
 
 
 def _waiting_stacks(scene: Scene) -> list[Stack]:
@@ -49,7 +49,7 @@ def _polls(scene: Scene) -> Row | None:
 def lock_polling(scene: Scene) -> Signs:
     """A thread asks for a lock file over and over."""
     if row := _polls(scene):
-        claim = f"a thread polls a lock file: {row['syscall']}({row['args'][:80]})"
+        claim = f"a thread polls a lock file: {row['syscall']}({short(row['args'], 80)})"
         yield Sign("lock_polling", claim, [ref(row)])
 
 
@@ -68,7 +68,7 @@ def lock_refused(scene: Scene) -> Signs:
     """A lock is refused, or does not return."""
     if row := _refused(scene):
         outcome = row.get("errno") or "does not return"
-        claim = f"a lock is refused: {row['syscall']}({(row.get('args') or '')[:60]}) {outcome}"
+        claim = f"a lock is refused: {row['syscall']}({short(row.get('args') or '', 60)}) {outcome}"
         path = scene.fact("lock_path")
         yield Sign("lock_refused", f"{claim}; lock file {path}" if path else claim, [ref(row)])
 

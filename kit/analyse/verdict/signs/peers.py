@@ -11,7 +11,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
 from kit.schema import Row
 from kit.untrusted import whole_number
-from kit.words import count_of
+from kit.words import count_of, short
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
 LATE_SAMPLES = 3
@@ -40,7 +40,7 @@ def connect_fails(scene: Scene) -> Signs:
         if row["syscall"] == "connect" and row.get("errno") in UNREACHED and "AF_INET" in (row.get("args") or "")
     ]
     if rows and not any(syn_sent(scene)):
-        yield Sign("connect_fails", f"connect() fails: {rows[0]['args'][:100]} {rows[0]['errno']}", [ref(rows[0])])
+        yield Sign("connect_fails", f"connect() fails: {short(rows[0]['args'], 100)} {rows[0]['errno']}", [ref(rows[0])])
 
 
 @rule("hub_silent", needs=("sockets",))
@@ -76,7 +76,7 @@ def unreached_hub(scene: Scene) -> Signs:
     told = scene.log.of("hub_retry", "hub_unreached")
     if told and scene.phase in ("launch", "download"):
         code = "hub_unreached" if scene.log.of("hub_unreached") else "hub_retried"
-        yield Sign(code, f"the model hub cannot be reached: {told[-1].text[:160]}", [told[-1].ref])
+        yield Sign(code, f"the model hub cannot be reached: {short(told[-1].text, 160)}", [told[-1].ref])
 
 
 def _hub_of(scene: Scene, socket: Row) -> str | None:
@@ -96,7 +96,7 @@ def peer_lines(scene: Scene) -> Signs:
     """The log says that a peer does not answer."""
     if lines := scene.log.of(*PEER_LINES):
         refs = [lines[0].ref, lines[-1].ref][: len(lines)]
-        yield Sign("connect_lines", f"a peer does not answer: {lines[-1].text[:140]}", refs)
+        yield Sign("connect_lines", f"a peer does not answer: {short(lines[-1].text, 140)}", refs)
 
 
 @rule("store_barrier_short", needs=("log",))

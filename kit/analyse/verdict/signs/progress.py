@@ -16,7 +16,7 @@ from kit.analyse.verdict.signs.serving import OTHER_SOURCES
 from kit.clock import NS, show_duration
 from kit.parse.grammar import libraries
 from kit.schema import Row
-from kit.words import count_of
+from kit.words import count_of, short
 
 COMPILING = ("post_load", "compile", "graph_capture")
 """Phases in which a launch compiles."""
@@ -109,7 +109,7 @@ def steps(scene: Scene) -> Signs:
     if len({mark.text for mark in marks}) < scene.limits["least_steps"]:
         return
     pace = statistics.median((after.time - before.time) / NS for before, after in itertools.pairwise(marks))
-    words = f"{len(marks)} steps “{template(marks[-1].text)[:60]}”, one in {show_duration(pace)}"
+    words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”, one in {show_duration(pace)}"
     quiet = show_duration(scene.silence_s)
     if scene.silence_s <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * pace):
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came {quiet} before the capture", [marks[-1].ref])
@@ -141,7 +141,7 @@ def heartbeats(scene: Scene) -> Signs:
         return
     after = [mark for mark in log.marks if mark.kind == "progress" and mark.order > first.order]
     if after and scene.phase in COMPILING:
-        claim = f"{count_of(len(after), 'milestone')} after the first heartbeat, the last: {after[-1].text[:90]}"
+        claim = f"{count_of(len(after), 'milestone')} after the first heartbeat, the last: {short(after[-1].text, 90)}"
         yield Sign("milestones_between_heartbeats", claim, [after[-1].ref])
     elif beats >= scene.limits["heartbeats_alone"] and not after:
         claim = f"{count_of(beats, 'heartbeat')}, and nothing else since the first"
@@ -176,5 +176,5 @@ def figures(scene: Scene) -> Signs:
             by_shape.setdefault(_FIGURE.sub("#", row["text"]), []).append(row)
     rows = max(by_shape.values(), key=len, default=[])
     if len({row["text"] for row in rows}) >= scene.limits["figures_repeated"]:
-        claim = f"the log ends on rates that change from line to line, the last: {rows[-1]['text'].strip()[:100]}"
+        claim = f"the log ends on rates that change from line to line, the last: {short(rows[-1]['text'], 100)}"
         yield Sign("figures_repeat", claim, [ref(rows[-1], rows[-1]["text"])])

@@ -10,7 +10,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.gpu import busy_rows, idle_gpus
 from kit.clock import show_duration
-from kit.words import count_of, named
+from kit.words import count_of, named, short
 
 MOST_LISTED = 8
 """Ranks of which the pid is told: a node's."""
@@ -58,7 +58,7 @@ def slow_ranks(scene: Scene) -> Signs:
         who = named_ranks(found.took, scene.processes)
         claim = (
             f"{who} took {up_to}{show_duration(found.took[longest])} for what took {found.others} others "
-            f"about {show_duration(found.usual_s)}: {found.rows[longest]['text'][:100]}"
+            f"about {show_duration(found.usual_s)}: {short(found.rows[longest]['text'], 100)}"
         )
         yield Sign("rank_slow", claim, [ref(row, row["text"]) for row in found.rows.values()][:2], list(found.took))
 

@@ -15,7 +15,7 @@ from kit.analyse.verdict.signs.two_samples import compilers_work
 from kit.clock import NS, show_duration
 from kit.parse.grammar import metric_names
 from kit.schema import Row
-from kit.words import count_of
+from kit.words import count_of, short
 
 PROXIES = (
     *("docker-proxy", "rootlessport", "rootlesskit", "kube-proxy", "kubectl", "slirp4netns"),
@@ -39,11 +39,11 @@ def ready_line(scene: Scene) -> Signs:
     """The log says ready, says so where nobody can read it, or does not say so."""
     ready, bind, unseen = _ready_lines(scene), scene.log.last("bind_error"), _unseen(scene)
     if ready and all(mark.capture in unseen for mark in ready):
-        claim = f"the ready line is only in the deleted file that the server writes to: {ready[0].text[:80]}"
+        claim = f"the ready line is only in the deleted file that the server writes to: {short(ready[0].text, 80)}"
         yield Sign("ready_line_unseen", claim, [ready[0].ref])
         yield Sign("no_ready_line", "no ready line in the visible log", scene.facts.refs("last_line"))
     elif ready and not (bind and bind.order > ready[-1].order):
-        yield Sign("ready_line", f"the log says ready: {ready[0].text[:100]}", [ready[0].ref])
+        yield Sign("ready_line", f"the log says ready: {short(ready[0].text, 100)}", [ready[0].ref])
     elif rests := at_rest(scene.evidence):
         yield Sign("ready_line", "it answers, and loads a model when one is asked for", [rests])
     elif (scene.log.records and scene.log.known) or scene.fact("log_deleted"):
@@ -127,7 +127,7 @@ def own_check(scene: Scene) -> Signs:
     """The server's own health check failed, and it answered nobody since."""
     answered = scene.log.last_answer[1] if scene.log.last_answer else -1
     if (mark := scene.log.last("health_failed")) and mark.order > answered:
-        yield Sign("health_failed_line", f"the server's own health check failed: {mark.text[:140]}", [mark.ref])
+        yield Sign("health_failed_line", f"the server's own health check failed: {short(mark.text, 140)}", [mark.ref])
 
 
 @rule("serves_unlogged", needs=("log|fds",))
@@ -171,7 +171,7 @@ def empty_log(scene: Scene) -> Signs:
 def bind_error(scene: Scene) -> Signs:
     """It could not bind."""
     if mark := scene.log.last("bind_error"):
-        yield Sign("bind_error", f"the server could not bind: {mark.text[:120]}", [mark.ref])
+        yield Sign("bind_error", f"the server could not bind: {short(mark.text, 120)}", [mark.ref])
 
 
 @rule("own_listener", "foreign_listener", "proxy_listens", needs=("sockets",))
@@ -224,7 +224,7 @@ def watchdogs(scene: Scene) -> Signs:
         ("hang_detected", "engine_watchdog", "the server reports that it hangs"),
     ):
         if mark := scene.log.last(code):
-            yield Sign(name, f"{words}: {mark.text[:120]}", [mark.ref])
+            yield Sign(name, f"{words}: {short(mark.text, 120)}", [mark.ref])
 
 
 @rule("handover_stuck", needs=("log",))
@@ -240,7 +240,7 @@ def handover(scene: Scene) -> Signs:
         waited = max(float(mark.fields.get("seconds") or 0) for mark in failed)
         claim = (
             f"{count_of(len(failed), 'request')} waited up to {show_duration(waited)} in vain for the other server of the "
-            f"prefill/decode pair, and no batch was computed since: {last.text[:100]}"
+            f"prefill/decode pair, and no batch was computed since: {short(last.text, 100)}"
         )
         yield Sign("handover_stuck", claim, [failed[0].ref, last.ref])
 
@@ -266,11 +266,11 @@ def stuck_request(scene: Scene) -> Signs:
         return
     idle = [mark for mark in counted if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
     if len(idle) >= 2 and idle[-1].order > last_finished:
-        yield Sign("request_stuck", f"requests run and no token comes: {idle[-1].text[:120]}", [idle[-1].ref])
+        yield Sign("request_stuck", f"requests run and no token comes: {short(idle[-1].text, 120)}", [idle[-1].ref])
         return
     started = [mark for mark in taken if mark not in finished]
     fresh = quiet is None and log.records - last_finished <= FRESH_RECORDS and last_finished >= 0
     if started and started[-1].order > last_finished and not fresh and (quiet is None or quiet > limits["recent_s"]):
         since = f" {show_duration(quiet)} ago" if quiet is not None else ""
-        claim = f"a request arrived{since} and did not finish: {started[-1].text[:100]}"
+        claim = f"a request arrived{since} and did not finish: {short(started[-1].text, 100)}"
         yield Sign("request_stuck", claim, [started[-1].ref])

@@ -12,7 +12,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
-from kit.words import count_of, named
+from kit.words import count_of, named, short
 
 AT_WORK = ("compile", "load", "post_load", "sleep", None, "output", "queue", "idle")
 """What an odd rank does while the others wait for it."""
@@ -100,7 +100,7 @@ def different_collectives(scene: Scene) -> Signs:
     inside = [stack for stack in stacks if stack.category == "collective"]
     keys = sorted({stack.key for stack in inside})
     if len(keys) > 1:
-        claim = f"{who} are in different collectives: {', '.join(keys)[:160]}"
+        claim = f"{who} are in different collectives: {short(', '.join(keys), 160)}"
         yield Sign("different_collectives", claim, [stack.ref for stack in inside[:3]])
 
 

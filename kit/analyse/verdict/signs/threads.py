@@ -10,7 +10,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
 from kit.clock import NS
-from kit.words import count_of
+from kit.words import count_of, short
 
 ASLEEP_WCHAN = re.compile(r"futex|^(?:do_wait|pipe_read|anon_pipe_read)$")
 OTHER_WAITS = ("collective", "device_sync", "lock", "compile", "load", "download", "post_load")
@@ -70,8 +70,8 @@ def burns(scene: Scene) -> Signs:
     for process in scene.processes.of_role("frontend", "helper", "other"):
         share = process.rows[-1].get("cpu_percent") if process.rows else None
         if (share or 0) >= scene.limits["frontend_burns_percent"]:
-            claim = f"pid {process.pid} ({process.title[:50]}) uses {share:.0f} % CPU"
-            yield Sign("frontend_burns", claim, [ref(process.rows[-1], process.title[:100])])
+            claim = f"pid {process.pid} ({short(process.title, 50)}) uses {share:.0f} % CPU"
+            yield Sign("frontend_burns", claim, [ref(process.rows[-1], short(process.title, 100))])
             return
     titles = titles_of(scene.evidence)
     for row in scene.evidence.threads:  # `ps -L` alone: the main thread bears the process's name
@@ -87,7 +87,7 @@ def no_stacks(scene: Scene) -> Signs:
     """The tool that would show the stacks could not look."""
     for row in scene.evidence.tool_errors:
         if row["tool"] in STACK_TOOLS and not scene.evidence.stacks:
-            yield Sign("stack_tool_failed", f"{row['tool']} failed: {row['text'][:100]}", [ref(row, row["text"])])
+            yield Sign("stack_tool_failed", f"{row['tool']} failed: {short(row['text'], 100)}", [ref(row, row["text"])])
 
 
 @rule("one_thread_polls", needs=("threads",))

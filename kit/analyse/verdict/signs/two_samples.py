@@ -9,7 +9,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.schema import Row
-from kit.words import count_of
+from kit.words import count_of, short
 
 MIB = 1 << 20
 COMPILE_CACHE = re.compile(
@@ -158,8 +158,8 @@ def compilers(scene: Scene) -> Signs:
     """Compilers that are there, that get on with their work, or none."""
     running = scene.processes.of_role("compiler")
     if running:
-        where = [ref(p.rows[-1], p.title[:120]) for p in running[:2] if p.rows]
-        yield Sign("compilers_run", f"{count_of(len(running), 'compiler')} running: {running[0].title[:60]}", where)
+        where = [ref(p.rows[-1], short(p.title, 120)) for p in running[:2] if p.rows]
+        yield Sign("compilers_run", f"{count_of(len(running), 'compiler')} running: {short(running[0].title, 60)}", where)
         if compilers_work(scene):
             yield Sign("compilers_work", "compilers use CPU time, or new ones are started", where)
     elif scene.fact("compilers_running") == 0:
