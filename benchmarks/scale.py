@@ -4,7 +4,9 @@
 
 Each size is generated into a temporary folder, measured, and removed before the next. At 16 times, and a share of 1: `samples` is
 a recording of six hours of 2,000 threads at 1 Hz, `strace` a capture of 10 GB, `log` one of 5 GB. Each command runs by itself;
-memory is RssAnon summed over all of its processes, read each 50 ms from /proc/PID/status.
+memory is RssAnon summed over all of its processes, read each 50 ms from /proc/PID/status. `waited` is how long its main thread
+was ready and got no core (/proc/PID/schedstat): other work on the machine, no cost of the command. The report is made before
+the plot: it finds nothing in the cache of frames but what the verdict left.
 """
 
 from __future__ import annotations
@@ -179,20 +181,28 @@ def anonymous_bytes(pid: int) -> int:
     return total
 
 
+def waited_s(pid: int) -> float:
+    """How long the main thread of a process was ready to run and did not."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / NS
+
+
 def measured(command: list[str], environment: dict[str, str]) -> dict[str, float]:
     """Wall time, CPU and peak RssAnon of a command with all that it starts."""
-    before, began, most = os.times(), time.perf_counter(), 0
+    before, began, most, waited = os.times(), time.perf_counter(), 0, 0.0
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, **environment})
         while child.poll() is None:
             most = max(most, anonymous_bytes(child.pid))
+            with suppress(OSError, IndexError):  # it has ended
+                waited = max(waited, waited_s(child.pid))
             time.sleep(EVERY_S)
         said.seek(0)
         if child.returncode:
             sys.stderr.write(said.read().decode(errors="replace")[-2000:])
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {"wall_s": time.perf_counter() - began, "cpu_s": cpu, "anon_bytes": most, "exit": child.returncode}
+    wall = time.perf_counter() - began
+    return {"wall_s": wall, "waited_s": waited, "cpu_s": cpu, "anon_bytes": most, "exit": child.returncode}
 
 
 FRAME = "import sys, kit; run = kit.open_run(sys.argv[1]); print(len(run.frame(sys.argv[2], sys.argv[3].split(','))))"
@@ -205,9 +215,9 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "report": lambda run: ["-m", "kit", "report", str(run), "-o", str(run.parent / "report.html")],
 }
 MAKERS: dict[str, tuple[Callable[[Path, float], None], tuple[str, ...]]] = {
-    "samples": (lambda folder, share: samples(folder, HOURS * share), ("verdict", "plot", "report")),
-    "strace": (lambda folder, share: strace(folder, int(STRACE_BYTES * share)), ("verdict", "plot", "report")),
-    "log": (lambda folder, share: log(folder, int(LOG_BYTES * share)), ("verdict", "plot", "report")),
+    "samples": (lambda folder, share: samples(folder, HOURS * share), ("verdict", "report", "plot")),
+    "strace": (lambda folder, share: strace(folder, int(STRACE_BYTES * share)), ("verdict", "report", "plot")),
+    "log": (lambda folder, share: log(folder, int(LOG_BYTES * share)), ("verdict", "report", "plot")),
 }
 """What makes the evidence at a share of the full size, and what is measured on it, in this order: later ones find the cache."""
 
@@ -237,7 +247,7 @@ def main() -> None:
     args = parser.parse_args()
     environment = {"KIT_MEMORY": args.budget} if args.budget else {}
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-    print(f"{'what':8} {'times':>5} {'size':>10} {'command':8} {'wall':>9} {'CPU':>9} {'peak RssAnon':>13}")
+    print(f"{'what':8} {'times':>5} {'size':>10} {'command':8} {'wall':>9} {'waited':>9} {'CPU':>9} {'peak RssAnon':>13}")
     figures = []
     for what in args.what:
         for times in args.times:
@@ -247,7 +257,8 @@ def main() -> None:
                 failed = f"  exit {found['exit']}" if found["exit"] else ""
                 size = f"{found['bytes'] / 1e6:,.0f} MB"
                 print(
-                    f"{what:8} {times:5g} {size:>10} {found['command']:8} {wall:7.1f} s {cpu:7.1f} s {anon:10,.0f} MB{failed}",
+                    f"{what:8} {times:5g} {size:>10} {found['command']:8} {wall:7.1f} s {found['waited_s']:7.1f} s {cpu:7.1f} s "
+                    f"{anon:10,.0f} MB{failed}",
                     flush=True,
                 )
     if args.json:

@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kit import inventory, moment, progress, store
+from kit import call_history, inventory, moment, progress, store
 from kit import multi_host as hosts
 from kit import thread_history as threads
 from kit.as_of import Cursor
@@ -306,6 +306,10 @@ class Run(Shown):
         rows = (row for capture in self.captures if "log" in capture.frames for row in self._reading.condensed(capture))
         parts = [FRAMES["log"].build(chunk) for chunk in store.chunks(rows)]
         return self._timed(pd.concat(parts, ignore_index=True) if parts else FRAMES["log"].empty())
+
+    def condensed_calls(self, columns: list[str]) -> pandas.DataFrame:
+        """The frame `syscalls`; most calls of a large trace are counted in `calls`, not listed (`kit.call_history`)."""
+        return call_history.of_run(self, self._reading, columns, self._timed)
 
     def _timed(self, frame: pandas.DataFrame) -> pandas.DataFrame:
         """A frame with the seconds since launch zero filled in."""

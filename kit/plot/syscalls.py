@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from kit.call_history import UNRETURNED, weights
 from kit.clock import show_seconds
 from kit.plot.samples import named_list, time_label
 from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside, patches, plain
@@ -20,8 +21,6 @@ CALLS = 7
 COLUMNS = ["time", "t_s", "pid", "syscall", "duration_s", "errno", "state"]
 """What the figures need of system calls."""
 BINS = 80
-UNRETURNED = ("open",)
-"""States of a call that had not returned when the trace ended."""
 NOTHING = "System calls: no trace. `timeout 5 strace -f -tt -T -p PID`, or `kit collect local --strace 5s`, would take one."
 NO_TIME = "System calls: the trace has no time stamps. `strace -tt` or `-ttt` would print them."
 
@@ -29,10 +28,15 @@ NO_TIME = "System calls: the trace has no time stamps. `strace -tt` or `-ttt` wo
 def _calls(syscalls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls with their main names: those with a colour keep theirs, the others become `other`."""
     rows = syscalls.assign(x=seconds(syscalls))
-    common = rows["syscall"].value_counts()
+    common = counts(rows)
     longest = rows.groupby("syscall")["duration_s"].sum().sort_values(ascending=False)
     main = list(dict.fromkeys([*common.index[:4], *longest.index[:3], *common.index]))[:CALLS]
     return rows.assign(call=rows["syscall"].where(rows["syscall"].isin(main), "other"))
+
+
+def counts(rows: pd.DataFrame, by: str = "syscall") -> pd.Series:
+    """Calls of each name, the most first."""
+    return weights(rows).groupby(rows[by], sort=False).sum().sort_values(ascending=False, kind="stable")
 
 
 def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s: float = 0.0) -> Axes:
@@ -60,15 +64,17 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
     bins = max(1, min(BINS, int(span / least_s))) if least_s else BINS
     edges = np.linspace(first, first + span, bins + 1)
     below, colours = np.zeros(bins), {}
-    calls = [call for call in rows["call"].value_counts().index if call != "other"]
+    many, weight = counts(rows, "call"), weights(rows)
+    calls = [call for call in many.index if call != "other"]
     for number, call in enumerate([*calls, *["other"] * bool((rows["call"] == "other").any())]):
-        rate = np.histogram(rows.loc[rows["call"] == call, "x"], edges)[0] / (span / bins)
+        own = rows["call"] == call
+        rate = np.histogram(rows.loc[own, "x"], edges, weights=weight[own])[0] / (span / bins)
         colour = GREY if call == "other" else SERIES[number % len(SERIES)]
         ax.bar(edges[:-1], rate, max(span / bins, least_s), bottom=below, align="edge", color=colour, linewidth=0)
         below += rate
-        colours[f"{call} {(rows['call'] == call).sum():,}"] = colour
+        colours[f"{call} {many[call]:,}"] = colour
     legend_beside(ax, patches(colours))
-    title = f"System calls ({len(rows):,} in {last - first:.3g} s of tracing)"
+    title = f"System calls ({weight.sum():,} in {last - first:.3g} s of tracing)"
     return dress(ax, title, y_label="calls/s", x_label=time_label(syscalls) if new else "")
 
 
@@ -89,13 +95,15 @@ def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:
     >>> by_call(frame)[["calls", "unreturned", "total_s"]].values.tolist()
     [[1.0, 1.0, 0.0], [1.0, 0.0, 0.5]]
     """
-    rows = syscalls.assign(error=syscalls["errno"].notna(), unreturned=syscalls["state"].isin(UNRETURNED))
+    weight, longest = weights(syscalls), syscalls.get("longest_s", syscalls["duration_s"]).fillna(syscalls["duration_s"])
+    error, unreturned = weight.where(syscalls["errno"].notna(), 0), weight.where(syscalls["state"].isin(UNRETURNED), 0)
+    rows = syscalls.assign(weight=weight, error=error, unreturned=unreturned, longest=longest)
     table = rows.groupby("syscall").agg(
-        calls=("syscall", "size"),
+        calls=("weight", "sum"),
         errors=("error", "sum"),
         unreturned=("unreturned", "sum"),
         total_s=("duration_s", "sum"),
-        longest_s=("duration_s", "max"),
+        longest_s=("longest", "max"),
     )
     table["pending"] = table["unreturned"] > 0
     return table.sort_values(["pending", "total_s", "calls"], ascending=False, kind="stable").drop(columns="pending")
@@ -157,13 +165,11 @@ def describe_syscall_rate(syscalls: pd.DataFrame) -> str:
     rows = _calls(syscalls)
     if not len(rows):
         return NOTHING
-    counts = [f"{call} {count:,}" for call, count in rows["syscall"].value_counts().items()]
+    many, total = [f"{call} {count:,}" for call, count in counts(rows).items()], weights(rows).sum()
     span = rows["x"].max() - rows["x"].min()
     if not span > 0:
-        return (
-            f"{NO_TIME if rows['x'].isna().all() else 'System calls at one moment.'} {len(rows):,} calls: {named_list(counts)}."
-        )
-    return f"Rate of {len(rows):,} system calls over {span:.3g} s, {len(rows) / span:,.1f} a second: {named_list(counts)}."
+        return f"{NO_TIME if rows['x'].isna().all() else 'System calls at one moment.'} {total:,} calls: {named_list(many)}."
+    return f"Rate of {total:,} system calls over {span:.3g} s, {total / span:,.1f} a second: {named_list(many)}."
 
 
 def describe_syscall_time(syscalls: pd.DataFrame) -> str:

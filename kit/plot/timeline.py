@@ -129,7 +129,8 @@ def _frames_of(
         return run, "", {}, None
     from kit.analyse.verdict.scene import scene_of_run
 
-    frames: dict = {name: run.frame(name, COLUMNS.get(name)) for name in ("processes", "syscalls")} | {"log": run.condensed_log()}
+    frames: dict = {"processes": run.frame("processes"), "log": run.condensed_log()}
+    frames["syscalls"] = run.condensed_calls(syscalls.COLUMNS)
     frames["threads"] = run.thread_history()
     frames["phases"] = run.phases()
     ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}

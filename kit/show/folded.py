@@ -71,7 +71,7 @@ def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) 
         ("How the answer came about", table(verdicts.ledger(run))),
     ]
     step("drawing memory, threads and calls")
-    processes, threads, calls = run.frame("processes"), run.thread_history(), run.frame("syscalls", list(plot_syscalls.COLUMNS))
+    processes, threads, calls = run.frame("processes"), run.thread_history(), run.condensed_calls(plot_syscalls.COLUMNS)
     if len(processes):
         shown = "Shared and file pages are counted in each process that maps them: never add ranks up."
         parts.append(("Memory", svg.figure(plot.plot_memory(processes), shown)))

@@ -293,5 +293,8 @@ def _unreachable(label: str, error: Exception) -> HostLost:
         return HostLost(what, f"no answer within {CONNECT_S:g} s", "check whether it is up, and firewalls: ping, ssh")
     if isinstance(error, paramiko.IncompatiblePeer):
         return HostLost(what, f"the server speaks only old algorithms ({error})", "use the ssh program: --transport openssh")
+    if "protocol banner" in str(error):
+        why = f"something takes the connection there, and no SSH server answered within {CONNECT_S:g} s"
+        return HostLost(what, why, f"check whether its sshd hangs: ssh -v -p {label.rpartition(':')[2]}")
     why = (str(error) or "the connection ended at once").rstrip(".")
     return HostLost(what, why, f"try the same with: ssh -v -p {label.rpartition(':')[2]}")

@@ -20,7 +20,8 @@ NO_BANDS = pd.DataFrame({name: [] for name in ("rank", "phase", "begin_t_s", "en
 
 def frames_of(run: Run) -> dict[str, Any]:
     """The frames of a run that the explorer draws; a large log condensed."""
-    frames = {name: run.frame(name, tracks.COLUMNS.get(name)) for name in tracks.FRAMES_SHOWN if name != "log"}
+    frames = {name: run.frame(name, tracks.COLUMNS.get(name)) for name in tracks.FRAMES_SHOWN if name not in ("log", "syscalls")}
+    frames["syscalls"] = run.condensed_calls(tracks.CALLS)
     return {**frames, "threads": run.thread_history(), "log": run.condensed_log(), "phases": run.phases()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from kit.call_history import BUCKETS, MOST
 from kit.plot.decimate import buckets, min_max
 
 SERIES_POINTS = 20_000
@@ -12,9 +13,6 @@ SERIES_POINTS = 20_000
 CELLS = 12_000_000
 """Most cells of the thread table: 2,000 threads at 6,000 moments. A browser scans that in 50 ms."""
 RECORDS = 20_000
-CALLS = 60_000
-BUCKETS = 4_096
-"""Buckets over the whole span in which records and calls are counted that are not listed: finer than a screen is wide."""
 TELLING = ("error", "symptom", "progress")
 """Kinds of records that are listed before all others."""
 
@@ -66,7 +64,7 @@ def records(log: pd.DataFrame, most: int = RECORDS) -> np.ndarray:
     return kept
 
 
-def calls(seconds: np.ndarray, telling: np.ndarray, most: int = CALLS) -> np.ndarray:
+def calls(seconds: np.ndarray, telling: np.ndarray, most: int = MOST) -> np.ndarray:
     """Which calls are listed: those that failed or never returned (up to half), the longest, then evenly spread ones.
 
     Examples

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kit import call_history
 from kit.frames import FRAMES
 from kit.plot import cpu, logs, memory, phases, syscalls, threads
 from kit.plot.cpu import describe_cpu
@@ -24,6 +25,7 @@ from kit.thread_history import ThreadHistory, of_rows, sampled_by_one_tool
 FRAMES_SHOWN = ("log", "processes", "io", "sockets", "probes", "gpus", "syscalls", "gaps")
 COLUMNS = {"sockets": ["time", "t_s", "moment", "protocol", "state", "local_port", "peer_port", "pid", "capture"]}
 """Columns that are loaded of large frames."""
+CALLS = [*syscalls.COLUMNS, "args", "result"]
 FEW = 3
 """A process with fewer samples than this makes no line: a sentence says what they hold."""
 LONGEST = 4_000
@@ -300,14 +302,16 @@ def calls_track(pack: Packer, run: Clocked, span: tuple[float, float]) -> dict:
     if not len(rows):
         return {"missing": why.replace("Syscalls", "System calls") or syscalls.NOTHING}
     rows = rows.sort_values("t_s", kind="stable")
-    order = rows["syscall"].value_counts()
+    weights, order = call_history.weights(rows), syscalls.counts(rows)
     by_time = rows.groupby("syscall")["duration_s"].sum().sort_values(ascending=False)
     names = list(dict.fromkeys([*by_time.index[:4], *order.index]))
     call = rows["syscall"].map({name: at for at, name in enumerate(names)}).to_numpy(int)
     seconds, took = rows["t_s"].to_numpy(float), rows["duration_s"].to_numpy(float)
-    open_ = rows["state"].isin(syscalls.UNRETURNED).to_numpy()
+    open_ = rows["state"].isin(call_history.UNRETURNED).to_numpy()
     failed = rows["errno"].notna().to_numpy()
-    kept = thinning.calls(took, open_ | failed)
+    single = rows["calls"].isna().to_numpy() if "calls" in rows else np.ones(len(rows), bool)
+    kept = np.zeros(len(rows), bool)
+    kept[single] = thinning.calls(took[single], (open_ | failed)[single])
     own = rows[kept]
     spoken = np.flatnonzero(kept)
     weight = np.where(open_, np.inf, np.where(failed, np.nan_to_num(took) + 1e3, np.nan_to_num(took)))[kept]
@@ -318,7 +322,7 @@ def calls_track(pack: Packer, run: Clocked, span: tuple[float, float]) -> dict:
         _cut(run.clean(f"{row.syscall}({row.args or ''}) = {row.result or '?'}"))[:240] for row in own.iloc[told].itertuples()
     ]
     rest = ~kept
-    more = thinning.counted(seconds[rest], call[rest], np.ones(int(rest.sum()), int), span) if rest.any() else None
+    more = thinning.counted(seconds[rest], call[rest], weights[rest].to_numpy(), span) if rest.any() else None
     return {
         "names": names,
         "errors": errors.tolist(),
@@ -330,7 +334,7 @@ def calls_track(pack: Packer, run: Clocked, span: tuple[float, float]) -> dict:
         "open": pack.codes(open_[kept]),
         "told": pack.ints(told),
         "text": pack.texts(texts),
-        "of": [int(kept.sum()), len(rows)],
+        "of": [int(kept.sum()), int(weights.sum())],
         **({"more": [pack.seconds(more[0]), pack.ints(more[1]), pack.ints(more[2])]} if more is not None else {}),
     }
 
