@@ -144,7 +144,7 @@ def strace(folder: Path, size: int) -> None:
     (folder / "raw").mkdir(parents=True)
     shutil.copy(RUN / "raw" / "server.log", folder / "raw")
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as whole:
-        whole.writelines(_STAMP.sub(_epoch, line) for line in open(RUN / "raw" / "strace.txt", encoding="utf-8"))
+        whole.writelines(_STAMP.sub(_epoch, line) for line in (RUN / "raw" / "strace.txt").read_text("utf-8").splitlines(True))
         whole.flush()
         grow(Path(whole.name), folder / "raw" / "strace.txt", size)
 

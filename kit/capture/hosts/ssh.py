@@ -294,7 +294,7 @@ def _unreachable(label: str, error: Exception) -> HostLost:
     if isinstance(error, paramiko.IncompatiblePeer):
         return HostLost(what, f"the server speaks only old algorithms ({error})", "use the ssh program: --transport openssh")
     if "protocol banner" in str(error):
-        why = f"something takes the connection there, and no SSH server answered within {CONNECT_S:g} s"
+        why = "something took the connection, but no SSH server answered on it"
         return HostLost(what, why, f"check whether its sshd hangs: ssh -v -p {label.rpartition(':')[2]}")
     why = (str(error) or "the connection ended at once").rstrip(".")
     return HostLost(what, why, f"try the same with: ssh -v -p {label.rpartition(':')[2]}")
