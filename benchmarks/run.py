@@ -79,7 +79,8 @@ def things(folder: Path, mb: int) -> list[Measured]:
     recording, trace, empty = folder / "recording", folder / "trace", folder / "empty.ipynb"
     scale.samples(recording, mb / 54)  # an hour of 2,000 threads takes 54 MB
     scale.strace(trace, mb * 1_000_000)
-    empty.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    cell = {"cell_type": "code", "id": "a", "source": "pass", "metadata": {}, "outputs": [], "execution_count": None}
+    empty.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     raw, calls, bundled = recording / "raw" / "sampler.jsonl", trace / "raw" / "strace.txt", scale.RUN / "raw" / "server.log"
     kit, page = [PYTHON, "-m", "kit"], str(folder / "report.html")
     return [
