@@ -30,7 +30,7 @@ LOST_S = 15.0
 """So long without a worker, and this machine does the rest: a worker that Dask starts anew is back within seconds."""
 TRIES = 5
 """Workers that may die while they read a host, before the host is read here."""
-SHOWN = 16
+SHOWN, UNREAD = 16, 5
 BEHIND_S = 30.0
 """Hosts of one launch log their steps within seconds of each other; heartbeats of half a minute are the slowest usual ones."""
 ODD_SHARE, ODD_SPREAD = 0.5, 5.0
@@ -46,6 +46,7 @@ class HostFacts:
     host: str
     path: str
     error: str = ""  # why there is nothing, empty where there is
+    unread: list[str] = field(default_factory=list)  # what of its files was not read, in sentences
     # `state`, `phase`, `class`, `plain`, `ranks`, `confidence`, `evidence`, `next`, `remedy`, and some facts
     verdict: dict[str, Any] = field(default_factory=dict)
     progress_ns: int | None = None  # last progress on the clock of the first host
@@ -65,7 +66,7 @@ def read_host(name: str, path: str, ahead_ns: int = 0, knowledge: tuple[str, ...
     try:
         run = open_run(path, None, knowledge or None)
         judged = verdict(run)
-        facts = HostFacts(name, path, verdict=_kept(judged))
+        facts = HostFacts(name, path, unread=run.unread()[:UNREAD], verdict=_kept(judged))
         last = judged.scene.log.last_progress
         facts.progress_ns = last["time"] - ahead_ns if last is not None and last.get("time") is not None else None
         facts.series = _series(run, ahead_ns)
@@ -238,7 +239,10 @@ class FleetVerdict(Shown):
             "how": self.how,
             "state": self.state,
             "answer": self.answer(),
-            "hosts": [{"host": host.host, "error": host.error or None, **host.verdict} for host in self.fleet.hosts],
+            "hosts": [
+                {"host": host.host, "error": host.error or None, "unread": host.unread, **host.verdict}
+                for host in self.fleet.hosts
+            ],
             "remarks": self.fleet.remarks,
         }
 
@@ -268,9 +272,20 @@ class FleetVerdict(Shown):
             )
         )
         failed = [f"{host.host} could not be read: {host.error}" for host in self.fleet.hosts if host.error]
-        sections.append(Section("not read", items([*failed, *self.fleet.remarks])))
+        sections.append(Section("not read", items([*failed, *self._unread(), *self.fleet.remarks])))
         return Document(
             self.answer(), sections, f"{len(self.fleet.read)} of {len(self.fleet.hosts)} hosts read: {self.fleet.path.name}"
+        )
+
+    def _unread(self) -> list[str]:
+        """What was not read of hosts that were; hosts of which the same is to be said, together."""
+        hosts: dict[str, list[str]] = {}
+        for host in self.fleet.read:
+            for text in host.unread:
+                hosts.setdefault(text, []).append(host.host)
+        said = [f"{own[0]}{f' and {len(own) - 1} more' if own[1:] else ''}: {text}" for text, own in hosts.items()]
+        return (
+            said if len(said) <= SHOWN else [*said[:SHOWN], f"{len(said) - SHOWN} more: kit captures on the folder of the host"]
         )
 
     def __repr__(self) -> str:

@@ -20,11 +20,13 @@ ODD = "node-04"
 
 @pytest.fixture(scope="module")
 def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A launch of six hosts, a rank stopped on one, and one whose run is damaged."""
+    """A launch of six hosts, a rank stopped on one; one run is damaged, and one in a file."""
     folder = tmp_path_factory.mktemp("fleet") / "launch"
     launch(folder, 6, odd=4)
     for path in (folder / "node-02" / "raw").iterdir():
         path.unlink()
+    for name in ("node-03", "node-05"):
+        (folder / name / "raw" / "curl.t0.txt").write_text("")
     return folder
 
 
@@ -40,6 +42,7 @@ def test_the_odd_host_is_the_first_line_and_a_damaged_one_is_said(here: Fleet, s
     assert str(found).splitlines()[0] == first
     assert found.how == "the others, 4 of 5: one rank is behind (rank_straggler)"
     assert "node-02 could not be read: no evidence in" in str(found)
+    assert "node-03 and 1 more: raw/curl.t0.txt is empty" in str(found)
     own = kit.verdict(six / ODD)
     assert (found.odd.verdict["class"], found.odd.verdict["ranks"]) == (own.klass, own.ranks)
     assert any(f"{ODD}/raw/" in line for line in str(found).splitlines())
