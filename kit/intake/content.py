@@ -117,10 +117,10 @@ class Text:
         with self.data.open("rb") as file:
             offset, pending = 0, b""
             while chunk := file.read(BLOCK_BYTES):
-                whole, newline, rest = chunk.rpartition(b"\n")
-                block = pending + whole + newline if newline else b""
-                pending = rest if newline else pending + rest
-                if not newline and len(pending) >= 4 * BLOCK_BYTES:
+                end = chunk.rfind(b"\n") + 1
+                block = b"".join((pending, memoryview(chunk)[:end])) if end else b""
+                pending = chunk[end:] if end else pending + chunk
+                if not end and len(pending) >= 4 * BLOCK_BYTES:
                     block, pending = pending, b""
                 if block:
                     yield offset, block

@@ -12,11 +12,15 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kit import compiled
 from kit.clock import LATEST_NS
 from kit.intake.content import Numbers
 from kit.untrusted import load_json
+
+if TYPE_CHECKING:
+    from kit.intake.records_compiled import Records
 
 MESSAGES = (
     "message", "log", "msg", "@message", "textpayload", "line", "body", "text", "event", "_raw", "logentry", "logmessage",
@@ -45,6 +49,8 @@ _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
 HEAD_BYTES = 65_536
+COMPILED_FROM_BYTES = 4 << 20
+"""From here on JSON lines are taken apart by a compiled pass."""
 SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 _KIBANA = re.compile(r"([A-Z][a-z]{2} \d{1,2}, 20\d\d @ \d\d:\d\d:\d\d)(\.\d+)?$")
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
@@ -194,43 +200,91 @@ def _quickly(line: bytes) -> bytes | None:
     return found[2] + b" " + found[1].replace(b'\\"', b'"')
 
 
-def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
-    """Lines of the log that JSON lines hold, in blocks; what is no record stays as it is.
+class _Lines:
+    """JSON lines on their way to lines of the log that they hold; their numbers go into `numbers`.
 
     docker's json-file driver cuts lines at 16 KiB: a message whose newline is missing goes on in the next one.
     """
-    number, partial, when_partial, ends = 0, "", "", False
-    several: bool | None = None
-    for _, block in blocks:
-        several = _several(block[:HEAD_BYTES]) if several is None else several
-        out = []
-        for line in block.removesuffix(b"\n").split(b"\n"):
-            number += 1
-            if not partial and not several and (quick := _quickly(line)) is not None:
-                out.append(quick)
-                numbers.add(1, number)
-                ends = True
-                continue
-            record = _loaded(line) if line[:1] == b"{" else None
-            got = message_of(record)
-            if got is None:
-                out.append(line)
-                numbers.add(1, number)
-                continue
-            when, message = got
-            ends = ends or message.endswith("\n")
-            if ends and not message.endswith("\n"):
-                partial, when_partial = partial + message, when_partial or when
-                continue
-            text = laid_out(when_partial or when, partial + message, service_of(record) if several else "")
-            partial = when_partial = ""
-            out.append(text)
-            lines = text.count(b"\n") + 1
-            numbers.add(lines, number, 1 if lines == 1 else 0)
-        yield b"\n".join(out) + b"\n" if out else b""
-    if partial:
-        numbers.add(1, number)
-        yield laid_out(when_partial, partial) + b"\n"
+
+    def __init__(self, numbers: Numbers):
+        self.numbers, self.number = numbers, 0
+        self.partial = self.when = ""
+        self.ends = self.several = False
+
+    @property
+    def open(self) -> bool:
+        """Whether the message of the line before goes on."""
+        return bool(self.partial or self.when)
+
+    def read(self, line: bytes) -> tuple[str, str, str] | None:
+        """Service, time and message of a line; None of one that is no record."""
+        record = _loaded(line) if line[:1] == b"{" else None
+        got = message_of(record)
+        return None if got is None else (service_of(record) if self.several else "", *got)
+
+    def line(self, line: bytes) -> bytes:
+        """What a line says, with its newlines; nothing where it goes on."""
+        self.number += 1
+        quick = None if self.open or self.several else _quickly(line)
+        if quick is not None:
+            self.numbers.add(1, self.number)
+            self.ends = True
+            return quick + b"\n"
+        record = self.read(line)
+        if record is None:
+            self.numbers.add(1, self.number)
+            return line + b"\n"
+        service, when, message = record
+        self.ends = self.ends or message.endswith("\n")
+        if self.ends and not message.endswith("\n"):
+            self.partial, self.when = self.partial + message, self.when or when
+            return b""
+        text = laid_out(self.when or when, self.partial + message, service)
+        self.partial = self.when = ""
+        lines = text.count(b"\n") + 1
+        self.numbers.add(lines, self.number, 1 if lines == 1 else 0)
+        return text + b"\n"
+
+    def close(self) -> bytes:
+        """What was left open."""
+        self.numbers.add(bool(self.partial), self.number)
+        return laid_out(self.when, self.partial) + b"\n" if self.partial else b""
+
+
+def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
+    """Lines of the log that JSON lines hold, in blocks; what is no record stays as it is. Many of them by a compiled pass."""
+    lines, done = _Lines(numbers), 0
+    fast: Records | None = None
+    for offset, block in blocks:
+        if not offset:
+            lines.several = _several(block[:HEAD_BYTES])
+        if done >= COMPILED_FROM_BYTES and fast is None and compiled.installed():
+            from kit.intake.records_compiled import Records
+
+            fast = Records(lines.read)
+        done += len(block)
+        if fast is None:
+            yield b"".join(map(lines.line, block.removesuffix(b"\n").split(b"\n")))
+        else:
+            yield b"".join(_quick(lines, fast, block))
+    yield lines.close()
+
+
+def _quick(lines: _Lines, fast: Records, block: bytes) -> Iterator[bytes]:
+    """What the lines of a block say; those of known forms are written out by the compiled pass."""
+    fast.begin(block)
+    while True:
+        fast.ends = lines.ends
+        said, count, line = (b"", 0, fast.line()) if lines.open else fast.next()
+        lines.numbers.add(count, lines.number + 1)
+        lines.number += count
+        lines.ends = bool(fast.ends)
+        yield said
+        if line is None:
+            return
+        if not lines.open:
+            fast.learn(line)
+        yield lines.line(line)
 
 
 def _several(head: bytes) -> bool:

@@ -27,10 +27,12 @@ CLASS = np.dtype(
     [("count", "i8"), ("kind", "i4"), ("head", "i4"), ("about", "i4"), ("named", "u1"), ("moving", "u1")], align=True
 )
 HEAD = np.dtype(
-    [(name, "i8") for name in ("number", "at", "end", "shape")] + [(name, "i4") for name in ("stamps", "size", "first_size")],
+    [(name, "i8") for name in ("number", "at", "end", "shape")]
+    + [(name, "i4") for name in ("stamps", "size", "first_size", "writer", "before")],
     align=True,
 )
-"""Of a head's latest line the number (0: none since it was told), where it lies, its shape; sizes of its stamps."""
+"""Of a head's latest line the number (0: none since it was told), where it lies, its shape; sizes of its stamps; who wrote its
+last line, and how many bytes stand before the message there."""
 STATE = 14
 """How many numbers go from call to call: lines so far, lines counted, of the last that is progress its number, where it lies and
 its shape, of the last with a stamp the same, of the line to be read how it was looked up, its key and its end, and operations
@@ -52,6 +54,9 @@ class Tables(NamedTuple):
     stamps: np.ndarray
     firsts: np.ndarray
     """By head: its latest and its earliest stamps; last in `stamps`, those of the line that is looked at."""
+    befores: np.ndarray
+    stamped: np.ndarray
+    """By head: what stands before the message of its last line, and which bytes of that are of stamps."""
     writer_keys: np.ndarray
     writer_numbers: np.ndarray
     blocked: np.ndarray
@@ -196,15 +201,20 @@ def _free_end(data, at, tells, bits, pairs, signs, sizes, following):
 
 
 @compiled
-def writer_key(data, at, head, codes, spans, stamp):
-    """Key of what stands before a message, its stamps left out; the stamps go into `stamp`. Gives their size, too."""
-    kept, size, most = 0, 0, spans[-1]
+def writer_key(data, at, head, codes, spans, stamp, before, stamped):
+    """Key of what stands before a message, its stamps left out; the stamps go into `stamp`, all of it into `before`.
+
+    Gives their sizes, too: 0 for one that `before` has no room for.
+    """
+    kept, size, most, begin, room = 0, 0, spans[-1], at, before.size
     value = np.uint64(head) * MIX
     for span in range(0, spans.size - 1, 2):
         first, last = min(spans[span], most), min(spans[span + 1], most)
         while kept < first:
             char = byte_at(data, at)
             value = plus(value, np.uint64(char) + MIX)
+            if at - begin < room:
+                before[at - begin], stamped[at - begin] = char, 0
             kept += codes[char] != 0
             at += 1
         if kept == most:
@@ -214,10 +224,12 @@ def writer_key(data, at, head, codes, spans, stamp):
             if size < LONGEST_STAMP:
                 stamp[size] = char
                 size += 1
+            if at - begin < room:
+                before[at - begin], stamped[at - begin] = char, 1
             kept += codes[char] != 0
             at += 1
             char = byte_at(data, at)
-    return mixed(value), size
+    return mixed(value), size, at - begin if at - begin <= room else 0
 
 
 @compiled
@@ -291,14 +303,34 @@ def _is_blank(data, at, end):
 
 
 @inner
-def _status(data, at):
-    """First digit of a status behind a protocol that begins at a place; 0 where none does."""
-    if not is_at(data, at, data.size - 4, HTTP):
-        return 0
-    for n in range(at, at + 10):
-        if byte_at(data, n) == 10:
-            return 0
-    return np.int64(byte_at(data, at + 10))
+def _status(data, begin, end):
+    """First digit of the status behind the last protocol of a line; 0 where there is none."""
+    at = end - 11
+    while at >= begin and not (byte_at(data, at) == HTTP[0] and is_at(data, at, end, HTTP)):
+        at -= 1
+    return np.int64(byte_at(data, at + 10)) if at >= begin else 0
+
+
+@inner
+def _is_dropped(char):
+    return 48 <= char <= 57 or 97 <= char <= 102
+
+
+@inner
+def _stamps_as_before(data, at, size, head, befores, stamped, stamp):
+    """Size of the stamps of a line that begins as the last of its head but for their digits; they go into `stamp`. Else -1."""
+    if size == 0 or at + size > data.size:
+        return -1
+    found = 0
+    for n in range(size):
+        char, last = byte_at(data, at + n), befores[head, n]
+        in_stamp = stamped[head, n] != 0
+        if char != last and not (in_stamp and _is_dropped(char) and _is_dropped(last)):
+            return -1
+        if in_stamp and found < LONGEST_STAMP:
+            stamp[found] = char
+            found += 1
+    return found
 
 
 @compiled
@@ -307,8 +339,7 @@ def count(data, at, opened, t):
     state, codes, bits, classes, heads = t.state, t.codes, t.begin_bits, t.classes, t.heads
     stamp = t.stamps[t.stamps.shape[0] - 1]
     while at < data.size:
-        value, stop, status, shape = SEED, at, 0, UNKNOWN
-        key, how = np.uint64(0), COARSE
+        value, stop, shape, key, how = SEED, at, UNKNOWN, np.uint64(0), COARSE
         char = byte_at(data, stop)
         while char != 10:
             code = codes[char]
@@ -322,24 +353,27 @@ def count(data, at, opened, t):
                 if end >= 0:
                     stop, key, how, shape = end, np.uint64(begin), BEGIN, t.begins[begin]
                     break
-            if char == HTTP[0] and status == 0:
-                status = _status(data, stop - 1)
             char = byte_at(data, stop)
         if how == COARSE:
             key = mixed(value)
             shape = find(t.keys, t.shapes, key)
             if shape == READ:
-                how = FINE
+                how, status = FINE, _status(data, at, stop)
                 key = mixed(plus(value, np.uint64(status) * MIX)) if status else _zeros_key(data, at, stop, codes)
                 shape = find(t.keys, t.shapes, key)
         counted = kept = shape >= 0
         if counted:
             known = classes[shape]
             if known.head >= 0:
-                key_of_writer, size = writer_key(data, at, known.head, codes, t.spans[known.head], stamp)
-                writer = find(t.writer_keys, t.writer_numbers, key_of_writer)
-                counted = writer != UNKNOWN and not (opened != NONE and t.blocked[writer])
                 head = heads[known.head]
+                size = _stamps_as_before(data, at, head.before, known.head, t.befores, t.stamped, stamp)
+                if size < 0:
+                    spans, before, stamped = t.spans[known.head], t.befores[known.head], t.stamped[known.head]
+                    writer, size, head.before = writer_key(data, at, known.head, codes, spans, stamp, before, stamped)
+                    head.writer = find(t.writer_keys, t.writer_numbers, writer)
+                    head.before = 0 if head.writer == UNKNOWN else head.before
+                writer = head.writer
+                counted = writer != UNKNOWN and not (opened != NONE and t.blocked[writer])
                 counted = counted and not (head.stamps and is_before(stamp, size, t.firsts[known.head], head.first_size))
                 if counted and head.stamps:
                     _note_time(state, at, stop, shape, stamp, size, t.stamps[known.head], head)

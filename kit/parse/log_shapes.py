@@ -56,7 +56,7 @@ def fine_shape_of(line: bytes, shape: bytes) -> bytes:
     >>> fine[0] == fine[1], fine[0] == fine[2], fine[3] == fine[4]
     (True, False, False)
     """
-    at = line.find(b"HTTP/1.")
+    at = line.rfind(b"HTTP/1.")
     if at < 0:
         return b"\0" + shape_of(_ZERO.sub(b"\2", line))
     return b"\0" + line[at + 10 : at + 11] + shape

@@ -13,7 +13,7 @@ from kit.parse.log_shapes import DROPPED, LATEST, MOST_STAMPS, Head, Name, Shape
 MOST = 1 << 16
 """Shapes, heads' writers and the like that there is room for."""
 MOST_HEADS, MOST_WHOSE, MOST_SIGNS, MOST_BEGINS = 4096, 16_384, 1024, 256
-LONGEST_WHOSE, LONGEST_SIGN = 1024, 64
+LONGEST_WHOSE, LONGEST_SIGN, LONGEST_BEFORE = 1024, 64, 192
 FAR = 1 << 30
 _HOW = ("coarse", "fine", "begin")
 
@@ -46,6 +46,8 @@ class Lines:
             spans=np.full((MOST_HEADS, 2 * MOST_STAMPS + 3), FAR, np.int32),
             stamps=np.zeros((MOST_HEADS + 1, c.LONGEST_STAMP), np.uint8),
             firsts=np.full((MOST_HEADS, c.LONGEST_STAMP), 255, np.uint8),
+            befores=np.zeros((MOST_HEADS, LONGEST_BEFORE), np.uint8),
+            stamped=np.zeros((MOST_HEADS, LONGEST_BEFORE), np.uint8),
             writer_keys=np.zeros(4 * MOST, np.uint64),
             writer_numbers=np.full(4 * MOST, c.UNKNOWN, np.int32),
             blocked=np.zeros(2 * MOST, np.uint8),
@@ -104,7 +106,7 @@ class Lines:
         """Keep the lines of the block that may be told later."""
         for at, name in ((c.MOVED, "moved"), (c.STAMPED, "stamped")):
             self._save(name, *self._state[at : at + 4])
-        for head in np.flatnonzero(self._all.heads["number"] > self._first):
+        for head in np.flatnonzero(self._all.heads["number"][: len(self._heads)] > self._first):
             self._save(int(head), *(self._all.heads[head][name] for name in ("number", "at", "end", "shape")))
         self._first = self.number
 
@@ -201,7 +203,9 @@ class Lines:
         if shape >= 0 and t.classes[shape]["head"] >= 0:
             head = t.classes[shape]["head"]
             stamp, first, known = t.stamps[-1], t.firsts[head], t.heads[head]
-            writer_key, size = c.writer_key(np.frombuffer(line + b"\n", np.uint8), 0, head, t.codes, t.spans[head], stamp)
+            unused = np.empty((2, 0), np.uint8)
+            data = np.frombuffer(line + b"\n", np.uint8)
+            writer_key, size, _ = c.writer_key(data, 0, head, t.codes, t.spans[head], stamp, *unused)
             if c.is_before(stamp, size, first, known["first_size"]):
                 first[:size], known["first_size"] = stamp[:size], size
             c.put(t.writer_keys, t.writer_numbers, np.uint64(writer_key), len(self._writers))
