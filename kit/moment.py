@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +63,9 @@ _FULL = re.compile(
     r"(?:(?P<zone>[A-Z]{3,4}) )?(?P<year>20\d\d)\b"
     r"|\b(?P<http_day>\d\d) (?P<http_mon>[A-Z][a-z][a-z]) (?P<http_y>20\d\d) (?P<http_t>\d\d:\d\d:\d\d) (?P<gmt>GMT)"
 )
+
+_DATE = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d [A-Z]{3,4} 20\d\d$", re.MULTILINE)
+"""What `date` prints, on a line of its own."""
 
 
 @dataclass
@@ -126,9 +129,12 @@ def _by_looks(moment: Moment, looks: list[Capture], stamps: dict[int, list[int]]
 
 
 def _stamps(capture: Capture, offset_s: int, limit_ns: int | None) -> Iterator[int]:
-    """Stamps with a year at both ends of a capture; none of the future."""
+    """Stamps with a year at both ends of a capture, and those that `date` printed beside a part of a file; none of the future."""
     source = Source(capture.file, offset_s=offset_s)
-    for text in _ends(capture):
+    beside = (
+        (line[0] for text in _ends(replace(capture, content=None)) for line in _DATE.finditer(text)) if capture.content else ()
+    )
+    for text in (*_ends(capture), *beside):
         for found in _FULL.finditer(text):
             stamp = _read(found, source)
             if stamp is not None and (limit_ns is None or stamp <= limit_ns):

@@ -252,7 +252,8 @@ def blocked(evidence: Evidence, processes: Processes, found: Progression) -> dic
     candidates += [row for row in evidence.processes if row.get("wchan") and row["wchan"] not in RUNNING_WCHAN]
     if main:
         candidates.sort(key=lambda row: row.get("pid") not in (main["pid"], None))
-    candidates.sort(key=lambda row: (row["wchan"] != "pipe_write", row.get("state") != "D"))
+    own = {process.pid for process in processes.of_role("frontend", "engine", "worker")}
+    candidates.sort(key=lambda row: (row["wchan"] != "pipe_write", row.get("state") != "D", row.get("pid") not in own))
     if candidates:
         given["wchan"] = (candidates[0]["wchan"], [ref(candidates[0], candidates[0]["wchan"])])
     return given

@@ -17,8 +17,10 @@ from kit.tomlfile import Table, TomlFile
 
 NEAR = 4
 """Frames around a device wait that tell what it waits for."""
-PLUMBING = re.compile(r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner)$")
-"""Functions that tell nothing of the place: the frame around them does."""
+PLUMBING = re.compile(
+    r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner|0x[0-9a-f]+|\?+|)$"
+)
+"""Functions that tell nothing of the place, and addresses, which differ from process to process: the frame around them does."""
 
 
 @dataclass
@@ -75,14 +77,19 @@ def _frame(row: Row) -> str:
 
 @dataclass(frozen=True)
 class Frames:
-    """What frames say: categories with their pattern and how far out a frame may be, phases with their pattern."""
+    """What frames say: categories with their pattern and how far out a frame may be; phases and parts of the kernel."""
 
     categories: tuple[tuple[str, re.Pattern[str], float], ...]
     phases: tuple[tuple[str, re.Pattern[str]], ...]
+    kernel: tuple[tuple[str, str, re.Pattern[str]], ...]
+
+    def kernel_part(self, function: str | None) -> tuple[str, str] | None:
+        """The part of the kernel that a function of its belongs to, and what that is in words; None where it tells of none."""
+        return next(((name, words) for name, words, pattern in self.kernel if pattern.search(function or "")), None)
 
 
 def _read(files: list[TomlFile]) -> Frames:
-    categories, phases = [], []
+    categories, phases, kernel = [], [], []
     for table in entries(files, "category"):
         table.known(("name", "meaning", "patterns", "depth"))
         name = table.text("name", needed=True)
@@ -90,7 +97,10 @@ def _read(files: list[TomlFile]) -> Frames:
     for table in entries(files, "phase"):
         table.known(("name", "patterns"))
         phases.append((table.text("name", PHASES, needed=True), _any(table)))
-    return Frames(tuple(categories), tuple(phases))
+    for table in entries(files, "kernel"):
+        table.known(("name", "meaning", "patterns"))
+        kernel.append((table.text("name", needed=True), table.text("meaning", needed=True), _any(table)))
+    return Frames(tuple(categories), tuple(phases), tuple(kernel))
 
 
 def _any(table: Table) -> re.Pattern[str]:

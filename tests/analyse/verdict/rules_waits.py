@@ -193,6 +193,8 @@ KERNEL = [
     shown("kernel_frames", stack(10, "nfs_wait_bit_killable", tool="kernel"), unlike=stack(10, "do_epoll_wait", tool="kernel")),
     shown("wchan_driver", worker(0, "D", wchan="nv_nfs_wait"), unlike=[worker(0, "S", wchan="nv_nfs_wait")]),
     shown("wchan_driver", worker(0, "D", wchan="rpc_wait_bit"), unlike=[worker(0, "D", wchan="futex_wait")]),
+    shown("wchan_driver", worker(0, "D", wchan="xfs_ilock"), unlike=[worker(0, "D", wchan="uvm_va_space_down_read")]),
+    shown("wchan_gpu", worker(0, "D", wchan="os_acquire_rwlock_write"), unlike=[worker(0, "D", wchan="btrfs_lock_root_node")]),
     shown(
         "nfs_dead",
         kernel("nfs", "nfs: server a not responding, still trying", line=1),

@@ -52,3 +52,19 @@ def test_frames_tell_the_phase_where_no_log_does() -> None:
     assert phase_of_frames(frames[1:]) is None
     helper = row("stacks", function="_recv_msg", file="torch/_inductor/compile_worker/subproc_pool.py")[1]
     assert phase_of_frames([helper, *frames]) == "weights"
+
+
+@pytest.mark.parametrize(
+    ("frames", "phase"),
+    [
+        ("_kernel_warmup (vllm/v1/worker/w.py) < init_device (vllm/v1/worker/w.py)", "warmup"),
+        ("capture (torch/cuda/graphs.py) < warm_up_model (vllm/v1/worker/w.py)", "graph_capture"),
+        ("update (tqdm/std.py) < _inner_training_loop (transformers/trainer.py)", "train_step"),
+        ("forward (x/models/m.py) < run_batch (sglang/srt/managers/scheduler.py)", "serving"),
+        ("recv (zmq/s.py) < event_loop_normal (sglang/srt/managers/scheduler.py)", "ready"),
+    ],
+    ids=["warm-up", "capture within the warm-up", "training", "a batch", "no batch"],
+)
+def test_frames_tell_where_a_launch_was_entered(frames: str, phase: str) -> None:
+    rows = [row("stacks", function=frame.split(" (")[0], file=frame.split(" (")[1][:-1])[1] for frame in frames.split(" < ")]
+    assert phase_of_frames(rows) == phase

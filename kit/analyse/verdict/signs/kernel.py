@@ -9,12 +9,9 @@ from kit.analyse.verdict.deltas import bytes_read, deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.stacks import frames
 from kit.words import named, short
 
-KERNEL_STUCK = re.compile(
-    r"nvidia|uvm|amdgpu|kfd|nfs|rpc_|lustre|cl_|ceph|fuse|gpfs|wait_on_page|folio_wait|io_schedule|nvme|blk_"
-)
-"""Kernel functions of drivers, file systems and block devices."""
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
 
 
@@ -52,17 +49,20 @@ def hung_task(scene: Scene) -> Signs:
 @rule("kernel_frames", needs=("stacks",))
 def kernel_stack(scene: Scene) -> Signs:
     """A kernel stack that stands in a driver or file system."""
+    known = frames(scene.evidence.run.knowledge)
     for row in scene.evidence.stacks:
-        if row.get("tool") == "kernel" and KERNEL_STUCK.search(row.get("function") or ""):
-            yield Sign("kernel_frames", f"in the kernel function {row['function']}", [ref(row)])
+        if row.get("tool") == "kernel" and (part := known.kernel_part(row.get("function"))):
+            yield Sign("kernel_frames", f"in the kernel function {row['function']}, {part[1]}", [ref(row)])
 
 
-@rule("wchan_driver", needs=("processes|threads",))
+@rule("wchan_driver", "wchan_gpu", needs=("processes|threads",))
 def wchan_driver(scene: Scene) -> Signs:
-    """A process in state D sleeps in a driver or file system."""
+    """A process in state D sleeps in a driver or file system; a GPU's driver reads no file."""
     wchan = scene.fact("wchan")
-    if wchan and KERNEL_STUCK.search(wchan) and scene.fact("d_state_pids"):
-        yield Sign("wchan_driver", f"sleeping in the kernel function {wchan}", scene.facts.refs("wchan"))
+    part = frames(scene.evidence.run.knowledge).kernel_part(wchan)
+    if part and scene.fact("d_state_pids"):
+        code = "wchan_gpu" if part[0] == "gpu" else "wchan_driver"
+        yield Sign(code, f"sleeping in the kernel function {wchan}, {part[1]}", scene.facts.refs("wchan"))
 
 
 @rule("nfs_dead", needs=("kernel_log",))

@@ -1,0 +1,54 @@
+"""A process in state D: an ordinary slow read, or stuck in the kernel; and ranks in one place whose addresses differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kit
+
+LOADING = (
+    "[2025-10-23 13:04:00 TP0] Load weight begin. avail mem=77.60 GB\n"
+    "Loading safetensors checkpoint shards:  10% Completed | 4/40 [00:08<01:12,  2.00s/it]\n"
+)
+SHELL = """root@n3:/# date
+Thu Oct 23 {clock} UTC 2025
+root@n3:/# ps -eo pid,state,wchan:32,cmd | grep ' D '
+   9120 D {wchan}  sglang::scheduler_TP0
+"""
+HUNG = "[Thu Oct 23 13:12:41 2025] INFO: task xfsaild:912 blocked for more than 241 seconds.\n"
+
+
+@pytest.mark.parametrize(
+    ("clock", "wchan", "kernel", "klass"),
+    [
+        ("13:04:15", "folio_wait_bit_common", "", "slow_weights"),
+        ("13:15:30", "folio_wait_bit_common", HUNG, "driver_or_io_stuck"),
+        ("13:15:30", "fuse_simple_request", "", "driver_or_io_stuck"),
+        ("13:15:30", "uvm_va_space_down_read", "", "driver_or_io_stuck"),
+    ],
+    ids=["the bar moves", "a hung task, and the bar stands", "FUSE, and the bar stands", "the driver of a GPU"],
+)
+def test_what_else_moves_tells_a_slow_reader_from_a_stuck_one(
+    tmp_path: Path, clock: str, wchan: str, kernel: str, klass: str
+) -> None:
+    (tmp_path / "server.log").write_text(LOADING)
+    (tmp_path / "node.txt").write_text(SHELL.format(clock=clock, wchan=wchan))
+    if kernel:
+        (tmp_path / "dmesg.txt").write_text(kernel)
+    found = kit.verdict(tmp_path)
+    assert found.klass == klass
+
+
+def test_addresses_that_differ_are_no_different_places(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("[2025-10-23 13:04:00] The server is fired up and ready to roll!\n")
+    for rank in (0, 1):
+        (tmp_path / f"pyspy{rank}.txt").write_text(
+            f"Process {700 + rank}: sglang::scheduler_TP{rank}\nPython v3.12.3 (/usr/bin/python3.12)\n\n"
+            f'Thread {700 + rank} (active): "MainThread"\n    0x7f{rank}c9d1a83f2 (libcuda.so.580)\n'
+            "    cuGraphLaunch (libcuda.so.580)\n    replay (torch/cuda/graphs.py:147)\n    forward (sglang/srt/m.py:27)\n"
+        )
+    found = kit.verdict(tmp_path)
+    assert found.facts.value("ranks_same_place") is True
+    assert "same_device_frames" in found.signs
