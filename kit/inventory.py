@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kit import store
 from kit.errors import UsageError, nearest
-from kit.frames import FRAMES
+from kit.frames import FRAMES, TABLES
 from kit.reading import Reading
 from kit.schema import Frame, Row
-from kit.tables_of_verdict import TABLES
 
 if TYPE_CHECKING:
     import pandas

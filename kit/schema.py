@@ -1,6 +1,6 @@
 """How a frame is declared, checked and built.
 
-A frame is declared once, as a `Frame` of `Column`s (all of them stand in `kit.frames`). Parsers give rows: plain dicts
+A frame is declared once, as a `Frame` of `Column`s (all of them stand in `frames.toml`). Parsers give rows: plain dicts
 that hold a subset of the columns. `Frame.build` makes the pandas frame of them: every declared column, in the declared
 order and dtype, also where there are no rows. pandas is imported only there, so that the command line can read and
 judge a capture without it.
@@ -198,7 +198,7 @@ def reference(frames: Iterable[Frame]) -> str:
     lines = [
         "# Columns",
         "",
-        "Every frame of the kit, from the declarations in `kit/frames.py`. Regenerate it with "
+        "Every frame of the kit, from the declarations in `kit/frames.toml`. Regenerate it with "
         "`kit reference -o docs/columns.md`.",
         "",
         "Types: `time` is tz-aware UTC `datetime64[ns]`, `int` nullable `Int64`, `float` `float64`, `bool` nullable "

@@ -81,6 +81,7 @@ def parser_version() -> str:
             *package.glob("parse/**/*.py"),
             *package.glob("knowledge/logs/*.toml"),
             package / "frames.py",
+            package / "frames.toml",
             package / "schema.py",
             package / "clock.py",
             package / "multi_host.py",

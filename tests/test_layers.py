@@ -27,7 +27,6 @@ BASE = {
     "words",
     "schema",
     "frames",
-    "bench_frames",
     "clock",
     "store",
     "redact",

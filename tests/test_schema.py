@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.frames import FRAMES
+from kit.frames import FRAMES, TABLES
 from kit.schema import PANDAS_DTYPE, Column, Frame, reference
-from kit.tables_of_verdict import TABLES
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=lambda frame: frame.name)

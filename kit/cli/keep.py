@@ -50,9 +50,8 @@ def learn(args: argparse.Namespace) -> int:
 
 def reference(args: argparse.Namespace) -> int:
     """Print the column reference."""
-    from kit.frames import FRAMES
+    from kit.frames import FRAMES, TABLES
     from kit.schema import reference as columns
-    from kit.tables_of_verdict import TABLES
 
     printed = columns((*FRAMES.values(), *TABLES.values()))
     if args.output:

@@ -32,7 +32,7 @@ def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples = Samples(source)
     for line in titled(lines, source, report):
-        found, where = _GPUSTAT.match(line.text), {"line": line.number, "time": line.time}
+        found, where = _GPUSTAT.match(line.text), line.at
         failed = None if found else failure(line, "gpustat", source)
         if failed:
             yield "tool_errors", failed
@@ -92,7 +92,7 @@ def parse_npu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     indexes: dict[tuple[int, int], int] = {}
     for line in titled(lines, source, report):
         process, second, first = (pattern.match(line.text) for pattern in (_NPU_PROCESS, _NPU_2, _NPU_1))
-        where = {"line": line.number, "time": line.time}
+        where = line.at
         failed = failure(line, "npu-smi", source)
         if failed:
             yield "tool_errors", failed
@@ -179,7 +179,7 @@ def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples, columns, rows, gpu = Samples(source), [], {}, None
     for line in titled(lines, source, report):
-        where = {"line": line.number, "time": line.time}
+        where = line.at
         first, second, process = (pattern.match(line.text) for pattern in (_XPU_1, _XPU_2, _XPU_PROCESS))
         failed, pair = failure(line, "xpu-smi", source), _XPU_PAIR.match(line.text)
         if failed:

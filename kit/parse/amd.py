@@ -47,7 +47,7 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
         elif item:
             gpu = int(item["gpu"])
             if gpu not in rows:
-                rows[gpu] = {"gpu": gpu, "line": line.number, "time": line.time}
+                rows[gpu] = {"gpu": gpu, **line.at}
                 samples.add("gpus", rows[gpu], gpu)
             _rocm_value(rows[gpu], item["name"], item["value"])
         elif line.text.startswith("device,"):
@@ -55,12 +55,12 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
             samples.table()
         elif fields and re.match(r"^card\d+,", line.text):
             cells = next(csv_rows([line.text]), [])
-            got: Row = {"gpu": int(cells[0][4:]), "line": line.number, "time": line.time}
+            got: Row = {"gpu": int(cells[0][4:]), **line.at}
             for name, value in zip(fields[1:], cells[1:], strict=False):
                 _rocm_value(got, name, value)
             samples.add("gpus", got, got["gpu"])
         elif row:
-            samples.add("gpus", _rocm_table(row) | {"line": line.number, "time": line.time}, int(row["gpu"]))
+            samples.add("gpus", _rocm_table(row) | line.at, int(row["gpu"]))
         elif re.match(r"^(?:GPU|Device)\s+", line.text):
             samples.table()
         elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING", line.text):
@@ -188,7 +188,7 @@ class _AmdSmi:
     def device(self, gpu: int, line: Line) -> Row:
         """Row of a device; a further mention of it in another table fills the same row."""
         if gpu not in self.gpus:
-            self.gpus[gpu] = {"gpu": gpu, "line": line.number, "time": line.time}
+            self.gpus[gpu] = {"gpu": gpu, **line.at}
             self.samples.add("gpus", self.gpus[gpu], gpu)
         return self.gpus[gpu]
 
@@ -234,7 +234,7 @@ class _AmdSmi:
     def _process(self, gpu: int, pid: int | None, name: str, memory: object, line: Line) -> None:
         size = size_bytes(str(memory or "").replace(" ", ""))
         row = {"gpu": gpu, "pid": pid, "process": name, "mem_used_mib": None if size is None else size / (1 << 20)}
-        self.samples.add("gpu_processes", row | {"line": line.number, "time": line.time}, (gpu, pid))
+        self.samples.add("gpu_processes", row | line.at, (gpu, pid))
 
     def _columns(self, line: Line) -> bool:
         cells = _CELL.findall(line.text)

@@ -171,7 +171,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif row:
             report.records += 1
-            yield "events", {"line": line.number, "time": line.time} | row
+            yield "events", line.at | row
         elif row is None and not re.match(r"^\s*[\w ./-]+:(?:\s|$)|^\s", text):
             report.odd("no event", text)
 

@@ -92,8 +92,7 @@ class _Ras:
                 "count": count,
                 "state": state or (at.state if at else None),
                 "text": line.text.strip(),
-                "line": line.number,
-                "time": line.time,
+                **line.at,
                 "moment": self.query,
             }
         )
@@ -382,7 +381,7 @@ def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> R
         if old or head:
             yield from _block(block, ranks, source, report)
             state = "missing" if old or head["kind"].startswith("Not all") else "mismatch"
-            block = {"source": "flight_recorder", "state": state, "text": text.strip(), "line": line.number, "time": line.time}
+            block = {"source": "flight_recorder", "state": state, "text": text.strip(), **line.at}
             ranks = [(rank, state) for rank in ranks_in(old["ranks"], MOST_RANKS - report.records)] if old else []
             block |= (
                 {"communicator": old["group"], "operation": old["operation"]}
@@ -399,8 +398,7 @@ def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> R
                         "rank": rank,
                         "state": "no_dump",
                         "text": text.strip(),
-                        "line": line.number,
-                        "time": line.time,
+                        **line.at,
                         "moment": source.moment,
                     },
                 )

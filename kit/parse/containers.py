@@ -39,7 +39,7 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples = Samples(source)
     for line in titled(lines, source, report):
-        where = {"line": line.number, "time": line.time}
+        where = line.at
         failed, found = failure(line, "docker", source), _STATS.match(line.text)
         if failed:
             yield "tool_errors", failed

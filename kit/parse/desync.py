@@ -48,7 +48,7 @@ def parse_desync(lines: Iterable[str], source: Source, report: Report) -> Rows:
             report.records += 1
             row = {"source": "desync", "rank": rank, "count": int(count), "state": state, "text": line.text.strip()}
             row["operation"] = found.groupdict().get("operation")
-            yield "collectives", row | {"line": line.number, "time": line.time, "moment": source.moment}
+            yield "collectives", row | {**line.at, "moment": source.moment}
 
 
 def looks_like_desync(head: str) -> float:

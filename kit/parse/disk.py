@@ -65,9 +65,7 @@ def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif found:
             size = size_bytes(found["size"], _du_unit(line.title))
-            samples.add(
-                "sizes", {"path": found["path"], "size_bytes": size, "line": line.number, "time": line.time}, found["path"]
-            )
+            samples.add("sizes", {"path": found["path"], "size_bytes": size, **line.at}, found["path"])
         elif line.text.strip():
             report.odd("no line of du", line.text)
     yield from samples.settle(report)
@@ -108,9 +106,7 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
             if found["type"] == "-":
                 name = found["name"]
                 path = name if name.startswith("/") or not folder or folder == name else f"{folder.rstrip('/')}/{name}"
-                samples.add(
-                    "sizes", {"path": path, "size_bytes": size_bytes(found["size"]), "line": line.number, "time": line.time}, path
-                )
+                samples.add("sizes", {"path": path, "size_bytes": size_bytes(found["size"]), **line.at}, path)
         elif line.text.strip() and not re.match(r"^total \S+$", line.text):
             report.odd("no line of ls -l", line.text)
     yield from samples.settle(report)
@@ -165,7 +161,7 @@ def parse_fd(lines: Iterable[str], source: Source, report: Report) -> Rows:
             counts[pid] = counted
         elif row is not None:
             if row:
-                samples.add("fds", row | {"line": line.number, "time": line.time}, (row["pid"], row["fd"]))
+                samples.add("fds", row | line.at, (row["pid"], row["fd"]))
         elif line.text.strip() and not re.match(r"^total \d+$|^d[rwx-]{9}\S* .*\s\.{1,2}$", line.text.strip()):
             report.odd("no descriptor", line.text)
     last = samples.number
@@ -282,8 +278,7 @@ def parse_df(lines: Iterable[str], source: Source, report: Report) -> Rows:
                     "size_bytes": size_bytes(found["size"], unit),
                     "used_bytes": size_bytes(found["used"], unit),
                     "available_bytes": size_bytes(found["available"], unit),
-                    "line": line.number,
-                    "time": line.time,
+                    **line.at,
                 },
             )
         elif len(line.text.split()) == 1:
@@ -320,7 +315,7 @@ def parse_mount(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif found:
             report.records += 1
-            yield "filesystems", found.groupdict() | {"line": line.number, "time": line.time}
+            yield "filesystems", found.groupdict() | line.at
         elif line.text.strip() and not line.text.startswith("TARGET"):
             report.odd("no line of mount", line.text)
 
@@ -367,11 +362,7 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 guess = _free_unit(words[1:], line, report)
             for name, cell in zip(names, words[1:], strict=False):
                 name = f"swap_{name}" if words[0] == "Swap:" else FREE_NAMES.get(name, name)
-                samples.add(
-                    "host_memory",
-                    {"name": name, "value_bytes": size_bytes(cell, guess or 1024), "line": line.number, "time": line.time},
-                    name,
-                )
+                samples.add("host_memory", {"name": name, "value_bytes": size_bytes(cell, guess or 1024), **line.at}, name)
         elif words and words[0] not in ("-/+", "Total:", "Low:", "High:", "Comm:"):
             failed = failure(line, "free", source)
             if failed:

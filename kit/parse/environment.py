@@ -36,7 +36,7 @@ def parse_collect_env(lines: Iterable[str], source: Source, report: Report) -> R
         if found:
             report.records += 1
             key, value = found["key"].strip(), found["value"].strip()
-            yield "host", {"source": "versions", "key": key, "value": value, "line": line.number, "time": line.time}
+            yield "host", {"source": "versions", "key": key, "value": value, **line.at}
         elif line.text.strip() and not _SECTION.match(line.text) and not line.text.startswith(("Collecting", " ", "\t", "/")):
             report.odd("not a line of collect_env", line.text)
 

@@ -194,14 +194,13 @@ class _Smi:
                 "pid": integer(got["pid"]),
                 "process": got.get("process_name") or got.get("name"),
                 "mem_used_mib": mem,
-                "line": line.number,
-                "time": line.time,
+                **line.at,
             },
             (integer(got["pid"]), about),
         )
 
     def _gpu(self, got: dict[str, str], line: Line) -> None:
-        row: Row = {"line": line.number, "time": line.time}
+        row: Row = line.at
         extra: dict[str, str] = {}
         for name, cell in got.items():
             column = QUERY.get(name)
@@ -240,9 +239,7 @@ class _Smi:
         if value is not None:
             labels = f'gpu="{gpu}"' + (f',bus_id="{bus}"' if bus else "")
             self.samples.add(
-                "counters",
-                {"source": "gpu", "name": name, "labels": labels, "value": value, "line": line.number, "time": line.time},
-                (name, labels),
+                "counters", {"source": "gpu", "name": name, "labels": labels, "value": value, **line.at}, (name, labels)
             )
 
     def _table(self, line: Line) -> bool:
@@ -253,14 +250,12 @@ class _Smi:
             labels = f'gpu="{mig["gpu"]}",gi="{mig["gi"]}",ci="{mig["ci"]}"'
             for name in ("used", "total"):
                 row = {"source": "gpu", "name": f"mig_mem_{name}_mib", "labels": labels, "value": float(mig[name])}
-                self.samples.add("counters", row | {"line": line.number, "time": line.time}, (name, labels))
+                self.samples.add("counters", row | line.at, (name, labels))
         elif versions:
             self.samples.table()
             for key in ("driver", "cuda"):
                 if versions[key]:
-                    self.samples.add(
-                        "host", {"source": "versions", "key": key, "value": versions[key], "line": line.number, "time": line.time}
-                    )
+                    self.samples.add("host", {"source": "versions", "key": key, "value": versions[key], **line.at})
         elif process:
             self.samples.add(
                 "gpu_processes",
@@ -269,21 +264,14 @@ class _Smi:
                     "pid": int(process["pid"]),
                     "process": process["name"],
                     "mem_used_mib": None if "..." in process["mem"] else number(process["mem"]),
-                    "line": line.number,
-                    "time": line.time,
+                    **line.at,
                 },
                 (process["gpu"], process["pid"]),
             )
             if "..." in process["mem"]:
                 self.report.odd("memory of a process, cut by nvidia-smi from 100 GiB on", line.text)
         elif first:
-            self.open = {
-                "gpu": int(first["gpu"]),
-                "name": first["name"],
-                "bus_id": first["bus"],
-                "line": line.number,
-                "time": line.time,
-            }
+            self.open = {"gpu": int(first["gpu"]), "name": first["name"], "bus_id": first["bus"], **line.at}
             self.samples.add("gpus", self.open, self.open["gpu"])
             self.ordinal.setdefault(first["bus"], self.open["gpu"])
             if "ERR!" in line.text:
@@ -320,7 +308,7 @@ class _Smi:
         bus = self.device or ""
         gpu = self.ordinal.setdefault(bus, len(self.ordinal))
         if not got or self.open is None:
-            self.open = {"gpu": gpu, "bus_id": bus, "line": line.number, "time": line.time}
+            self.open = {"gpu": gpu, "bus_id": bus, **line.at}
             self.samples.add("gpus", self.open, gpu)
         for (section, name), value in got.items():
             column = DETAILS.get((section, name)) or DETAILS.get(("", name))
@@ -380,24 +368,12 @@ def parse_nvidia_smi(lines: Iterable[str], source: Source, report: Report) -> Ro
             continue
         failed = failure(line, "nvidia-smi", source)
         if _TROUBLE.search(line.text) and not line.text.startswith("|") and not smi.is_row(line):
-            failed = {
-                "tool": "nvidia-smi",
-                "error": failed["error"] if failed else "other",
-                "text": line.text.strip(),
-                "line": line.number,
-                "time": line.time,
-            }
+            failed = {"tool": "nvidia-smi", "error": failed["error"] if failed else "other", "text": line.text.strip(), **line.at}
             device = _NO_HANDLE.search(line.text)
             if device and device["gpu"]:
                 smi.samples.add(
                     "gpus",
-                    {
-                        "gpu": int(device["gpu"]),
-                        "bus_id": device["bus"],
-                        "error": line.text.strip(),
-                        "line": line.number,
-                        "time": line.time,
-                    },
+                    {"gpu": int(device["gpu"]), "bus_id": device["bus"], "error": line.text.strip(), **line.at},
                     int(device["gpu"]),
                 )
         if failed and failed["error"] != "permission" or failed and not smi.fields:
@@ -445,16 +421,7 @@ def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "tool_errors", failed
         elif found or re.match(r"^(?:GPU0|GPU1)\b", text):
             report.records += 1
-            yield (
-                "host",
-                {
-                    "source": "topo",
-                    "key": found["key"] if found else "header",
-                    "value": text,
-                    "line": line.number,
-                    "time": line.time,
-                },
-            )
+            yield ("host", {"source": "topo", "key": found["key"] if found else "header", "value": text, **line.at})
         elif text and not re.match(r"^(?:Legend|NIC Legend|NIC\d+:|[A-Z]+#? +=)", text):
             report.odd("no line of nvidia-smi topo", line.text)
 

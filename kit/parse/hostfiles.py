@@ -40,11 +40,7 @@ def parse_meminfo(lines: Iterable[str], source: Source, report: Report) -> Rows:
         found = KEYED.match(line.text)
         if found and found["value"].endswith("kB"):
             name = MEMINFO.get(found["key"], found["key"])
-            samples.add(
-                "host_memory",
-                {"name": name, "value_bytes": size_bytes(found["value"][:-2], 1024), "line": line.number, "time": line.time},
-                name,
-            )
+            samples.add("host_memory", {"name": name, "value_bytes": size_bytes(found["value"][:-2], 1024), **line.at}, name)
         elif line.text.strip() and not (found and found["key"].startswith("HugePages")):
             report.odd("no line of /proc/meminfo", line.text)
     yield from samples.settle(report)
@@ -98,7 +94,7 @@ def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
     samples = Samples(source)
     for line in titled(lines, source, report):
         labels = line.title
-        row = {"source": "cgroup", "labels": labels, "line": line.number, "time": line.time}
+        row = {"source": "cgroup", "labels": labels, **line.at}
         pressure, count, alone = _PRESSURE.match(line.text), _COUNT.match(line.text), _ALONE.match(line.text)
         failed = failure(line, "cgroup", source)
         if failed:
@@ -169,11 +165,7 @@ def parse_loadavg(lines: Iterable[str], source: Source, report: Report) -> Rows:
         found = _LOAD.match(line.text) or _UPTIME.match(line.text)
         if found:
             for group, value in found.groupdict().items():
-                samples.add(
-                    "counters",
-                    {"source": "loadavg", "name": names[group], "value": number(value), "line": line.number, "time": line.time},
-                    group,
-                )
+                samples.add("counters", {"source": "loadavg", "name": names[group], "value": number(value), **line.at}, group)
         elif line.text.strip():
             report.odd("no load average", line.text)
     yield from samples.settle(report)
@@ -209,11 +201,7 @@ def parse_vmstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 row = {"source": "vmstat", "name": name, "value": float(word), "line": line.number, "time": time}
                 samples.add("counters", row, name)
         elif len(words) == 2 and integer(words[1]) is not None:
-            samples.add(
-                "counters",
-                {"source": "vmstat", "name": words[0], "value": float(words[1]), "line": line.number, "time": line.time},
-                words[0],
-            )
+            samples.add("counters", {"source": "vmstat", "name": words[0], "value": float(words[1]), **line.at}, words[0])
         elif words and words[0] != "procs":
             report.odd("no line of vmstat", line.text)
     yield from samples.settle(report)

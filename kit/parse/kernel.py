@@ -191,7 +191,9 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
         uptime_s = float(got["uptime"]) if got.get("uptime") else int(got["usec"]) / 1e6 if got.get("usec") else None
         if uptime_s is not None and source.boot_ns is not None:
             time = source.boot_ns + int(uptime_s * SECOND_NS)
-        row = {"text": message, "line": line.number, "time": line.time if time is None and uptime_s is None else time}
+        row = {"text": message, **line.at}
+        if time is not None or uptime_s is not None:
+            row["time"] = time
         row["uptime_s"] = uptime_s
         yield "kernel_log", row | classify(message)
 

@@ -40,7 +40,7 @@ def parse_lldb(lines: Iterable[str], source: Source, report: Report) -> Rows:
             row |= {"function": place["function"] if place and place["function"] else "??", "file": frame["module"]}
             if place and place["file"]:
                 row |= {"file": place["file"], "file_line": int(place["line"])}
-            samples.add("stacks", row | {"line": line.number, "time": line.time}, (pid, row.get("thread"), row["depth"]))
+            samples.add("stacks", row | line.at, (pid, row.get("thread"), row["depth"]))
         elif line.text.strip() and not line.text.startswith(("(lldb)", " ", "Executable", "Architecture", "Target")):
             report.odd("not a line of lldb", line.text)
     yield from samples.settle(report)

@@ -87,8 +87,7 @@ def _lslocks_row(cells: dict[str, str], line: Line) -> Row | None:
         "mode": cells["MODE"],
         "waits": cells["MODE"].endswith("*") or bool(integer(cells.get("BLOCKER"))),
         "checked": True,
-        "line": line.number,
-        "time": line.time,
+        **line.at,
     }
 
 
@@ -188,8 +187,7 @@ def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Ro
                     "mode": found["mode"] + "*" * waits,
                     "waits": waits,
                     "checked": True,
-                    "line": line.number,
-                    "time": line.time,
+                    **line.at,
                 },
                 line.text,
             )
@@ -304,7 +302,7 @@ class _Check:
             if known:
                 known |= {key: value for key, value in row.items() if value is not None}
             else:
-                entry.holders.append(row | {"line": line.number, "time": line.time})
+                entry.holders.append(row | line.at)
 
     def close(self) -> None:
         """Make the rows of what was found out so far; the next question begins another sample."""

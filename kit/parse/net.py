@@ -120,7 +120,7 @@ def _is_aside(text: str) -> bool:
 
 def _one_socket(line: Line, file: str) -> list[dict]:
     """Rows of one line, none where it is no socket."""
-    base = {"line": line.number, "time": line.time}
+    base = line.at
     if found := _HEX.match(line.text):
         return [base | _of_proc(found, datagrams="udp" in (line.title or file))]  # both files have one form
     if found := _LSOF.match(line.text):
@@ -282,7 +282,7 @@ def _host_rows(lines: Iterable[str], source: Source, report: Report, name: str, 
             continue
         route = name == "ip" and _ROUTE.match(line.text)
         report.records += 1
-        yield "host", {"source": name, "key": "route" if route else about, "value": text, "line": line.number, "time": line.time}
+        yield "host", {"source": name, "key": "route" if route else about, "value": text, **line.at}
 
 
 def parse_hosts(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -71,7 +71,7 @@ def parse_monitor(lines: Iterable[str], source: Source, report: Report) -> Rows:
         elif columns and len(words) >= len(columns):
             got = dict(zip(columns, words[: len(columns) - 1] + [" ".join(words[len(columns) - 1 :])], strict=True))
             time = _stamp(got, source)
-            _monitored(got, {"line": line.number, "time": line.time if time is None else time}, samples)
+            _monitored(got, line.at if time is None else line.at | {"time": time}, samples)
         else:
             report.odd("not a line of nvidia-smi dmon or pmon", line.text)
     yield from samples.settle(report)
@@ -109,7 +109,7 @@ def parse_devices(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples, gpu = Samples(source), None
     for line in titled(lines, source, report):
-        device, mig, where = _DEVICE.match(line.text), _MIG.match(line.text), {"line": line.number, "time": line.time}
+        device, mig, where = _DEVICE.match(line.text), _MIG.match(line.text), line.at
         if device:
             gpu = int(device["gpu"])
             samples.add("gpus", {"gpu": gpu, "name": device["name"], "uuid": device["uuid"]} | where, gpu)

@@ -183,8 +183,7 @@ def _stat_row(found: re.Match[str], line: Line, of_thread: bool, source: Source,
         "stime_s": stime,
         "cpu_s": None if utime is None or stime is None else utime + stime,
         "tool": "stat",
-        "line": line.number,
-        "time": line.time,
+        **line.at,
     }
     own = int(found["pid"])
     if of_thread:
@@ -234,7 +233,7 @@ def parse_io(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if column:
             if row is None or line.title != title or column in row:
                 pid = pid_of_path(line.title) or source.pid
-                row, title = {"pid": pid, "line": line.number, "time": line.time}, line.title
+                row, title = {"pid": pid, **line.at}, line.title
                 samples.add("io", row, pid or 0)
             row[column] = integer(found["value"].strip())
         elif line.text.strip() and not (found and found["key"] == "cancelled_write_bytes"):
@@ -288,8 +287,7 @@ def parse_wchan(lines: Iterable[str], source: Source, report: Report) -> Rows:
                         "comm": found["comm"],
                         "wchan": None if found["wchan"] in "0-" else found["wchan"],
                         "tool": "wchan",
-                        "line": line.number,
-                        "time": line.time,
+                        **line.at,
                     },
                     own or tid or None,
                 )
@@ -343,8 +341,7 @@ def parse_stack(lines: Iterable[str], source: Source, report: Report) -> Rows:
                     "function": found["function"],
                     "file": found["module"],
                     "native": True,
-                    "line": line.number,
-                    "time": line.time,
+                    **line.at,
                 },
                 (tid, line.title) if depth == 0 else None,
             )

@@ -39,7 +39,7 @@ def parse_smaps(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if found and found["value"].endswith("kB") and found["key"] not in PAGE_SIZES:
             pid = pid_of_path(title) or source.pid
             row = {"source": "smaps", "name": found["key"], "value": 0.0, "labels": None if pid is None else str(pid)}
-            row = sums.setdefault(found["key"], row | {"line": line.number, "time": line.time})
+            row = sums.setdefault(found["key"], row | line.at)
             row["value"] += float(size_bytes(found["value"][:-2], 1024) or 0)
         elif line.text.strip() and not found and not mapping:
             report.odd("not a line of smaps", line.text)
@@ -75,7 +75,7 @@ def parse_maps(lines: Iterable[str], source: Source, report: Report) -> Rows:
             seen.add(path)
             report.records += 1
             pid = pid_of_path(line.title) or source.pid
-            yield "host", {"source": "maps", "pid": pid, "key": "mapped", "value": path, "line": line.number, "time": line.time}
+            yield "host", {"source": "maps", "pid": pid, "key": "mapped", "value": path, **line.at}
 
 
 def _is_maps(head: str) -> float:
@@ -109,7 +109,7 @@ def parse_limits(lines: Iterable[str], source: Source, report: Report) -> Rows:
             continue
         report.records += 1
         key, pid = (found or shell)["name"], pid_of_path(line.title) or source.pid
-        yield "host", {"source": "limits", "pid": pid, "key": key, "value": value, "line": line.number, "time": line.time}
+        yield "host", {"source": "limits", "pid": pid, "key": key, "value": value, **line.at}
 
 
 def _is_limits(head: str) -> float:

@@ -292,7 +292,7 @@ def _one(
         report.odd("no line of ps", line.text)
         return
     of_threads = top_threads or bool({"TID", "LWP", "SPID"} & set(columns))
-    row = _row(got, columns, of_threads, tool) | {"line": line.number, "time": line.time}
+    row = _row(got, columns, of_threads, tool) | line.at
     if top_threads and "tid" not in row:
         row["tid"], row["pid"] = row.get("pid"), None
     if of_threads:
@@ -316,11 +316,7 @@ def _top_memory(line: Line, samples: Samples) -> None:
     prefix = "swap_" if found["what"] == "Swap" else ""
     for value, name in re.findall(r"([\d.,]+)\s*(?:\+)?(total|free|used|buff/cache|avail)", found["rest"]):
         name = {"buff/cache": "cache", "avail": "available"}.get(name, prefix + name)
-        samples.add(
-            "host_memory",
-            {"name": name, "value_bytes": size_bytes(value + found["unit"][0]), "line": line.number, "time": line.time},
-            name,
-        )
+        samples.add("host_memory", {"name": name, "value_bytes": size_bytes(value + found["unit"][0]), **line.at}, name)
 
 
 def _is_table(head: str, want_threads: bool) -> float:
@@ -369,7 +365,7 @@ def parse_pgrep(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if found:
             samples.add(
                 "processes",
-                {"pid": int(found["pid"]), "cmdline": found["command"], "tool": "pgrep", "line": line.number, "time": line.time},
+                {"pid": int(found["pid"]), "cmdline": found["command"], "tool": "pgrep", **line.at},
                 int(found["pid"]),
             )
         elif line.text.strip():

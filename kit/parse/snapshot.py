@@ -56,6 +56,11 @@ class Line(NamedTuple):
     title: str | None
     time: int | None
 
+    @property
+    def at(self) -> Row:
+        """The columns that every row of the line has."""
+        return {"line": self.number, "time": self.time}
+
 
 def titled(lines: Iterable[str], source: Source, report: Report) -> Iterator[Line]:
     """Clean the lines and tell each what it stands under; titles and `date` lines themselves are not given.
@@ -251,14 +256,7 @@ def failure(line: Line, tool: str, source: Source) -> Row | None:
     for error, pattern in _FAILURES:
         if pattern.search(line.text) and not line.text[:1].isspace():
             named = _TOOL.match(line.text)
-            return {
-                "tool": named["tool"] if named else tool,
-                "error": error,
-                "text": line.text,
-                "line": line.number,
-                "time": line.time,
-                "pid": source.pid,
-            }
+            return {"tool": named["tool"] if named else tool, "error": error, "text": line.text, **line.at, "pid": source.pid}
     return None
 
 

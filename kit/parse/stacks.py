@@ -97,8 +97,7 @@ class _Dump:
             "file": file or None,
             "file_line": file_line,
             "native": native,
-            "line": line.number,
-            "time": line.time,
+            **line.at,
         }
         self.thread_rows.append(row)
         self.samples.add("stacks", row, (row["pid"], row.get("tid"), row["thread"], row["depth"]))
@@ -109,8 +108,7 @@ class _Dump:
             "tool": self.tool,
             "error": _error_of(text),
             "text": text.strip(),
-            "line": line.number,
-            "time": line.time,
+            **line.at,
             "pid": pid if pid is not None else self.asked,
         }
         if not any((row["error"], row["pid"]) == (other["error"], other["pid"]) for other in self.errors):
@@ -347,8 +345,7 @@ def parse_pyspy_top(lines: Iterable[str], source: Source, report: Report) -> Row
                     "file": file or None,
                     "file_line": file_line,
                     "share_percent": number(row["total"]),
-                    "line": line.number,
-                    "time": line.time,
+                    **line.at,
                 },
                 (row["function"], row["file"]),
             )

@@ -88,8 +88,7 @@ class _Frames:
                 "file": found["file"],
                 "file_line": int(found["line"]),
                 "native": False,
-                "line": line.number,
-                "time": line.time,
+                **line.at,
             }
         )
 
@@ -106,17 +105,7 @@ class _Frames:
         if self.pending is not None:
             depth, text, line = self.pending
             self.pending = None
-            self.rows.append(
-                {
-                    **self.thread,
-                    "tool": "gdb",
-                    "depth": depth,
-                    **frame_of(text),
-                    "native": True,
-                    "line": line.number,
-                    "time": line.time,
-                }
-            )
+            self.rows.append({**self.thread, "tool": "gdb", "depth": depth, **frame_of(text), "native": True, **line.at})
 
     def _give(self, pid: int | None) -> list[Row]:
         for row in self.rows:
@@ -213,7 +202,7 @@ def _failed(line: Line, source: Source, pid: int | None) -> Row | None:
         return None
     failed = failure(line, "gdb", source)
     if failed is None and re.search(r"[Cc]ould not attach|uid matches|zombie", line.text):
-        failed = {"error": "permission", "text": line.text, "line": line.number, "time": line.time}
+        failed = {"error": "permission", "text": line.text, **line.at}
     return failed and failed | {"tool": "gdb", "pid": pid}
 
 

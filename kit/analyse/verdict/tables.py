@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.errors import KitError, UsageError
+from kit.frames import TABLES
 from kit.open import open_run
 from kit.redact import MARK, scrub_text, secret_name
 from kit.run import Run
-from kit.tables_of_verdict import TABLES
 
 if TYPE_CHECKING:
     import pandas
