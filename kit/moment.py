@@ -38,22 +38,11 @@ UNZONED_S = 3600
 """A look that lies further behind the log than this may be of another zone: its stamp proves no silence."""
 LOOK_S = 86_400
 """Looks that were taken within a day belong to one copy of the log."""
-_STREAMS = {
-    *(
-        "log",
-        "sampler",
-        "strace",
-        "atop",
-        "atop_json",
-        "pidstat",
-        "query_range",
-        "grafana_csv",
-        "otlp",
-        "collapsed",
-        "speedscope",
-    ),
-    *("chrome_trace", "shell", "sadf", "sar"),
-}
+_STREAMS = frozenset(
+    """
+    log sampler strace atop atop_json pidstat query_range grafana_csv otlp collapsed speedscope chrome_trace shell sadf sar
+    """.split()
+)
 _LOOKS = {"gpus", "processes", "threads", "sockets", "probes", "stacks", "io"}
 _ZONED = re.compile(r"^\[?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b")
 _FULL = re.compile(

@@ -80,6 +80,9 @@ def parser_version() -> str:
         [
             *package.glob("parse/**/*.py"),
             *package.glob("knowledge/logs/*.toml"),
+            package / "knowledge" / "tables.toml",
+            package / "knowledge" / "kernel.toml",
+            package / "knowledge" / "syscalls.toml",
             package / "frames.py",
             package / "frames.toml",
             package / "schema.py",

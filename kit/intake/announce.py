@@ -43,39 +43,13 @@ _QUOTED = re.compile(r"`+([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
 _PROC = re.compile(r"/(?:proc|sys)/\S*?([\w.]+)(?=[\s;|)\"']|$)")
 _CLOCK = re.compile(r" {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
 """What a prompt shows at the right edge of its line."""
-_WRAPPERS = {
-    "sudo",
-    "time",
-    "watch",
-    "timeout",
-    "nice",
-    "nohup",
-    "exec",
-    "env",
-    "stdbuf",
-    "ssh",
-    "docker",
-    "kubectl",
-    "-i",
-    "-it",
-}
-_LOG_VALUES = {
-    *(
-        "-c",
-        "--container",
-        "-n",
-        "--namespace",
-        "--tail",
-        "--since",
-        "--since-time",
-        "--until",
-        "-l",
-        "--selector",
-        "-o",
-        "--output",
-    ),
-    *("-u", "--unit", "--lines", "--context", "--limit-bytes"),
-}
+_WRAPPERS = frozenset("sudo time watch timeout nice nohup exec env stdbuf ssh docker kubectl -i -it".split())
+_LOG_VALUES = frozenset(
+    """
+    -c --container -n --namespace --tail --since --since-time --until -l --selector -o --output -u --unit --lines --context
+    --limit-bytes
+    """.split()
+)
 """Options of `kubectl logs`, `docker logs` and journalctl that take a value."""
 _SHOWS = {"cat", "tail", "head", "less", "more", "bat", "zcat", "type", "Get-Content"}
 

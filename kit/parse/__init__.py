@@ -14,35 +14,11 @@ from kit.parse.text import LineReader, head_of
 from kit.schema import Row
 from kit.tool_table import table
 
-MODULES = (
-    "sampler",
-    "strace",
-    "stacks",
-    "locks",
-    "collectives",
-    "flight_recorder",
-    "desync",
-    "procfs",
-    "procmaps",
-    "hostfiles",
-    "ps",
-    "net",
-    "gpu",
-    "nvidia_lists",
-    "amd",
-    "accelerators",
-    "kernel",
-    "disk",
-    "cluster",
-    "metrics",
-    "sysstat",
-    "atop",
-    "containers",
-    "environment",
-    "series",
-    "profiles",
-    "lldb",
-    "log",
+MODULES = tuple(
+    """
+    sampler strace stacks locks collectives flight_recorder desync procfs procmaps hostfiles ps net gpu nvidia_lists amd
+    accelerators kernel disk cluster metrics sysstat atop containers environment series profiles lldb log
+    """.split()
 )
 """Modules that list `FORMATS`. Order decides between equal scores only."""
 

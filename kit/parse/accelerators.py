@@ -9,6 +9,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.gpu import parse_nvidia_smi
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, only_failures, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
@@ -137,17 +138,7 @@ def _is_hl_smi(head: str) -> float:
 
 # --- xpu-smi -------------------------------------------------------------------------------------------------------------
 
-XPU = (
-    ("util_percent", re.compile(r"^GPU Utilization \(%\)")),
-    ("power_w", re.compile(r"^(?:Average )?GPU Power \(W\)|^Power \(W\)")),
-    ("sm_clock_mhz", re.compile(r"^GPU Frequency")),
-    ("temperature_c", re.compile(r"^GPU (?:Core )?Temperature")),
-    ("mem_used_mib", re.compile(r"^GPU Memory Used \(MiB\)")),
-    ("mem_util_percent", re.compile(r"^GPU Memory Bandwidth Utilization")),
-    ("mem_total_mib", re.compile(r"^Memory Physical Size")),
-    ("name", re.compile(r"^Device Name")),
-    ("bus_id", re.compile(r"^PCI BDF Address")),
-)
+XPU = [(column, re.compile(pattern)) for pattern, column in TABLES["xpu_smi"].items()]
 _XPU_PAIR = re.compile(r"^\|(?P<left>[^|]*+)\|(?P<right>[^|]*+)\|$")
 _XPU_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+)\s")
 _XPU_2 = re.compile(

@@ -8,20 +8,11 @@ from collections.abc import Iterable, Iterator
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, number, only_failures, share, size_bytes, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
-ROCM = (
-    ("util_percent", re.compile(r"^GPU use \(%\)")),
-    ("mem_total_mib", re.compile(r"^VRAM Total Memory \(B\)")),
-    ("mem_used_mib", re.compile(r"^VRAM Total Used Memory \(B\)")),
-    ("mem_util_percent", re.compile(r"^GPU Memory (?:Read/Write|Activity)")),
-    ("temperature_c", re.compile(r"^Temperature \(Sensor (?:edge|junction)\)")),
-    ("name", re.compile(r"^Card [Ss]eries")),
-    ("power_w", re.compile(r"^(?:Average Graphics|Current Socket Graphics) Package Power")),
-    ("bus_id", re.compile(r"^PCI Bus")),
-    ("power_limit_w", re.compile(r"^Max Graphics Package Power")),
-)
+ROCM = [(column, re.compile(pattern)) for pattern, column in TABLES["rocm_smi"].items()]
 _ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
 _ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
 
@@ -129,36 +120,7 @@ def _is_rocm_json(head: str) -> float:
 
 # --- amd-smi -------------------------------------------------------------------------------------------------------------
 
-KEYS = {
-    "GFX_ACTIVITY": "util_percent",
-    "GFX_UTIL": "util_percent",
-    "GFX%": "util_percent",
-    "UMC_ACTIVITY": "mem_util_percent",
-    "MEM_UTIL": "mem_util_percent",
-    "MEM%": "mem_util_percent",
-    "SOCKET_POWER": "power_w",
-    "CURRENT_SOCKET_POWER": "power_w",
-    "AVERAGE_SOCKET_POWER": "power_w",
-    "POWER": "power_w",
-    "POWER_USAGE": "power_w",
-    "MAX_POWER": "power_limit_w",
-    "SOCKET_POWER_LIMIT": "power_limit_w",
-    "POWER_LIMIT": "power_limit_w",
-    "HOTSPOT": "temperature_c",
-    "EDGE": "temperature_c",
-    "HOTSPOT_TEMPERATURE": "temperature_c",
-    "GPU_TEMP": "temperature_c",
-    "GPU_T": "temperature_c",
-    "GFX_CLOCK": "sm_clock_mhz",
-    "GFX_CLK": "sm_clock_mhz",
-    "TOTAL_VRAM": "mem_total_mib",
-    "VRAM_TOTAL": "mem_total_mib",
-    "USED_VRAM": "mem_used_mib",
-    "VRAM_USED": "mem_used_mib",
-    "MARKET_NAME": "name",
-    "BDF": "bus_id",
-}
-"""Keys of amd-smi, in capitals, by the column that they fill (amd-smi metric, static, list, monitor)."""
+KEYS = TABLES["amd_smi"]
 _BOX_1 = re.compile(
     r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>\S.*?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)(?: °C)?\s+\S+\s+"
     r"(?P<power>[\d.]+|N/A)\s*/\s*(?P<limit>[\d.]+|N/A)(?: W)?\s*\|$"

@@ -10,6 +10,7 @@ from typing import Any
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import SECOND_NS
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
 SECTOR_BYTES = 512
@@ -18,73 +19,12 @@ KIB = 1024
 NOT_MEASURED = -3
 Sample = dict[str, Any]
 
-COLUMNS = {
-    "CPL": ("nrcpu", "lavg1", "lavg5", "lavg15", "csw", "devint"),
-    "MEM": ("page", "physmem", "freemem", "cachemem", "buffermem", "slabmem", "cachedrt", "slabreclaim", "vmwballoon", "shmem"),
-    "SWP": ("page", "totswap", "freeswap"),
-    "PAG": ("page", "pgscans", "allocstall", "future", "swins", "swouts", "oomkills"),
-    "PSI": ("psi", *(f"{who}{span}" for who in ("cs", "ms", "mf", "ios", "iof") for span in ("10", "60", "300", "tot"))),
-    "PRG": (
-        *("pid", "name", "state", "ruid", "rgid", "tgid", "nthr", "exitcode", "btime", "cmdline", "ppid", "nthrrun", "nthrslpi"),
-        *("nthrslpu", "euid", "egid", "suid", "sgid", "fsuid", "fsgid", "elaps", "isproc"),
-    ),
-    "PRC": (
-        "pid",
-        "name",
-        "state",
-        "hertz",
-        "utime",
-        "stime",
-        "nice",
-        "prio",
-        "rtprio",
-        "policy",
-        "curcpu",
-        "sleepavg",
-        "tgid",
-        "isproc",
-    ),
-    "PRM": (
-        *(
-            "pid",
-            "name",
-            "state",
-            "page",
-            "vmem",
-            "rmem",
-            "vexec",
-            "vgrow",
-            "rgrow",
-            "minflt",
-            "majflt",
-            "vlibs",
-            "vdata",
-            "vstack",
-        ),
-        *("vswap", "tgid", "isproc"),
-    ),
-    "PRD": ("pid", "name", "state", "patch", "used", "rio", "rsz", "wio", "wsz", "cwsz", "tgid", "old", "isproc"),
-}
-"""Figures after the six words that begin each line of `-P`, as atop(1) lists them; `-J` names them itself."""
+COLUMNS = TABLES["atop"]["columns"]
 PAGES = frozenset(
     ("physmem", "freemem", "cachemem", "buffermem", "slabmem", "cachedrt", "slabreclaim", "shmem", "totswap", "freeswap")
 )
-MEMORY = {
-    "physmem": "total",
-    "freemem": "free",
-    "cachemem": "cache",
-    "buffermem": "buffers",
-    "shmem": "shared",
-    "totswap": "swap_total",
-    "freeswap": "swap_free",
-}
-PRESSURE = {
-    "cs": ("some", "cpu"),
-    "ms": ("some", "memory"),
-    "mf": ("full", "memory"),
-    "ios": ("some", "io"),
-    "iof": ("full", "io"),
-}
+MEMORY = TABLES["memory"]["atop"]
+PRESSURE = TABLES["atop"]["pressure"]
 VMSTAT = ("oomkills", "swins", "swouts", "pgscans", "allocstall")
 STATES = {"E": "X"}
 """atop's letter for a process that ended in the interval, as the kernel writes it."""

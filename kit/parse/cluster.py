@@ -10,77 +10,12 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI, SECOND_NS
 from kit.parse.script import is_launch, parse_launch
 from kit.parse.snapshot import PROMPT, Line, Samples, body_lines, date_of, failure, number, only_failures, size_bytes, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
 # --- tables of kubectl, docker, Slurm, ray -------------------------------------------------------------------------------
 
-TABLES = {
-    "kubernetes": (
-        {
-            "LAST SEEN",
-            "TYPE",
-            "REASON",
-            "OBJECT",
-            "MESSAGE",
-            "Type",
-            "Reason",
-            "Age",
-            "From",
-            "Message",
-            "FIRST SEEN",
-            "COUNT",
-            "NAMESPACE",
-            "NAME",
-            "SOURCE",
-            "SUBOBJECT",
-            "READY",
-            "STATUS",
-            "RESTARTS",
-            "AGE",
-            "IP",
-            "NODE",
-            "KIND",
-            "NOMINATED NODE",
-            "READINESS GATES",
-        },
-        3,
-    ),
-    "docker": ({"CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES", "SIZE", "NAME", "SERVICE"}, 4),
-    "slurm": (
-        {
-            "JOBID",
-            "PARTITION",
-            "NAME",
-            "USER",
-            "ST",
-            "STATE",
-            "TIME",
-            "TIME_LIMI",
-            "NODES",
-            "NODELIST(REASON)",
-            "NODELIST",
-            "CPUS",
-            "MIN_MEMORY",
-            *(
-                "JobID",
-                "JobName",
-                "Partition",
-                "Account",
-                "AllocCPUS",
-                "State",
-                "ExitCode",
-                "MaxRSS",
-                "Elapsed",
-                "NodeList",
-                "End",
-            ),
-            *("JobIDRaw", "ReqMem", "Timelimit", "Start", "User", "DerivedExitCode", "Reason", "NNodes", "ReqTRES", "Submit"),
-        },
-        4,
-    ),
-    "ray": ({"NODE_ID", "NODE_IP", "IS_HEAD_NODE", "STATE", "STATE_MESSAGE", "NODE_NAME", "RESOURCES_TOTAL", "LABELS"}, 3),
-}
-"""Columns of the tables, and how many of them a header must show."""
+ORCHESTRATORS = TABLES["orchestrator"]
 _AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
 _DESCRIBED = re.compile(
     r"^\s*(?P<key>Name|Namespace|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
@@ -115,13 +50,14 @@ def age_s(text: str) -> float | None:
 def _table_header(text: str) -> tuple[str, list[tuple[str, int]]] | None:
     """Tool and columns, with their places, of a header; None where the line is none."""
     spots = [(found.group(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", text)]
-    for tool, (known, least) in TABLES.items():
-        hits = sum(name in known for name, _ in spots)
-        if tool != "slurm" and hits >= least and hits >= 0.7 * len(spots):
+    for tool, known in ORCHESTRATORS.items():
+        hits = sum(name in known["columns"] for name, _ in spots)
+        if tool != "slurm" and hits >= known["least"] and hits >= 0.7 * len(spots):
             return tool, spots
     words = [(found.group(), found.start()) for found in re.finditer(r"[^\s|]+", text)]
     for tool in ("slurm", "ray"):
-        if sum(name in TABLES[tool][0] for name, _ in words) >= max(TABLES[tool][1], 0.7 * len(words)):
+        known = ORCHESTRATORS[tool]
+        if sum(name in known["columns"] for name, _ in words) >= max(known["least"], 0.7 * len(words)):
             return tool, words
     return None
 
@@ -338,36 +274,8 @@ def _is_ray_status(head: str) -> float:
 # --- shell transcripts ---------------------------------------------------------------------------------------------------
 
 _KILL = re.compile(r"^(?:sudo )?(?:kill|pkill|killall|docker (?:kill|stop|rm)|kubectl delete)\b")
-OURS = {
-    "ps",
-    "ss",
-    "netstat",
-    "curl",
-    "nvidia-smi",
-    "rocm-smi",
-    "dmesg",
-    "journalctl",
-    "free",
-    "df",
-    "du",
-    "mount",
-    "top",
-    "pgrep",
-    "kill",
-    "pkill",
-    "killall",
-    "cat",
-    "uptime",
-    "vmstat",
-    "ip",
-    "lspci",
-    "kubectl",
-    "docker",
-    "ray",
-    "squeue",
-}
-"""Programs whose output a transcript is taken apart for. Lock files (ls, fuser, lslocks) are read together elsewhere."""
-THEIRS = {"fuser", "lslocks", "py-spy", "gdb", "strace", "gstack", "pstack", "ncclras"}
+OURS = frozenset(TABLES["transcript"]["ours"])
+THEIRS = frozenset(TABLES["transcript"]["theirs"])
 
 
 def _blocks(lines: Iterable[str], report: Report) -> Iterator[tuple[int, str, list[str]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import PROMPT, only_failures
+from kit.parse.tables import TABLES
 from kit.schema import Row
 from kit.untrusted import load_json
 
@@ -22,32 +23,7 @@ ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52
 """curl's exit codes (man curl) by the error names of the frame; all others are `other`."""
 TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
-LONG_WITH_VALUE = {
-    "--request",
-    "--data",
-    "--data-raw",
-    "--data-binary",
-    "--data-urlencode",
-    "--json",
-    "--max-time",
-    "--write-out",
-    "--output",
-    "--header",
-    "--user",
-    "--connect-timeout",
-    "--cookie",
-    "--user-agent",
-    "--form",
-    "--upload-file",
-    "--proxy",
-    "--resolve",
-    "--retry",
-    "--retry-delay",
-    "--unix-socket",
-    "--interface",
-    "--cacert",
-    "--url",
-}
+LONG_WITH_VALUE = frozenset(TABLES["curl"]["takes_value"])
 PURPOSES = (
     (
         "generate",

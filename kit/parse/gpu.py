@@ -7,39 +7,11 @@ from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.snapshot import Line, Samples, body_lines, command_words, date_of, failure, integer, number, only_failures, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
-QUERY = {
-    "index": "gpu",
-    "name": "name",
-    "gpu_name": "name",
-    "pci.bus_id": "bus_id",
-    "gpu_bus_id": "bus_id",
-    "utilization.gpu": "util_percent",
-    "utilization.memory": "mem_util_percent",
-    "memory.used": "mem_used_mib",
-    "memory.total": "mem_total_mib",
-    "power.draw": "power_w",
-    "power.draw.instant": "power_w",
-    "power.draw.average": "power_w",
-    "power.limit": "power_limit_w",
-    "enforced.power.limit": "power_limit_w",
-    "temperature.gpu": "temperature_c",
-    "clocks.current.sm": "sm_clock_mhz",
-    "clocks.sm": "sm_clock_mhz",
-    "pstate": "pstate",
-    "timestamp": "time",
-    "pid": "pid",
-    "process_name": "process",
-    "name_of_process": "process",
-    "used_gpu_memory": "process_mem",
-    "used_memory": "process_mem",
-    "gpu_uuid": "uuid",
-    "uuid": "uuid",
-    "gpu": "gpu",
-}
-"""Fields of nvidia-smi --help-query-gpu and --help-query-compute-apps, by the column they fill."""
+QUERY = TABLES["nvidia_smi"]["query"]
 TEXTS = {"name", "bus_id", "pstate", "process", "uuid", "time"}
 _MISSING = re.compile(r"^\[?(?:N/?A|Not Supported|Not Available|Not Active|Active|Disabled|Enabled|Default|)\]?$", re.IGNORECASE)
 _BROKEN = re.compile(
@@ -328,22 +300,7 @@ class _Smi:
                 self._counter(" / ".join(path), value, gpu, bus, line)
 
 
-DETAILS = {
-    ("", "Product Name"): "name",
-    ("Utilization", "Gpu"): "util_percent",
-    ("Utilization", "GPU"): "util_percent",
-    ("Utilization", "Memory"): "mem_util_percent",
-    ("FB Memory Usage", "Used"): "mem_used_mib",
-    ("FB Memory Usage", "Total"): "mem_total_mib",
-    ("", "Performance State"): "pstate",
-    ("", "GPU Current Temp"): "temperature_c",
-    ("", "Power Draw"): "power_w",
-    ("", "Average Power Draw"): "power_w",
-    ("", "Instantaneous Power Draw"): "power_w",
-    ("", "Current Power Limit"): "power_limit_w",
-    ("", "Power Limit"): "power_limit_w",
-    ("Clocks", "SM"): "sm_clock_mhz",
-}
+DETAILS = {(section, name): column for section, keys in TABLES["nvidia_smi"]["details"].items() for name, column in keys.items()}
 
 
 def _join_commas(row: list[str], fields: list[str]) -> list[str]:

@@ -69,19 +69,10 @@ from kit.tomlfile import Table, TomlFile
 ROLES = ("server", "training", "layer")
 KINDS = ("progress", "heartbeat", "symptom", "error", "request", "noise", "other")
 BAR_KINDS = ("weights", "graph", "download", "jit", "other")
-PHASES = (
-    "launch",
-    "download",
-    "dist_init",
-    "weights",
-    "post_load",
-    "compile",
-    "graph_capture",
-    "warmup",
-    "ready",
-    "serving",
-    "data_prep",
-    "train_step",
+PHASES = tuple(
+    """
+    launch download dist_init weights post_load compile graph_capture warmup ready serving data_prep train_step
+    """.split()
 )
 """Order of the phases; the last two are a training job's."""
 STAGES = ("init", "http", "ready")

@@ -9,17 +9,9 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.procfs import KEYED
 from kit.parse.procmaps import MAPPING
 from kit.parse.snapshot import Samples, body_lines, date_of, failure, integer, number, only_failures, share, size_bytes, titled
+from kit.parse.tables import TABLES
 
-MEMINFO = {
-    "MemTotal": "total",
-    "MemFree": "free",
-    "MemAvailable": "available",
-    "Buffers": "buffers",
-    "Cached": "cache",
-    "Shmem": "shared",
-    "SwapTotal": "swap_total",
-    "SwapFree": "swap_free",
-}
+MEMINFO = TABLES["memory"]["meminfo"]
 _MEM_KEY = re.compile(
     r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
     r"Shmem)[\w()]*:\s+\d+ kB$"
@@ -55,31 +47,7 @@ def _is_meminfo(head: str) -> float:
 _PRESSURE = re.compile(r"^(?P<who>some|full)((?: \w+=[\d.]+)+)\s*$")
 _COUNT = re.compile(r"^(?P<name>[a-z]\w*(?:\.\w+)*)[ \t:]+(?P<value>\d+|max)\s*$")
 _ALONE = re.compile(r"^(?P<value>\d+|max)$")
-CGROUP_KEYS = {
-    "low",
-    "high",
-    "max",
-    "oom",
-    "oom_kill",
-    "oom_group_kill",
-    "usage_usec",
-    "user_usec",
-    "system_usec",
-    "nr_periods",
-    "nr_throttled",
-    "throttled_usec",
-    "under_oom",
-    "oom_kill_disable",
-    "anon",
-    "file",
-    "kernel_stack",
-    "pgmajfault",
-    "workingset_refault_file",
-    "sock_throttled",
-    "inactive_anon",
-    "active_anon",
-}
-"""Keys of memory.events, cpu.stat and memory.stat (Documentation/admin-guide/cgroup-v2.rst), and of v1's oom_control."""
+CGROUP_KEYS = frozenset(TABLES["cgroup"]["keys"])
 
 
 def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import MONTHS, SECOND_NS, stamp_ns
 from kit.parse.snapshot import body_lines, failure, only_failures, share, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
 _MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
 _LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
-MONTH_WORDS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "jan janv ene gen",
-            "feb fev fév févr",
-            "mar mär mrz mars",
-            "apr abr avr avril",
-            "mai may mag maj",
-            "jun juin giu",
-            "jul juil lug",
-            "aug aoû août ago",
-            "sep sept set",
-            "oct okt ott out",
-            "nov",
-            "dec dez déc dic",
-        ),
-        1,
-    )
-    for word in words.split()
-}
-"""Months as `dmesg -T` prints them in English, German, French, Spanish, Italian, Portuguese; Chinese and Japanese print 3月."""
+MONTH_WORDS = {word: number for number, words in enumerate(TABLES["kernel_log"]["months"], 1) for word in words.split()}
 _STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP, _RAW = tuple(
     re.compile(pattern)
     for pattern in (
@@ -54,77 +36,8 @@ _OTHER_UNIT = re.compile(r"^[\w.-]+ [\w.@/()-]+\[\d+\]: ")
 _BUS = re.compile(r"\b(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7]|\.0x\d)?)\b(?!:\d\d\b)")
 RECORD_CHARS = 1024
 """Longest kernel record (LOG_LINE_MAX, kernel/printk)."""
-KINDS = (
-    (
-        "xid",
-        re.compile(
-            r"Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, (?:pid='?(?P<pid>\d+)?[^,]*))?(?:, "
-            r"name=(?P<process>[^,]+))?"
-        ),
-    ),
-    ("oom_kill", re.compile(r"[Kk]illed process (?P<pid>\d+),? \((?P<process>.+?)\)(?:,| total-vm|$| )")),
-    ("oom_kill", re.compile(r"oom-kill:.*\btask=(?P<process>.+?),pid=(?P<pid>\d+)")),
-    ("oom_kill", re.compile(r"oom_reaper: (?:reaped|unable to reap) (?:process )?(?P<pid>\d+) \((?P<process>.+?)\)")),
-    ("oom_kill", re.compile(r"systemd-oomd.*Killed \S+|Killed \S+ due to memory (?:used|pressure)")),
-    ("oom_invoked", re.compile(r"(?P<process>\S.{0,62}?) invoked oom-killer:")),
-    ("hung_task", re.compile(r"task (?P<process>.+?):(?P<pid>\d+) (?:<.*> )?(?:is )?blocked (?:for more than|on)")),
-    (
-        "lockup",
-        re.compile(
-            r"(?:soft|hard) lockup.*?(?:\[(?P<process>.+?):(?P<pid>\d+)\])?$|LOCKUP|rcu:? .*(?:detected stalls|"
-            r"self-detected stall)"
-        ),
-    ),
-    ("io_page_fault", re.compile(r"IO_PAGE_FAULT|DMAR:.*[Ff]ault|arm-smmu.*fault|iommu.*page fault", re.IGNORECASE)),
-    (
-        "segfault",
-        re.compile(
-            r"^(?P<process>.+?)\[(?P<pid>\d+)\]: segfault at|"
-            r"traps: (?P<p2>.+?)\[(?P<i2>\d+)\]:? (?:general protection|trap |divide error)"
-        ),
-    ),
-    (
-        "nfs",
-        re.compile(
-            r"\bnfs:|\bNFS:|\bnfs4?[_:].*(?:not responding|timed out|error|failed)|"
-            r"RPC:.*(?:timed out|timeout)|^lockd:",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "storage",
-        re.compile(
-            r"LustreError|\bLNet(?:Error)?:|ceph: .*(?:hung|lost|down)|libceph:.*(?:down|lost)|I/O error|"
-            r"blk_update_request|nvme.*(?:timeout|reset)"
-        ),
-    ),
-    ("gpu_lost", re.compile(r"fallen off the bus|GPU (?:is )?lost|GPU has disappeared")),
-    (
-        "gpu_job_timeout",
-        re.compile(
-            r"\b(?:xe|i915) \S+ .*(?:Timedout job|[Ee]ngine reset|GPU HANG|wedged)|"
-            r"\bamdgpu \S+ .*(?:ring \S+ timeout|GPU reset begin)",
-            re.ASCII,
-        ),
-    ),
-    (
-        "ecc",
-        re.compile(
-            r"\bUE (?:memory|on)\b|\bECC\b.*(?:error|fail|exceeded)|(?:error|fail\w*)\b.*\bECC\b|Hardware Error|"
-            r"mce: .*\b(?:error|fatal|machine check events? logged)|row remap|uncorrectable",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "amdgpu",
-        re.compile(
-            r"amdgpu.*(?:ring \S+ timeout|GPU reset|reset begin|VM fault|page fault|hang|failed)|amdkfd.*(?:hang|"
-            r"evict|reset)|kfd.*(?:hang|fail)",
-            re.IGNORECASE,
-        ),
-    ),
-)
-"""Kinds in the order in which they are tried: the first that fits names the line."""
+_KINDS = Path(__file__).parents[1] / "knowledge" / "kernel.toml"
+KINDS = tuple((kind["name"], re.compile(kind["pattern"])) for kind in tomllib.loads(_KINDS.read_text(encoding="utf-8"))["kind"])
 
 
 def classify(text: str) -> Row:

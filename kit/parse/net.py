@@ -8,38 +8,11 @@ from collections.abc import Iterable
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.curl import is_curl, parse_curl
 from kit.parse.snapshot import Line, body_lines, failure, integer, only_failures, share, titled
+from kit.parse.tables import TABLES
 
-STATES = {
-    "ESTABLISHED": "ESTAB",
-    "SYN_SENT": "SYN-SENT",
-    "SYN_RECV": "SYN-RECV",
-    "FIN_WAIT1": "FIN-WAIT-1",
-    "FIN_WAIT2": "FIN-WAIT-2",
-    "TIME_WAIT": "TIME-WAIT",
-    "CLOSE_WAIT": "CLOSE-WAIT",
-    "LAST_ACK": "LAST-ACK",
-    "CLOSE": "CLOSE",
-    "CLOSED": "CLOSE",
-}
-"""States of netstat and lsof, spelt as ss spells them."""
-HEX_STATES = (
-    "",
-    "ESTAB",
-    "SYN-SENT",
-    "SYN-RECV",
-    "FIN-WAIT-1",
-    "FIN-WAIT-2",
-    "TIME-WAIT",
-    "CLOSE",
-    "CLOSE-WAIT",
-    "LAST-ACK",
-    "LISTEN",
-    "CLOSING",
-    "SYN-RECV",
-)
-"""States of /proc/net/tcp by number (include/net/tcp_states.h)."""
-SERVICES = {"http": 80, "https": 443, "ssh": 22, "http-alt": 8080, "irdmi": 8000, "webcache": 8080, "domain": 53, "sunrpc": 111}
-"""Ports that ss prints by name without -n (/etc/services)."""
+STATES = TABLES["sockets"]["states"]
+HEX_STATES = TABLES["sockets"]["numbers"]["states"]
+SERVICES = TABLES["sockets"]["services"]
 _STATE = r"LISTEN|ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-[12]|TIME-WAIT|CLOSE-WAIT|LAST-ACK|CLOSING|CLOSED?|UNCONN|NEW"
 _END = r"(?P<{0}>(?:\[[0-9a-fA-F:.*]*\](?:%\w+)?|[\w.*%:-]*?)):(?P<{0}_port>[\w*-]+)"
 _SS = re.compile(

@@ -9,28 +9,11 @@ from xml.etree import ElementTree
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, titled
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
-DMON = {
-    "pwr": "power_w",
-    "gtemp": "temperature_c",
-    "temp": "temperature_c",
-    "sm": "util_percent",
-    "mem": "mem_util_percent",
-    "pclk": "sm_clock_mhz",
-    "fb": "mem_used_mib",
-}
-"""Columns of `nvidia-smi dmon` by the column of frame `gpus`; the rest become counters of source `gpu`."""
-XML = {
-    "name": "product_name",
-    "util_percent": "utilization/gpu_util",
-    "mem_util_percent": "utilization/memory_util",
-    "mem_used_mib": "fb_memory_usage/used",
-    "mem_total_mib": "fb_memory_usage/total",
-    "temperature_c": "temperature/gpu_temp",
-    "sm_clock_mhz": "clocks/sm_clock",
-    "pstate": "performance_state",
-}
+DMON = TABLES["nvidia_smi"]["dmon"]
+XML = TABLES["nvidia_smi"]["xml"]
 POWER = ("gpu_power_readings", "power_readings")
 """Element that holds the power, in drivers since 530 and before."""
 _DEVICE = re.compile(r"^GPU (?P<gpu>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)\s*$")

@@ -8,36 +8,16 @@ from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
 from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, only_failures, share, size_bytes, titled
+from kit.parse.tables import TABLES
 
 TICKS_PER_S = 100
 """USER_HZ of proc(5): 100 on every Linux architecture in use."""
 PAGE_BYTES = 4096
 """Page size; arm64 kernels of 64 KiB pages print smaller counts, and their rss reads too small."""
 
-STATUS = {
-    "Pid": "pid",
-    "PPid": "ppid",
-    "Threads": "threads",
-    "TracerPid": "tracer_pid",
-    "voluntary_ctxt_switches": "voluntary_switches",
-    "nonvoluntary_ctxt_switches": "nonvoluntary_switches",
-}
-STATUS_SIZES = {
-    "VmSize": "vsize_bytes",
-    "VmRSS": "rss_bytes",
-    "RssAnon": "rss_anon_bytes",
-    "RssFile": "rss_file_bytes",
-    "RssShmem": "rss_shmem_bytes",
-    "VmSwap": "swap_bytes",
-}
-IO = {
-    "rchar": "rchar_bytes",
-    "wchar": "wchar_bytes",
-    "syscr": "read_calls",
-    "syscw": "write_calls",
-    "read_bytes": "read_bytes",
-    "write_bytes": "write_bytes",
-}
+STATUS = TABLES["proc"]["status"]
+STATUS_SIZES = TABLES["proc"]["status_sizes"]
+IO = TABLES["proc"]["io"]
 KEYED = re.compile(r"^(?P<key>\w+(?:\(\w+\))?):\s*(?P<value>.*)$")
 _STATUS_KEY = re.compile(
     r"^(?:Tgid|Ngid|Pid|PPid|TracerPid|FDSize|NSpid|NStgid|Vm[A-Z]\w+|Rss[A-Z]\w+|Threads|Sig\w+|Cap\w+|"

@@ -20,109 +20,16 @@ from kit.parse.snapshot import (
     size_bytes,
     titled,
 )
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
-IDS = {
-    "PID": "pid",
-    "PPID": "ppid",
-    "NLWP": "threads",
-    "THCNT": "threads",
-    "nTH": "threads",
-    "TID": "tid",
-    "LWP": "tid",
-    "SPID": "tid",
-    "PSR": "processor",
-    "P": "processor",
-}
-SIZES = {
-    "VSZ": ("vsize_bytes", 1024),
-    "VIRT": ("vsize_bytes", 1024),
-    "RSS": ("rss_bytes", 1024),
-    "RSZ": ("rss_bytes", 1024),
-    "RES": ("rss_bytes", 1024),
-    "RSSIZE": ("rss_bytes", 1024),
-    "VSIZE": ("vsize_bytes", 1024),
-}
-"""Columns of ps(1) and top(1) that are KiB where they name no unit."""
-TIMES = {
-    "TIME": "cpu_s",
-    "TIME+": "cpu_s",
-    "CPUTIME": "cpu_s",
-    "ELAPSED": "elapsed_s",
-    "ETIME": "elapsed_s",
-    "ETIMES": "elapsed_s",
-}
-WORDS = {
-    "USER": "user",
-    "UID": "user",
-    "EUSER": "user",
-    "RUSER": "user",
-    "UNAME": "user",
-    "WCHAN": "wchan",
-    "COMM": "comm",
-    "UCMD": "comm",
-    "UCOMM": "comm",
-    "CGROUP": "cgroup",
-}
+IDS = TABLES["ps"]["ids"]
+SIZES = TABLES["ps"]["sizes"]
+TIMES = TABLES["ps"]["times"]
+WORDS = TABLES["ps"]["words"]
 SWALLOW = ("COMMAND", "CMD", "ARGS", "COMM", "UCMD", "UCOMM")
 STARTS = ("START", "STIME", "STARTED", "LSTART", "START_TIME")
-KNOWN = (
-    set(IDS)
-    | set(SIZES)
-    | set(TIMES)
-    | set(WORDS)
-    | set(SWALLOW)
-    | set(STARTS)
-    | {
-        "STAT",
-        "S",
-        "STATE",
-        "%CPU",
-        "%MEM",
-        "CPU%",
-        "MEM%",
-        "C",
-        "TTY",
-        "TT",
-        "PRI",
-        "NI",
-        "F",
-        "SZ",
-        "ADDR",
-        "PGID",
-        "PGRP",
-        "SID",
-        "SESS",
-        "PR",
-        "SHR",
-        "CPU",
-        "%VSZ",
-        "CLS",
-        "RTPRIO",
-        "TGID",
-        "SWAP",
-        "GROUP",
-        "LABEL",
-        "TPGID",
-        "PCPU",
-        "PMEM",
-        "POL",
-        "MAJFL",
-        "MINFL",
-        "EUID",
-        "RUID",
-        "NUMA",
-        "IPCNS",
-        "PIDNS",
-        "MACHINE",
-        "UNIT",
-        "SIGCATCH",
-        "BLOCKED",
-        "PENDING",
-        "IGNORED",
-        "CAUGHT",
-    }
-)
+KNOWN = {*IDS, *SIZES, *TIMES, *WORDS, *SWALLOW, *STARTS, *TABLES["ps"]["others"]["known"]}
 _DAY = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)$")
 _MONTH = re.compile(r"^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$")
 _BRANCH = re.compile(r"^(?:[\s|`]*(?:\\_|\|-|`-)\s*)+")

@@ -9,22 +9,7 @@ from kit.parse import grammar
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 
-WRAPPERS = {
-    "sudo",
-    "nohup",
-    "exec",
-    "env",
-    "time",
-    "setsid",
-    "nice",
-    "stdbuf",
-    "numactl",
-    "taskset",
-    "timeout",
-    "ionice",
-    "command",
-    "chrt",
-}
+WRAPPERS = frozenset("sudo nohup exec env time setsid nice stdbuf numactl taskset timeout ionice command chrt".split())
 """Programs that only start another one."""
 _ASSIGNS = re.compile(r"^[A-Za-z_]\w*=")
 _SHELL_WORDS = re.compile(

@@ -13,32 +13,11 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import integer
+from kit.parse.tables import TABLES
 from kit.untrusted import csv_rows, load_json
 
-GPU = {
-    "DCGM_FI_DEV_GPU_UTIL": ("util_percent", 1.0),
-    "DCGM_FI_DEV_MEM_COPY_UTIL": ("mem_util_percent", 1.0),
-    "DCGM_FI_DEV_FB_USED": ("mem_used_mib", 1.0),
-    "DCGM_FI_DEV_POWER_USAGE": ("power_w", 1.0),
-    "DCGM_FI_DEV_GPU_TEMP": ("temperature_c", 1.0),
-    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_mhz", 1.0),
-    "nvidia_smi_utilization_gpu_ratio": ("util_percent", 100.0),
-    "nvidia_smi_memory_used_bytes": ("mem_used_mib", 1.0 / (1 << 20)),
-    "nvidia_smi_memory_total_bytes": ("mem_total_mib", 1.0 / (1 << 20)),
-    "nvidia_smi_power_draw_watts": ("power_w", 1.0),
-    "nvidia_smi_temperature_gpu": ("temperature_c", 1.0),
-}
-"""Exporter's name to the column of frame `gpus` and the factor of its unit (dcgm-exporter, nvidia_gpu_exporter)."""
-MEMORY = {
-    "node_memory_MemTotal_bytes": "total",
-    "node_memory_MemFree_bytes": "free",
-    "node_memory_MemAvailable_bytes": "available",
-    "node_memory_Buffers_bytes": "buffers",
-    "node_memory_Cached_bytes": "cache",
-    "node_memory_Shmem_bytes": "shared",
-    "node_memory_SwapTotal_bytes": "swap_total",
-    "node_memory_SwapFree_bytes": "swap_free",
-}
+GPU = TABLES["gpu_exporter"]
+MEMORY = TABLES["memory"]["node_exporter"]
 LOAD = {"node_load1": "load1", "node_load5": "load5", "node_load15": "load15"}
 _SERIES = re.compile(r"^(?P<name>[a-zA-Z_:][\w:.]*)?\s*(?:\{(?P<labels>.*)\})?$")
 _LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"|(\w+)=([^,\"}]+)")

@@ -19,7 +19,7 @@ from kit.parse.snapshot import only_failures
 from kit.parse.strace_events import Event, Joiner
 from kit.parse.strace_rows import CallRows, Clock, Wanted, clock_of, is_relative, pid_of_name
 from kit.parse.strace_scan import split_prefix
-from kit.parse.syscall_names import GENERIC, X86_64
+from kit.parse.syscall_names import all_names
 from kit.parse.text import LineReader, head_of
 
 if TYPE_CHECKING:
@@ -167,7 +167,6 @@ _STRONG = re.compile(
 )
 _SAID = re.compile(r"^(?:\^C)?(?:/\S*/)?strace: |^Process \d+ (?:attached|detached)\b")
 _CALLED = re.compile(r"(?P<name>[a-z_]\w*)\(.*?(?:\)\s+= (?:-?\d|0x|\?)|<unfinished \.\.\.>|<detached \.\.\.>|[^)]$|\)\s*$)")
-_KNOWN = frozenset(X86_64.values()) | frozenset(GENERIC.values())
 _SUMMARY = re.compile(
     r"^(?=.*(?:% time|usecs/call|seconds|\bcalls\b)).*\b(?:syscall|name)\b.*$\n\s*-{3,}(?: -{3,})+\s*$", re.MULTILINE
 )
@@ -176,7 +175,7 @@ _SUMMARY = re.compile(
 def _is_line(line: str) -> bool:
     body = split_prefix(line).body
     called = _CALLED.match(body)
-    return bool(_STRONG.match(body) or called and (called["name"] in _KNOWN or called["name"].startswith("syscall_")))
+    return bool(_STRONG.match(body) or called and (called["name"] in all_names() or called["name"].startswith("syscall_")))
 
 
 def looks_like_strace(head: str) -> float:

@@ -15,6 +15,7 @@ from kit.parse.base import Report, Rows, Source
 from kit.parse.snapshot import Line, failure
 from kit.parse.strace_events import Event
 from kit.parse.strace_scan import split_prefix
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
 DAY_NS = 86_400 * NS
@@ -153,21 +154,7 @@ def clock_of(lines: Iterable[str], source: Source) -> Clock:
     return Clock(source, source.captured_ns - lasted)
 
 
-TOTALS = {
-    "syscall": "syscall",
-    "calls": "calls",
-    "errors": "errors",
-    "seconds": "total_s",
-    "total-time": "total_s",
-    "usecs/call": "mean_us",
-    "avg-time": "mean_us",
-    "min-time": "min_us",
-    "max-time": "max_us",
-    "shortest": "min_us",
-    "longest": "max_us",
-    "% time": "share_percent",
-}
-"""Columns of `strace -c`, `-w` and `-U` by the column of frame `syscall_totals`."""
+TOTALS = TABLES["strace_totals"]
 
 
 class CallRows:

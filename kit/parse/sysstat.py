@@ -11,31 +11,15 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import integer, number
+from kit.parse.tables import TABLES
 from kit.schema import Row
 
 KIB = 1024
-MEMORY = {
-    "memfree": "free",
-    "avail": "available",
-    "buffers": "buffers",
-    "cached": "cache",
-    "shmem": "shared",
-    "swpfree": "swap_free",
-    "swpused": "swap_used",
-}
-"""sysstat's names to those of frame `host_memory`, in KiB. `memused` leaves caches out in some versions and not in others."""
+MEMORY = TABLES["memory"]["sysstat"]
 LOAD = {"ldavg-1": "load1", "ldavg-5": "load5", "ldavg-15": "load15"}
-LABELS = {"CPU": "cpu", "IFACE": "iface", "DEV": "disk", "INTR": "intr", "FILESYSTEM": "mount", "DEVICE": "device", "BUS": "bus"}
-"""Columns of sar that tell what a line is about."""
+LABELS = TABLES["sysstat"]["labels"]
 JSON_LABELS = frozenset(("cpu", "iface", "disk-device", "intr", "filesystem", "mountpoint", "number", "host"))
-TASK = {
-    "VSZ": ("vsize_bytes", KIB),
-    "RSS": ("rss_bytes", KIB),
-    "%CPU": ("cpu_percent", 1),
-    "threads": ("threads", 1),
-    "fd-nr": ("fds", 1),
-}
-"""Columns of pidstat that frame `processes` has too; CPU there is the share of the interval, not of a life."""
+TASK = TABLES["sysstat"]["task"]
 _BANNER = re.compile(r"^Linux \S+ \([^)]*\)\s+(?P<date>[\d/.-]+)(?:\s|$)")
 _TIME = re.compile(r"^(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: (?P<half>AM|PM))?\s+(?P<rest>\S.*)$")
 _FIGURE = re.compile(r"-?\d+(?:[.,]\d+)?$")

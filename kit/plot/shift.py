@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kit.analyse.bench.findings import percent, share
+from kit.analyse.bench.findings import change, share
 from kit.analyse.bench.where import shift_finding
 from kit.plot.benchmarks import NAME
 from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, begin, dress, plain
@@ -76,7 +76,7 @@ def _ends(ax: Axes, x, effect, scale) -> None:
     """Write the numbers of both ends and of the largest change."""
     for at in dict.fromkeys((0, int(np.argmax(np.abs(effect))), len(effect) - 1)):
         ax.annotate(
-            percent(effect.iloc[at]),
+            change(effect.iloc[at]),
             (x.iloc[at], scale(effect.iloc[at])),
             xytext=(0, 6),
             textcoords="offset points",
@@ -129,5 +129,5 @@ def describe_shift(comparison: BenchComparison, metric: str = "ttft") -> str:
         if comparison.withheld(metric):
             return f"No change of {metric} is drawn: its ratio is withheld."
         return f"No change of {metric} is drawn: the files do not hold enough single values of both sides."
-    points = ", ".join(f"p{row.quantile * 100:g} {percent(row.effect)}" for row in table.itertuples())
+    points = ", ".join(f"p{row.quantile * 100:g} {change(row.effect)}" for row in table.itertuples())
     return f"Change at each quantile. {shift_finding(metric, table, comparison.rules.alpha)}. {points}."

@@ -29,7 +29,7 @@ class _Words(string.Formatter):
             return "" if value is None else f" ({value})"
         if spec == "s":
             return "" if value == 1 else "s"
-        return percent(value) if spec == "change" else share(value) if spec == "%" else format(value, spec)
+        return change(value) if spec == "change" else share(value) if spec == "%" else format(value, spec)
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ def share(value: float) -> str:
     return f"{value * 100:.3g} %"
 
 
-def percent(value: float) -> str:
+def change(value: float) -> str:
     """A relative change as text.
 
     Examples
     --------
-    >>> percent(0.1563), percent(-0.004), percent(3.2), percent(0.3), percent(11.5)
+    >>> change(0.1563), change(-0.004), change(3.2), change(0.3), change(11.5)
     ('+15.6 %', '-0.4 %', '+320 %', '+30 %', '× 12.5')
     """
     if abs(value) >= 10:

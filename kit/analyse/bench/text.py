@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kit.analyse.bench.findings import Finding, percent, share
+from kit.analyse.bench.findings import Finding, change, share
 from kit.analyse.bench.inputs import BASE, CAND
 from kit.analyse.bench.judge import INCONCLUSIVE, WITHHELD, JudgedMetric, middle
 from kit.analyse.bench.where import spread
@@ -68,7 +68,7 @@ def _judged(judged: list[JudgedMetric], notes: bool = True) -> list[Block]:
         (
             entry.metric.key,
             *(_value(entry.metric.of(side), entry.metric.unit) for side in (BASE, CAND)),
-            "–" if entry.effect is None else percent(entry.effect),
+            "–" if entry.effect is None else change(entry.effect),
             _interval(entry),
             entry.verdict,
             _runs_needed(entry),
@@ -108,7 +108,7 @@ def _value(values: list[float], unit: str | None) -> str:
 def _interval(judged: JudgedMetric) -> str:
     if judged.interval is None:
         return "noise unknown" if judged.effect is not None else "–"
-    return f"{percent(judged.interval[0])} to {percent(judged.interval[1])}"
+    return f"{change(judged.interval[0])} to {change(judged.interval[1])}"
 
 
 def _runs_needed(judged: JudgedMetric) -> str:

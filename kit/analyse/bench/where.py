@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kit.analyse.bench import stats
-from kit.analyse.bench.findings import Finding, finding, percent
+from kit.analyse.bench.findings import Finding, change, finding
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup
 from kit.analyse.bench.metrics import Metric
 
@@ -213,9 +213,9 @@ def shift_finding(metric: str, table: pd.DataFrame, alpha: float) -> Finding | N
         return finding("shift_none", metric=metric, **ends)
     spans = []
     for word, span in (("longer", [hit for hit in hits if hit[1] > 0]), ("shorter", [hit for hit in hits if hit[1] < 0])):
-        points = [f"p{quantile:g} ({percent(effect)})" for quantile, effect in span]
+        points = [f"p{quantile:g} ({change(effect)})" for quantile, effect in span]
         if len(span) == 1:
-            spans.append(f"{word} in cand at p{span[0][0]:g} only ({percent(span[0][1])})")
+            spans.append(f"{word} in cand at p{span[0][0]:g} only ({change(span[0][1])})")
         elif span:
             every = "every quantile, " if len(span) == len(table) else ""
             spans.append(f"{word} in cand at {every}{points[0]} to {points[-1]}")
@@ -268,7 +268,7 @@ def part_findings(table: pd.DataFrame, by: str) -> list[Finding]:
         elif rows["low"].max() <= rows["high"].min():
             alike.append(str(metric))
         else:
-            bins = [f"{_bin(row['from'], row['to'], by)} {percent(row['effect'])}" for row in rows.to_dict("records")]
+            bins = [f"{_bin(row['from'], row['to'], by)} {change(row['effect'])}" for row in rows.to_dict("records")]
             apart.append(finding("part_differs", by=by, metric=metric, bins=bins))
     parts = "quarters" if by == OVER_TIME else "thirds"
     return [

@@ -28,20 +28,7 @@ if TYPE_CHECKING:
 
 LAUNCH = "launch"
 LABELS = "abcdefghijklmnopqrstuvwxyz"
-FRAMES = (
-    "settings",
-    "phases",
-    "milestones",
-    "templates",
-    "memory",
-    "threads",
-    "thread_names",
-    "stacks",
-    "syscalls",
-    "verdicts",
-    "bands",
-    "series",
-)
+FRAMES = tuple("settings phases milestones templates memory threads thread_names stacks syscalls verdicts bands series".split())
 
 
 @dataclass(repr=False)

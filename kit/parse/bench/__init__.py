@@ -22,18 +22,10 @@ from kit.parse.bench.base import DEFINITIONS, METRICS, BenchFormat, Result, runs
 from kit.parse.text import encoding_of
 from kit.untrusted import WRONG_FORM, check_depth, short_digits, whole_pairs
 
-MODULES = (
-    "guidellm",
-    "aiperf",
-    "sglang",
-    "vllm",
-    "llama_bench",
-    "llmperf",
-    "declared",
-    "hyperfine",
-    "pyperf",
-    "google_benchmark",
-    "pytest_benchmark",
+MODULES = tuple(
+    """
+    guidellm aiperf sglang vllm llama_bench llmperf declared hyperfine pyperf google_benchmark pytest_benchmark
+    """.split()
 )
 TEXT_MODULES = ("gobench", "nccl_tests", "llama_bench", "aiperf", "table")
 KNOWN = (
