@@ -80,7 +80,7 @@ def parser_version() -> str:
         [
             *package.glob("parse/**/*.py"),
             *package.glob("knowledge/logs/*.toml"),
-            package / "knowledge" / "tables.toml",
+            package / "knowledge" / "tool_words.toml",
             package / "knowledge" / "kernel.toml",
             package / "knowledge" / "syscalls.toml",
             package / "frames.py",

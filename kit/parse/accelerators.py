@@ -9,7 +9,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.gpu import parse_nvidia_smi
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, only_failures, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
@@ -138,7 +138,7 @@ def _is_hl_smi(head: str) -> float:
 
 # --- xpu-smi -------------------------------------------------------------------------------------------------------------
 
-XPU = [(column, re.compile(pattern)) for pattern, column in TABLES["xpu_smi"].items()]
+XPU = [(column, re.compile(pattern)) for pattern, column in TOOL_WORDS["xpu_smi"].items()]
 _XPU_PAIR = re.compile(r"^\|(?P<left>[^|]*+)\|(?P<right>[^|]*+)\|$")
 _XPU_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+)\s")
 _XPU_2 = re.compile(

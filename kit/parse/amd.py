@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, number, only_failures, share, size_bytes, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
-ROCM = [(column, re.compile(pattern)) for pattern, column in TABLES["rocm_smi"].items()]
+ROCM = [(column, re.compile(pattern)) for pattern, column in TOOL_WORDS["rocm_smi"].items()]
 _ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
 _ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
 
@@ -120,7 +120,7 @@ def _is_rocm_json(head: str) -> float:
 
 # --- amd-smi -------------------------------------------------------------------------------------------------------------
 
-KEYS = TABLES["amd_smi"]
+KEYS = TOOL_WORDS["amd_smi"]
 _BOX_1 = re.compile(
     r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>\S.*?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)(?: °C)?\s+\S+\s+"
     r"(?P<power>[\d.]+|N/A)\s*/\s*(?P<limit>[\d.]+|N/A)(?: W)?\s*\|$"

@@ -10,7 +10,7 @@ from typing import Any
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import SECOND_NS
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 SECTOR_BYTES = 512
@@ -19,12 +19,12 @@ KIB = 1024
 NOT_MEASURED = -3
 Sample = dict[str, Any]
 
-COLUMNS = TABLES["atop"]["columns"]
+COLUMNS = TOOL_WORDS["atop"]["columns"]
 PAGES = frozenset(
     ("physmem", "freemem", "cachemem", "buffermem", "slabmem", "cachedrt", "slabreclaim", "shmem", "totswap", "freeswap")
 )
-MEMORY = TABLES["memory"]["atop"]
-PRESSURE = TABLES["atop"]["pressure"]
+MEMORY = TOOL_WORDS["memory"]["atop"]
+PRESSURE = TOOL_WORDS["atop"]["pressure"]
 VMSTAT = ("oomkills", "swins", "swouts", "pgscans", "allocstall")
 STATES = {"E": "X"}
 """atop's letter for a process that ended in the interval, as the kernel writes it."""

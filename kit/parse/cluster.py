@@ -10,12 +10,12 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI, SECOND_NS
 from kit.parse.script import is_launch, parse_launch
 from kit.parse.snapshot import PROMPT, Line, Samples, body_lines, date_of, failure, number, only_failures, size_bytes, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 # --- tables of kubectl, docker, Slurm, ray -------------------------------------------------------------------------------
 
-ORCHESTRATORS = TABLES["orchestrator"]
+ORCHESTRATORS = TOOL_WORDS["orchestrator"]
 _AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
 _DESCRIBED = re.compile(
     r"^\s*(?P<key>Name|Namespace|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
@@ -274,8 +274,8 @@ def _is_ray_status(head: str) -> float:
 # --- shell transcripts ---------------------------------------------------------------------------------------------------
 
 _KILL = re.compile(r"^(?:sudo )?(?:kill|pkill|killall|docker (?:kill|stop|rm)|kubectl delete)\b")
-OURS = frozenset(TABLES["transcript"]["ours"])
-THEIRS = frozenset(TABLES["transcript"]["theirs"])
+OURS = frozenset(TOOL_WORDS["transcript"]["ours"])
+THEIRS = frozenset(TOOL_WORDS["transcript"]["theirs"])
 
 
 def _blocks(lines: Iterable[str], report: Report) -> Iterator[tuple[int, str, list[str]]]:

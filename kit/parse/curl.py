@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import PROMPT, only_failures
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 from kit.untrusted import load_json
 
@@ -23,7 +23,7 @@ ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52
 """curl's exit codes (man curl) by the error names of the frame; all others are `other`."""
 TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
-LONG_WITH_VALUE = frozenset(TABLES["curl"]["takes_value"])
+LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
 PURPOSES = (
     (
         "generate",

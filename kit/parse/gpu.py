@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.snapshot import Line, Samples, body_lines, command_words, date_of, failure, integer, number, only_failures, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 from kit.untrusted import csv_rows
 
-QUERY = TABLES["nvidia_smi"]["query"]
+QUERY = TOOL_WORDS["nvidia_smi"]["query"]
 TEXTS = {"name", "bus_id", "pstate", "process", "uuid", "time"}
 _MISSING = re.compile(r"^\[?(?:N/?A|Not Supported|Not Available|Not Active|Active|Disabled|Enabled|Default|)\]?$", re.IGNORECASE)
 _BROKEN = re.compile(
@@ -300,7 +300,9 @@ class _Smi:
                 self._counter(" / ".join(path), value, gpu, bus, line)
 
 
-DETAILS = {(section, name): column for section, keys in TABLES["nvidia_smi"]["details"].items() for name, column in keys.items()}
+DETAILS = {
+    (section, name): column for section, keys in TOOL_WORDS["nvidia_smi"]["details"].items() for name, column in keys.items()
+}
 
 
 def _join_commas(row: list[str], fields: list[str]) -> list[str]:

@@ -9,9 +9,9 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.procfs import KEYED
 from kit.parse.procmaps import MAPPING
 from kit.parse.snapshot import Samples, body_lines, date_of, failure, integer, number, only_failures, share, size_bytes, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 
-MEMINFO = TABLES["memory"]["meminfo"]
+MEMINFO = TOOL_WORDS["memory"]["meminfo"]
 _MEM_KEY = re.compile(
     r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
     r"Shmem)[\w()]*:\s+\d+ kB$"
@@ -47,7 +47,7 @@ def _is_meminfo(head: str) -> float:
 _PRESSURE = re.compile(r"^(?P<who>some|full)((?: \w+=[\d.]+)+)\s*$")
 _COUNT = re.compile(r"^(?P<name>[a-z]\w*(?:\.\w+)*)[ \t:]+(?P<value>\d+|max)\s*$")
 _ALONE = re.compile(r"^(?P<value>\d+|max)$")
-CGROUP_KEYS = frozenset(TABLES["cgroup"]["keys"])
+CGROUP_KEYS = frozenset(TOOL_WORDS["cgroup"]["keys"])
 
 
 def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -10,13 +10,13 @@ from pathlib import Path
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import MONTHS, SECOND_NS, stamp_ns
 from kit.parse.snapshot import body_lines, failure, only_failures, share, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 _MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
 _LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
-MONTH_WORDS = {word: number for number, words in enumerate(TABLES["kernel_log"]["months"], 1) for word in words.split()}
+MONTH_WORDS = {word: number for number, words in enumerate(TOOL_WORDS["kernel_log"]["months"], 1) for word in words.split()}
 _STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP, _RAW = tuple(
     re.compile(pattern)
     for pattern in (

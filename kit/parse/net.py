@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.curl import is_curl, parse_curl
 from kit.parse.snapshot import Line, body_lines, failure, integer, only_failures, share, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 
-STATES = TABLES["sockets"]["states"]
-HEX_STATES = TABLES["sockets"]["numbers"]["states"]
-SERVICES = TABLES["sockets"]["services"]
+STATES = TOOL_WORDS["sockets"]["states"]
+HEX_STATES = TOOL_WORDS["sockets"]["numbers"]["states"]
+SERVICES = TOOL_WORDS["sockets"]["services"]
 _STATE = r"LISTEN|ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-[12]|TIME-WAIT|CLOSE-WAIT|LAST-ACK|CLOSING|CLOSED?|UNCONN|NEW"
 _END = r"(?P<{0}>(?:\[[0-9a-fA-F:.*]*\](?:%\w+)?|[\w.*%:-]*?)):(?P<{0}_port>[\w*-]+)"
 _SS = re.compile(

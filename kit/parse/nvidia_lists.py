@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
-DMON = TABLES["nvidia_smi"]["dmon"]
-XML = TABLES["nvidia_smi"]["xml"]
+DMON = TOOL_WORDS["nvidia_smi"]["dmon"]
+XML = TOOL_WORDS["nvidia_smi"]["xml"]
 POWER = ("gpu_power_readings", "power_readings")
 """Element that holds the power, in drivers since 530 and before."""
 _DEVICE = re.compile(r"^GPU (?P<gpu>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)\s*$")

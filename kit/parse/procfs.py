@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
 from kit.parse.snapshot import Line, Samples, body_lines, failure, integer, only_failures, share, size_bytes, titled
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 
 TICKS_PER_S = 100
 """USER_HZ of proc(5): 100 on every Linux architecture in use."""
 PAGE_BYTES = 4096
 """Page size; arm64 kernels of 64 KiB pages print smaller counts, and their rss reads too small."""
 
-STATUS = TABLES["proc"]["status"]
-STATUS_SIZES = TABLES["proc"]["status_sizes"]
-IO = TABLES["proc"]["io"]
+STATUS = TOOL_WORDS["proc"]["status"]
+STATUS_SIZES = TOOL_WORDS["proc"]["status_sizes"]
+IO = TOOL_WORDS["proc"]["io"]
 KEYED = re.compile(r"^(?P<key>\w+(?:\(\w+\))?):\s*(?P<value>.*)$")
 _STATUS_KEY = re.compile(
     r"^(?:Tgid|Ngid|Pid|PPid|TracerPid|FDSize|NSpid|NStgid|Vm[A-Z]\w+|Rss[A-Z]\w+|Threads|Sig\w+|Cap\w+|"

@@ -20,16 +20,16 @@ from kit.parse.snapshot import (
     size_bytes,
     titled,
 )
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
-IDS = TABLES["ps"]["ids"]
-SIZES = TABLES["ps"]["sizes"]
-TIMES = TABLES["ps"]["times"]
-WORDS = TABLES["ps"]["words"]
+IDS = TOOL_WORDS["ps"]["ids"]
+SIZES = TOOL_WORDS["ps"]["sizes"]
+TIMES = TOOL_WORDS["ps"]["times"]
+WORDS = TOOL_WORDS["ps"]["words"]
 SWALLOW = ("COMMAND", "CMD", "ARGS", "COMM", "UCMD", "UCOMM")
 STARTS = ("START", "STIME", "STARTED", "LSTART", "START_TIME")
-KNOWN = {*IDS, *SIZES, *TIMES, *WORDS, *SWALLOW, *STARTS, *TABLES["ps"]["others"]["known"]}
+KNOWN = {*IDS, *SIZES, *TIMES, *WORDS, *SWALLOW, *STARTS, *TOOL_WORDS["ps"]["others"]["known"]}
 _DAY = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)$")
 _MONTH = re.compile(r"^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$")
 _BRANCH = re.compile(r"^(?:[\s|`]*(?:\\_|\|-|`-)\s*)+")

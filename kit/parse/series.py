@@ -13,11 +13,11 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import integer
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.untrusted import csv_rows, load_json
 
-GPU = TABLES["gpu_exporter"]
-MEMORY = TABLES["memory"]["node_exporter"]
+GPU = TOOL_WORDS["gpu_exporter"]
+MEMORY = TOOL_WORDS["memory"]["node_exporter"]
 LOAD = {"node_load1": "load1", "node_load5": "load5", "node_load15": "load15"}
 _SERIES = re.compile(r"^(?P<name>[a-zA-Z_:][\w:.]*)?\s*(?:\{(?P<labels>.*)\})?$")
 _LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"|(\w+)=([^,\"}]+)")

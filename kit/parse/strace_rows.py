@@ -15,7 +15,7 @@ from kit.parse.base import Report, Rows, Source
 from kit.parse.snapshot import Line, failure
 from kit.parse.strace_events import Event
 from kit.parse.strace_scan import split_prefix
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 DAY_NS = 86_400 * NS
@@ -154,7 +154,7 @@ def clock_of(lines: Iterable[str], source: Source) -> Clock:
     return Clock(source, source.captured_ns - lasted)
 
 
-TOTALS = TABLES["strace_totals"]
+TOTALS = TOOL_WORDS["strace_totals"]
 
 
 class CallRows:

@@ -11,15 +11,15 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import integer, number
-from kit.parse.tables import TABLES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 KIB = 1024
-MEMORY = TABLES["memory"]["sysstat"]
+MEMORY = TOOL_WORDS["memory"]["sysstat"]
 LOAD = {"ldavg-1": "load1", "ldavg-5": "load5", "ldavg-15": "load15"}
-LABELS = TABLES["sysstat"]["labels"]
+LABELS = TOOL_WORDS["sysstat"]["labels"]
 JSON_LABELS = frozenset(("cpu", "iface", "disk-device", "intr", "filesystem", "mountpoint", "number", "host"))
-TASK = TABLES["sysstat"]["task"]
+TASK = TOOL_WORDS["sysstat"]["task"]
 _BANNER = re.compile(r"^Linux \S+ \([^)]*\)\s+(?P<date>[\d/.-]+)(?:\s|$)")
 _TIME = re.compile(r"^(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: (?P<half>AM|PM))?\s+(?P<rest>\S.*)$")
 _FIGURE = re.compile(r"-?\d+(?:[.,]\d+)?$")
