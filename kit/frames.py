@@ -17,11 +17,12 @@ _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding
 _COMMON = _DECLARED["common"]
 
 
+def _column(name: str, kind: str, meaning: str, unit: str = "") -> Column:
+    return Column(name, kind.removesuffix(" not null"), meaning, unit, nullable=not kind.endswith(" not null"))
+
+
 def _columns(declared: dict[str, list[str]]) -> tuple[Column, ...]:
-    return tuple(
-        Column(name, kind.removesuffix(" not null"), meaning, *unit, nullable=not kind.endswith(" not null"))
-        for name, (kind, meaning, *unit) in declared.items()
-    )
+    return tuple(_column(name, *entry) for name, entry in declared.items())
 
 
 def _frame(name: str, entry: dict) -> Frame:
