@@ -33,27 +33,13 @@ SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin", 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at.
+    """One thing looked at."""
 
-    Parameters
-    ----------
-    name : str
-        What was looked at.
-    ok : bool or None
-        True: fine. None: the kit works, but something can't be collected or shown here. False: the kit won't work.
-    what : str
-        What was found.
-    why : str
-        What it is needed for, or what follows; empty where all is well.
-    do : str
-        What mends it: a command where there is one; empty where nothing need be done.
-    """
-
-    name: str
-    ok: bool | None
-    what: str
-    why: str = ""
-    do: str = ""
+    name: str  # what was looked at
+    ok: bool | None  # true: fine. None: the kit works, but something can't be collected or shown here. False: the kit won't work.
+    what: str  # what was found
+    why: str = ""  # what it is needed for, or what follows; empty where all is well
+    do: str = ""  # what mends it: a command where there is one; empty where nothing need be done
 
 
 @dataclass(frozen=True)

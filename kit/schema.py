@@ -63,15 +63,6 @@ class Column:
 class Frame:
     """A declared table.
 
-    Parameters
-    ----------
-    name, meaning : str
-    columns : tuple of Column
-    snapshot : bool
-        Its rows show one moment: without a clock of their own they take the time of their capture.
-    keep : bool
-        It is small enough for all its rows to be evidence in memory (of the sampler's series, the first and the last samples).
-
     Examples
     --------
     >>> frame = Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))
@@ -86,7 +77,8 @@ class Frame:
     name: str
     meaning: str
     columns: tuple[Column, ...]
-    snapshot: bool = False
+    snapshot: bool = False  # its rows show one moment: without a clock of their own they take the time of their capture
+    # it is small enough for all its rows to be evidence in memory (of the sampler's series, the first and the last samples)
     keep: bool = False
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
     texts: dict[str, bool] = field(init=False, repr=False, compare=False)

@@ -19,46 +19,24 @@ SAMPLES = 3
 
 @dataclass
 class Source:
-    """What a parser knows of its file.
+    """What a parser knows of its file."""
 
-    Parameters
-    ----------
-    name : str
-        Path relative to the run; goes into the column `capture`.
-    captured_ns : int or None
-        When it was taken, UTC nanoseconds since the epoch; the year and the date of stamps without one come from it.
-    offset_s : int
-        UTC offset of the host's local time, in seconds; stamps without a zone are local.
-    moment : int or None
-        Number of the sample, from the manifest or from a name such as `stat.t1.txt`.
-    pid : int or None
-        Process the capture is about, where the manifest or the path knows it.
-    node : int or None
-        Node the capture came from (`server.node1.log`).
-    rank : int or None
-        Rank whose log it is, where its path knows it (`rank2.log`); what a line says of itself goes first.
-    boot_ns : int or None
-        When the host was booted, UTC nanoseconds: the kernel's log counts from there.
-    threads_from_ns : int or None
-        Rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only.
-    near_ns : int or None
-        Newest stamp with a year beside the file, where nobody said when it was taken: stamps without a year, or without a day,
-        lie near it.
-    series : str
-        What is wanted of the sampler's long series. `all`: every row; `changes`: of threads the changes alone, which are stored;
-        `edges`: threads, descriptors and sockets of the first and the last samples alone, of those up to `edges_until_ns`.
-    """
-
-    name: str
+    name: str  # path relative to the run; goes into the column `capture`
+    # when it was taken, UTC nanoseconds since the epoch; the year and the date of stamps without one come from it
     captured_ns: int | None = None
-    offset_s: int = 0
-    moment: int | None = None
-    pid: int | None = None
-    node: int | None = None
-    rank: int | None = None
-    boot_ns: int | None = None
+    offset_s: int = 0  # UTC offset of the host's local time, in seconds; stamps without a zone are local
+    moment: int | None = None  # number of the sample, from the manifest or from a name such as `stat.t1.txt`
+    pid: int | None = None  # process the capture is about, where the manifest or the path knows it
+    node: int | None = None  # node the capture came from (`server.node1.log`)
+    rank: int | None = None  # rank whose log it is, where its path knows it (`rank2.log`); what a line says of itself goes first
+    boot_ns: int | None = None  # when the host was booted, UTC nanoseconds: the kernel's log counts from there
+    # rows of threads in samples before this are not wanted: they are many, and a live view asks for the last seconds only
     threads_from_ns: int | None = None
+    # newest stamp with a year beside the file, where nobody said when it was taken: stamps without a year, or without a day, lie
+    # near it
     near_ns: int | None = None
+    # what is wanted of the sampler's long series. `all`: every row; `changes`: of threads the changes alone, which are stored;
+    # `edges`: threads, descriptors and sockets of the first and the last samples alone, of those up to `edges_until_ns`.
     series: str = "all"
     edges_until_ns: int | None = None
 
@@ -96,34 +74,19 @@ Parser = Callable[..., Rows]
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """One kind of file."""
 
-    Parameters
-    ----------
-    kind : str
-        Name of the kind, as in the manifest (`ps`, `proc_status`, `strace`, `log`).
-    names : str
-        Regular expression that file names of this kind usually match (searched, case ignored).
-    looks_like : callable
-        Takes the first 64 KiB as text and returns how sure the content is of this kind, from 0 (no) to 1 (certain).
-    parse : callable
-        Takes lines without their ends, the `Source` and the `Report`; yields (frame name, row). Rows need no `capture`
-        (the caller sets it), but should carry `line`.
-    frames : tuple of str
-        Names of all frames that it may give rows of: who wants another frame need not read the file.
-    binary : bool
-        `parse` takes the content in blocks of bytes in place of lines.
-    tables : callable or None
-        `parse` for a large file as it lies on the disk: takes a `LineReader` and yields (frame name, Arrow table or row). None
-        comes back where what it needs is not installed.
-    """
-
-    kind: str
-    names: str
+    kind: str  # name of the kind, as in the manifest (`ps`, `proc_status`, `strace`, `log`)
+    names: str  # regular expression that file names of this kind usually match (searched, case ignored)
+    # takes the first 64 KiB as text and returns how sure the content is of this kind, from 0 (no) to 1 (certain)
     looks_like: Callable[[str], float]
+    # takes lines without their ends, the `Source` and the `Report`; yields (frame name, row). Rows need no `capture` (the caller
+    # sets it), but should carry `line`.
     parse: Parser
-    frames: tuple[str, ...]
-    binary: bool = False
+    frames: tuple[str, ...]  # names of all frames that it may give rows of: who wants another frame need not read the file
+    binary: bool = False  # `parse` takes the content in blocks of bytes in place of lines
+    # `parse` for a large file as it lies on the disk: takes a `LineReader` and yields (frame name, Arrow table or row). None
+    # comes back where what it needs is not installed.
     tables: Callable[..., Iterator[tuple[str, Any]] | None] | None = None
 
     def named(self, name: str) -> bool:

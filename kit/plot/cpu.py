@@ -25,11 +25,8 @@ NOTHING = (
 def cores(processes: pd.DataFrame) -> pd.DataFrame:
     """Resample CPU time to cores in use between consecutive samples of a process.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `pid`, `begin` and `end` (seconds on the time axis), `cores`; a row a pair of samples. A pid that was
-        reused (another start time) gives no pair across the two lives.
+    Returns columns `pid`, `begin` and `end` (seconds on the time axis), `cores`; a row a pair of samples. A pid that was reused
+    (another start time) gives no pair across the two lives.
 
     Examples
     --------

@@ -75,10 +75,7 @@ def _program(words: list[str]) -> str:
 def process_colours(pids: list[int]) -> dict[int, str]:
     """Give processes colours: the first eight one each, in the order of their pids; the rest are grey.
 
-    Parameters
-    ----------
-    pids : list of int
-        The most telling first.
+    `pids`: the most telling first.
 
     Examples
     --------

@@ -81,11 +81,8 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
 def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:
     """Sum up a trace by call.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Index `syscall`; columns `calls`, `errors`, `unreturned` (int), `total_s`, `longest_s`. Longest total time first;
-        calls that never returned before all others, since their time is not known.
+    Index `syscall`; columns `calls`, `errors`, `unreturned` (int), `total_s`, `longest_s`. Longest total time first;
+    calls that never returned before all others, since their time is not known.
 
     Examples
     --------

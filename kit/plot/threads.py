@@ -33,26 +33,13 @@ NOTHING = (
 
 @dataclass
 class Strip:
-    """Threads as a table of state codes (positions in `STATES`, -1 where a thread was not seen).
-
-    Attributes
-    ----------
-    codes : array of int, shape (threads, moments)
-    x : array of float
-        Seconds of each moment.
-    threads : pandas.DataFrame
-        Columns `pid`, `tid`, `comm`; a row a row of `codes`.
-    total : int
-        Threads before the choice of rows.
-    odd : int
-        How many of all were ever seen in another state than sleeping.
-    """
+    """Threads as a table of state codes (positions in `STATES`, -1 where a thread was not seen)."""
 
     codes: np.ndarray
-    x: np.ndarray
-    threads: pd.DataFrame
-    total: int
-    odd: int
+    x: np.ndarray  # seconds of each moment
+    threads: pd.DataFrame  # columns `pid`, `tid`, `comm`; a row a row of `codes`
+    total: int  # threads before the choice of rows
+    odd: int  # how many of all were ever seen in another state than sleeping
 
 
 Threads: TypeAlias = pd.DataFrame | ThreadHistory
@@ -90,15 +77,8 @@ def state_table(history: ThreadHistory) -> tuple[np.ndarray, np.ndarray, np.ndar
 def strip_of(threads: Threads, *, rows: int = ROWS) -> Strip:
     """Turn samples of threads into a table of states with at most `rows` rows; those ever seen awake go first.
 
-    Parameters
-    ----------
-    rows : int
-        Most rows to keep. Odd threads (ever in a state other than sleeping) are kept first, those with the rarest states
-        before the others; what is left is spread evenly over the processes.
-
-    Returns
-    -------
-    Strip
+    `rows`: most rows to keep. Odd threads (ever in a state other than sleeping) are kept first, those with the rarest states
+    before the others; what is left is spread evenly over the processes.
 
     Examples
     --------
@@ -294,10 +274,7 @@ def describe_thread_strip(threads: Threads, *, names: Mapping[int, str] | None =
 def state_counts(threads: Threads) -> pd.DataFrame:
     """Count the threads in each state at each moment.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Index: seconds on the time axis; one column of int a state letter, in the order of `STATES`.
+    Index: seconds on the time axis; one column of int a state letter, in the order of `STATES`.
 
     Examples
     --------

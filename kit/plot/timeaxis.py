@@ -20,13 +20,6 @@ ACTIVE_SHARE = 0.6
 class TimeAxis:
     """Seconds since launch to shares of the width.
 
-    Attributes
-    ----------
-    begin, end : float
-        Seconds that the axis spans.
-    knee : float or None
-        Seconds of the last progress.
-
     Examples
     --------
     >>> axis = TimeAxis(0.0, 5000.0, 100.0)
@@ -36,9 +29,10 @@ class TimeAxis:
     False
     """
 
+    # `begin`, `end`: seconds that the axis spans
     begin: float
     end: float
-    knee: float | None = None
+    knee: float | None = None  # seconds of the last progress
 
     @property
     def compressed(self) -> bool:

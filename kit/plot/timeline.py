@@ -54,30 +54,14 @@ QUIET_STATES = ("ready",)
 
 @dataclass
 class Timed:
-    """Frames of a run on one clock.
+    """Frames of a run on one clock."""
 
-    Attributes
-    ----------
-    frames : dict of str to pandas.DataFrame
-        Rows with a time, `t_s` filled in everywhere; `phases`; and of `threads` their history.
-    zero : pandas.Timestamp or None
-        Second 0 of the axis.
-    from_launch : bool
-        Whether second 0 is launch zero, or the first row of all.
-    names : dict of int to str
-        Name of each pid.
-    colours : dict of int to str
-        Colour of each pid, the same in all rows.
-    untimed : dict of str to int
-        Rows without a time, by frame, where no row of the frame has one.
-    """
-
-    frames: dict
-    zero: pd.Timestamp | None
-    from_launch: bool
-    names: dict[int, str]
-    colours: dict[int, str]
-    untimed: dict[str, int]
+    frames: dict  # rows with a time, `t_s` filled in everywhere; `phases`; and of `threads` their history
+    zero: pd.Timestamp | None  # second 0 of the axis
+    from_launch: bool  # whether second 0 is launch zero, or the first row of all
+    names: dict[int, str]  # name of each pid
+    colours: dict[int, str]  # colour of each pid, the same in all rows
+    untimed: dict[str, int]  # rows without a time, by frame, where no row of the frame has one
 
 
 def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) -> Timed:

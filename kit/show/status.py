@@ -23,15 +23,8 @@ LEAST_ROWS = 3
 def document(status: Status, note: str = "", room: int | None = None, most: int | None = None) -> Document:
     """All of a status.
 
-    Parameters
-    ----------
-    status : Status
-    note : str
-        What there is to say of the view itself.
-    room : int, optional
-        Columns for the table of processes; all it has without it.
-    most : int, optional
-        Rows of that table.
+    `note`: what there is to say of the view itself. `room`: columns for the table of processes; all it has without it. `most`:
+    rows of that table.
     """
     moves = [" · ".join(words) for words in (progress(status), rates(status)) if words]
     return Document(

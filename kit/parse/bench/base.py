@@ -186,24 +186,14 @@ class Result:
 
 @dataclass(frozen=True)
 class BenchFormat:
-    """One family of result files.
+    """One family of result files."""
 
-    Parameters
-    ----------
-    tool : str
-        Name of the tool.
-    looks_like : callable
-        Takes one parsed JSON document (or the text of a file) and says whether it is of this family.
-    add : callable
-        Adds the rows of one document: takes the `Result`, the name of the run, the document's line and the document.
-    rows : bool
-        All documents of a file make one run, and `add` takes their list.
-    """
-
-    tool: str
+    tool: str  # name of the tool
+    # takes one parsed JSON document (or the text of a file) and says whether it is of this family
     looks_like: Callable[[Any], bool]
+    # adds the rows of one document: takes the `Result`, the name of the run, the document's line and the document
     add: Callable[[Result, str, int, Any], None]
-    rows: bool = False
+    rows: bool = False  # all documents of a file make one run, and `add` takes their list
 
     def parse(self, docs: Iterable[tuple[str, int, Any]], file: str) -> Result:
         """Return the rows of documents of one file.

@@ -28,15 +28,8 @@ def frames_of(run: Run) -> dict[str, Any]:
 def pack_run(run: Run, *, moments: bool = False, clean: Callable[[str], str] = str, good: Run | None = None) -> bytes:
     """Pack a run.
 
-    Parameters
-    ----------
-    run : Run
-    moments : bool
-        Judge it as of its earlier moments too, for where no kernel can be asked.
-    clean : callable
-        What every text of the run passes through: masking for a page that is mailed.
-    good : Run, optional
-        A launch that worked, which the verdict is held against.
+    `moments`: judge it as of its earlier moments too, for where no kernel can be asked. `clean`: what every text of the run
+    passes through: masking for a page that is mailed. `good`: a launch that worked, which the verdict is held against.
     """
     scene = scene_of_run(run)
     ranks = {pid: rank for rank, pid in scene.processes.rank_pid.items()}

@@ -49,19 +49,10 @@ def script_hash() -> str:
 def explorer_html(*runs: Run | bytes, still: str = "", with_script: bool = True) -> str:
     """The explorer of one or two runs as a fragment of HTML that works in a file, without network or kernel.
 
-    Parameters
-    ----------
-    *runs : Run or bytes
-        Runs, or packs of them (`kit.show.explorer.pack.pack_run`). Texts of a `Run` are masked as a report's are.
-    still : str
-        HTML that stands in its place in print and where no script runs: a figure.
-    with_script : bool
-        Leave the script out where the page has it already (`script`): it draws all fragments that it finds.
-
-    Returns
-    -------
-    str
-        A policy of `script-src` with `script_hash()` lets it run; it needs no other source.
+    `*runs`: runs, or packs of them (`kit.show.explorer.pack.pack_run`). Texts of a `Run` are masked as a report's are. `still`:
+    HTML that stands in its place in print and where no script runs: a figure. `with_script`: leave the script out where the page
+    has it already (`script`): it draws all fragments that it finds. A policy of `script-src` with `script_hash()` lets it
+    run; it needs no other source.
 
     Examples
     --------

@@ -44,27 +44,13 @@ UNTIMED = "{name}: none of the {n:,} rows carries a time, so they cannot be plac
 
 @dataclass
 class Clocked:
-    """Frames of a run on one clock.
+    """Frames of a run on one clock."""
 
-    Attributes
-    ----------
-    frames : dict of str to pandas.DataFrame
-        Frames by name, with `t_s` filled in wherever a row has a time.
-    threads : ThreadHistory
-        Threads, their samples on the clock too.
-    zero : pandas.Timestamp or None
-        Second 0 of the axis.
-    from_launch : bool
-        Whether that is launch zero, or the first row of all.
-    ranks : dict of int to int
-        Rank of each pid that is one.
-    """
-
-    frames: dict[str, pd.DataFrame]
-    threads: ThreadHistory
-    zero: pd.Timestamp | None
-    from_launch: bool
-    ranks: dict[int, int]
+    frames: dict[str, pd.DataFrame]  # frames by name, with `t_s` filled in wherever a row has a time
+    threads: ThreadHistory  # threads, their samples on the clock too
+    zero: pd.Timestamp | None  # second 0 of the axis
+    from_launch: bool  # whether that is launch zero, or the first row of all
+    ranks: dict[int, int]  # rank of each pid that is one
     clean: Callable[[str], str] = field(default=str)
     port: int | None = None
 
