@@ -2,7 +2,7 @@
 
 The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
 `calls`, `similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`,
-`sample`, `facts`, `benchmarks` for notebooks. Nothing heavy is imported until it is called for.
+`sample`, `facts`, `benchmarks`, `perfetto` for notebooks. Nothing heavy is imported until it is called for.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _WHERE = {
     "triage": "kit.live.triage",
     "watch": "kit.live.watch",
     "report": "kit.render.report",
+    "perfetto": "kit.render.perfetto",
     "explore": "kit.show.explorer",
     "lab": "kit.workspace",
     "notebooks": "kit.workspace",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from kit.live.triage import triage
     from kit.live.watch import watch
     from kit.open import open_run
+    from kit.render.perfetto import perfetto
     from kit.render.report import report
     from kit.run import Run
     from kit.samples import sample, sample_path
@@ -98,6 +100,7 @@ __all__ = [
     "learn",
     "notebooks",
     "open_run",
+    "perfetto",
     "phase_table",
     "pull",
     "report",

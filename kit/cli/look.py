@@ -56,10 +56,11 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--at", metavar="TIME", help="as it was known at this moment, local time of the host")
     add_knowledge(verb)
 
-    verb = verbs.add("export", export, "write one frame of a run as csv, jsonl or parquet")
+    verb = verbs.add("export", export, "write one frame of a run as csv, jsonl or parquet; or all of it as a trace for Perfetto")
     verb.add_argument("path", metavar="PATH", help=EVIDENCE)
-    verb.add_argument("frame", metavar="FRAME", help="name of a frame, see docs/columns.md")
-    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in .csv, .jsonl or .parquet")
+    verb.add_argument("frame", metavar="FRAME", nargs="?", help="name of a frame, see docs/columns.md")
+    verb.add_argument("-o", "--output", metavar="FILE", help="of a frame: ends in .csv, .jsonl or .parquet")
+    verb.add_argument("--perfetto", metavar="FILE", help="a trace that ui.perfetto.dev opens: ends in .json or .json.gz")
     add_captured_at(verb)
     add_knowledge(verb)
 
@@ -169,9 +170,19 @@ def report(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write a frame."""
+    """Write a frame, or a trace."""
     from kit.analyse.verdict.tables import export as write
 
+    if args.perfetto is not None and args.frame is None and args.output is None:
+        from kit.render.perfetto import perfetto
+
+        with working(f"reading {args.path}"):
+            events = perfetto(args.path, args.perfetto, captured_at=args.captured_at, knowledge=args.knowledge)
+        put(f"{args.perfetto}: {events:,} events; open it at https://ui.perfetto.dev, which reads it in the browser")
+        return DONE
+    if args.perfetto is not None or args.frame is None or args.output is None:
+        why = "a frame needs its name and a file, a trace a file alone"
+        raise UsageError("nothing to export", why, "kit export RUN log -o log.csv, or kit export RUN --perfetto trace.json.gz")
     with working(f"reading {args.path}"):
         rows = write(args.path, args.frame, args.output, captured_at=args.captured_at, knowledge=args.knowledge)
     put(f"{args.output}: {rows:,} rows of {args.frame}")

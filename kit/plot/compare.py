@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from kit.analyse.verdict.phase_table import REACHED
 from kit.clock import show_duration
 from kit.plot.alt import figure_alt
 from kit.plot.decimate import min_max
-from kit.plot.phases import phase_bar, phase_patches
+from kit.plot.phases import LABEL_SHARE, phase_bar, phase_name, phase_patches
 from kit.plot.style import (
     BLUE,
     EMPTY_IN,
     FONT_PT,
-    GREY,
     INK,
-    ON_COLOUR,
-    PHASE_COLOUR,
     SERIES,
     VERMILION,
     bytes_unit,
@@ -39,10 +37,6 @@ if TYPE_CHECKING:
 RUN_COLOURS = (BLUE, VERMILION, *(colour for colour in SERIES if colour not in (BLUE, VERMILION)))
 """Colours of the runs a, b, …; beyond eight they come again, and the legend tells."""
 ROLE_DASH: dict[str, Any] = {"rank": "-", "engine": "--", "frontend": ":"}
-LABEL_SHARE = 0.07
-"""A band gets its name written into it where it takes this share of the width."""
-DARK = ("ready", "serving", "train_step")
-"""Phases whose colour asks for white letters."""
 NO_PHASES = "Phases: no record of either log shows a phase begun at a known time."
 NO_MEMORY = "Memory: no sample of either run holds the resident memory of its server at a known time."
 
@@ -121,19 +115,10 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
         return
     for number, run in enumerate(comparison.labels):
         for band in bands[bands["run"] == run].itertuples():
-            still = band.open and band.phase not in ("ready", "serving")
-            phase_bar(ax, number, band.phase, band.begin_s, band.end_s, height=0.8, open_=still)
+            still = band.open and band.phase not in REACHED
+            phase_bar(ax, number, band.phase, band.begin_s, band.end_s, open_=still)
             if axis.share(band.end_s) - axis.share(band.begin_s) > LABEL_SHARE:
-                ax.annotate(
-                    band.phase,
-                    (band.begin_s, number),
-                    xytext=(4, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=FONT_PT - 1,
-                    color="white" if band.phase in DARK else ON_COLOUR,
-                    bbox={"boxstyle": "square,pad=0.15", "facecolor": PHASE_COLOUR.get(band.phase, GREY), "edgecolor": "none"},
-                )
+                phase_name(ax, number, band.phase, band.begin_s)
     names = [plain(f"{run}: {_short(name)}") for run, name in zip(comparison.labels, comparison.names, strict=True)]
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from kit.plot.decimate import min_max
-from kit.plot.samples import legend_of, odd_one, process_colours, process_names, time_label
+from kit.plot.samples import legend_of, odd_one, process_colours, process_names
 from kit.plot.style import GREY, begin, dress, legend_beside, note
+from kit.plot.timeaxis import label_time
 from kit.thread_history import sampled_by_one_tool, seconds
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def plot_cpu(
         text = f"{names.get(odd[0], odd[0])}: {odd[1]:.2f} cores in the mean, median of its peers {odd[2]:.2f}"
         note(ax, text, float(pairs.loc[pairs["pid"] == odd[0], "end"].max()), odd[1])
     legend_beside(ax, legend_of({int(pid): colours.get(int(pid), GREY) for pid in busy.index}, names))
-    return dress(ax, f"CPU of each process ({len(busy)})", y_label="cores", x_label=time_label(processes) if new else "")
+    if new:
+        label_time(ax, processes)
+    return dress(ax, f"CPU of each process ({len(busy)})", y_label="cores")
 
 
 def _mean(pairs: pd.DataFrame) -> pd.DataFrame:

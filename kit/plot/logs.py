@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from kit.clock import show_seconds
-from kit.plot.samples import time_label
 from kit.plot.style import FONT_PT, GREY, INK, KIND_COLOUR, begin, dress
+from kit.plot.timeaxis import label_time
 from kit.thread_history import seconds
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     ax.set_yticks([len(kinds) - 0.5 - lane for lane in range(len(kinds))], [f"{kind} {counts[kind].sum():,}" for kind in kinds])
     ax.set_ylim(0, len(kinds))
     dress(
-        ax,
-        f"Log records by kind ({rows['n'].sum():,}; highest bar {largest:,} in {show_seconds(width[busiest])}, log heights)",
-        x_label=time_label(log) if new else "",
+        ax, f"Log records by kind ({rows['n'].sum():,}; highest bar {largest:,} in {show_seconds(width[busiest])}, log heights)"
     )
+    if new:
+        label_time(ax, log)
     ax.grid(axis="y", visible=False)
     total = int(_records(log).sum())
     without = total - int(rows["n"].sum())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kit.plot.decimate import min_max
-from kit.plot.samples import legend_of, named_list, odd_one, process_colours, process_names, time_label
+from kit.plot.samples import legend_of, named_list, odd_one, process_colours, process_names
 from kit.plot.style import (
     BLUE,
     FONT_PT,
@@ -25,6 +25,7 @@ from kit.plot.style import (
     patches,
     plain,
 )
+from kit.plot.timeaxis import label_time
 from kit.thread_history import seconds
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ def plot_memory(
         return ax
     if not lines:
         return _bars(_last(rows), parts, ax, names)
-    _lines(rows, parts, ax, names, colours)
-    return dress(ax, x_label=time_label(processes) if new else "")
+    if new:
+        label_time(ax, processes)
+    return _lines(rows, parts, ax, names, colours)
 
 
 def _lines(rows: pd.DataFrame, parts: dict, ax: Axes, names: Mapping[int, str], colours: Mapping[int, str] | None) -> Axes:

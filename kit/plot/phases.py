@@ -10,6 +10,7 @@ import pandas as pd
 from kit.clock import show_duration
 from kit.plot.samples import named_list
 from kit.plot.style import FONT_PT, GREY, ON_COLOUR, PHASE_COLOUR, begin, dress, legend_beside, patches
+from kit.plot.timeaxis import label_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,15 +19,19 @@ ROWS = 16
 """Most ranks to draw; those that are behind stay, and the title says N of M."""
 LABEL_SHARE = 0.09
 """A band gets its name written into it where it takes this share of the width."""
+DARK = ("serving",)
+"""Phases whose colour asks for white letters."""
 NOTHING = "Phases: no record of the log shows a phase begun at a known time. The server's whole output would."
 
 
 def _known(phases: pd.DataFrame) -> pd.DataFrame:
-    """Return phases with a begin, with `row` (text of the rank) and an end."""
+    """Return phases with a begin, with `row` (text of the rank), an end, and whether they are `open`: no end was seen."""
     rows = phases[phases["begin_t_s"].notna()]
     last = pd.concat([rows["begin_t_s"], rows["end_t_s"]]).max()
     return rows.assign(
-        end_t_s=rows["end_t_s"].fillna(last), row=["all" if pd.isna(rank) else str(int(rank)) for rank in rows["rank"]]
+        open=rows["open"].astype(bool) if "open" in rows else rows["end_t_s"].isna(),
+        end_t_s=rows["end_t_s"].fillna(last),
+        row=["all" if pd.isna(rank) else str(int(rank)) for rank in rows["rank"]],
     )
 
 
@@ -40,12 +45,12 @@ def _behind_first(rows: pd.DataFrame) -> list[str]:
 def plot_phases(
     phases: pd.DataFrame, ax: Axes | None = None, *, to_share: Callable[[Any], Any] | None = None, rows: int = ROWS
 ) -> Axes:
-    """Draw the phases of each rank as bands.
+    """Draw the phases of each rank as bands; one whose end nobody saw is hatched: the launch stands in it.
 
     Parameters
     ----------
     phases : pandas.DataFrame
-        What `kit.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`.
+        What `kit.phase_table` gives: `rank`, `phase`, `begin_t_s`, `end_t_s`, `duration_s`, `open`.
     to_share : callable, optional
         Takes seconds to the share of the axis, where that is not linear; decides which bands are labelled.
     rows : int
@@ -68,27 +73,42 @@ def plot_phases(
     share = to_share or (lambda x: (x - first) / ((last - first) or 1.0))
     for number, row in enumerate(drawn):
         for band in known[known["row"] == row].itertuples():
-            phase_bar(ax, number, band.phase, band.begin_t_s, band.end_t_s)
+            phase_bar(ax, number, band.phase, band.begin_t_s, band.end_t_s, open_=band.open)
             if share(band.end_t_s) - share(band.begin_t_s) > LABEL_SHARE and len(drawn) <= 10:
-                text = ax.text(band.begin_t_s, number, f" {band.phase}", va="center", fontsize=FONT_PT - 1.5, color=ON_COLOUR)
-                text.set_clip_on(True)
+                phase_name(ax, number, band.phase, band.begin_t_s)
     ax.set_yticks(range(len(drawn)), drawn)
     ax.set_ylim(len(drawn) - 0.5, -0.5)
     legend_beside(ax, phase_patches(known))
     total = known["row"].nunique()
-    dress(
-        ax,
-        "Phase of each rank" + (f" ({len(drawn)} of {total}, those that differ first)" if len(drawn) < total else ""),
-        x_label="seconds since launch" if new else "",
-    )
+    if new:
+        label_time(ax, known.assign(time=known["begin"] if "begin" in known else pd.NaT, t_s=known["begin_t_s"]))
+    said = [f"{len(drawn)} of {total}, those that differ first"] if len(drawn) < total else []
+    said += ["hatched: no end was seen"] if known["open"].any() else []
+    dress(ax, "Phase of each rank" + (f" ({'; '.join(said)})" if said else ""))
     ax.grid(axis="y", visible=False)
     return ax
 
 
-def phase_bar(ax: Axes, row: int, phase: str, begin_s: float, end_s: float, *, height: float = 0.84, open_: bool = False) -> None:
+def phase_bar(ax: Axes, row: int, phase: str, begin_s: float, end_s: float, *, open_: bool = False) -> None:
     """Draw one phase of one row; hatched where the launch is still in it."""
     colour, hatch = PHASE_COLOUR.get(phase, GREY), "///" if open_ else None
-    ax.barh(row, end_s - begin_s, left=begin_s, height=height, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+    ax.barh(row, end_s - begin_s, left=begin_s, height=0.84, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+
+
+def phase_name(ax: Axes, row: int, phase: str, begin_s: float) -> None:
+    """Write the name of a phase into its bar, on a ground of its own: hatching would hide it."""
+    colour = PHASE_COLOUR.get(phase, GREY)
+    ax.annotate(
+        phase,
+        (begin_s, row),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=FONT_PT - 1.5,
+        color="white" if phase in DARK else ON_COLOUR,
+        bbox={"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"},
+        annotation_clip=True,
+    )
 
 
 def phase_patches(bands: pd.DataFrame) -> list:

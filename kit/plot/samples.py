@@ -18,11 +18,6 @@ ODD_SPREAD = 5.0
 """… and by more than five times the median departure of its peers, so that a launch with a wide spread has no odd one."""
 
 
-def time_label(frame: pd.DataFrame) -> str:
-    """Words for the axis that `seconds` gives."""
-    return "seconds since launch" if frame["t_s"].notna().any() else "seconds since the first sample"
-
-
 def process_names(processes: pd.DataFrame, ranks: Mapping[int, int] | None = None) -> dict[int, str]:
     """Give each process a short name: its rank words where its title has them, else its program; and its pid.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
-BLUE, VERMILION, PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY, PALE, INK, ON_COLOUR = "#999999", "#D9DEE3", "#222222", "#111111"
 """INK stands on paper and turns light in a dark page; ON_COLOUR stands on a colour and stays."""
 
@@ -41,7 +41,16 @@ PHASE_COLOUR = {
 }
 """Fixed, so that a phase looks the same in every figure. `ready` and `train_step` mean the same: it works."""
 
-STATE_COLOUR = {"S": PALE, "I": "#EEF0F2", "R": GREEN, "D": VERMILION, "T": PURPLE, "t": "#8E5A7C", "Z": BLACK, "X": "#5F5F5F"}
+STATE_COLOUR = {
+    "S": PALE,
+    "I": "#EEF0F2",
+    "R": GREEN,
+    "D": VERMILION,
+    "T": PURPLE,
+    "t": "#8E5A7C",
+    "Z": "#8C6D1F",
+    "X": "#5F5F5F",
+}
 STATE_NAME = {
     "S": "sleeping",
     "I": "idle kernel thread",
@@ -54,6 +63,8 @@ STATE_NAME = {
 }
 OTHER_STATE = "?"
 STATE_COLOUR[OTHER_STATE], STATE_NAME[OTHER_STATE] = YELLOW, "unknown"
+STATE_PAINT = {**STATE_COLOUR, "S": "#8C9BAA55", "I": "#8C9BAA2A"}
+"""The same for figures: sleepers let the page through, light or dark, since a page cannot give a raster other colours."""
 
 KIND_COLOUR = {
     "progress": BLUE,
@@ -120,12 +131,13 @@ def dress(ax: Axes, title: str = "", *, x_label: str = "", y_label: str = "") ->
     return ax
 
 
-def say_empty(ax: Axes, sentence: str) -> Axes:
-    """Write why there is nothing to draw, instead of an empty box."""
+def say_empty(ax: Axes, *sentences: str) -> Axes:
+    """Write what there is to say where nothing is to be drawn, instead of an empty box."""
     from textwrap import fill
 
     ax.set_axis_off()
-    ax.text(0, 0.5, fill(sentence, 130), transform=ax.transAxes, fontsize=FONT_PT, color=INK, va="center")
+    text = "\n".join(fill(sentence, 130) for sentence in sentences)
+    ax.text(0, 0.5, text, transform=ax.transAxes, fontsize=FONT_PT, color=INK, va="center", parse_math=False)
     return ax
 
 

@@ -9,8 +9,9 @@ import pandas as pd
 
 from kit.call_history import UNRETURNED, weights
 from kit.clock import show_seconds
-from kit.plot.samples import named_list, time_label
+from kit.plot.samples import named_list
 from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside, patches, plain
+from kit.plot.timeaxis import label_time
 from kit.thread_history import seconds
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
         colours[f"{call} {many[call]:,}"] = colour
     legend_beside(ax, patches(colours))
     title = f"System calls ({weight.sum():,} in {last - first:.3g} s of tracing)"
-    return dress(ax, title, y_label="calls/s", x_label=time_label(syscalls) if new else "")
+    if new:
+        label_time(ax, syscalls)
+    return dress(ax, title, y_label="calls/s")
 
 
 def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from kit.plot.decimate import buckets, rarest
-from kit.plot.samples import named_list, time_label
-from kit.plot.style import OTHER_STATE, STATE_COLOUR, STATE_NAME, begin, dress, legend_beside, patches, plain
+from kit.plot.samples import named_list
+from kit.plot.style import OTHER_STATE, STATE_NAME, STATE_PAINT, begin, dress, legend_beside, patches, plain
+from kit.plot.timeaxis import label_time
 from kit.thread_history import ThreadHistory, of_rows
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:
 def plot_thread_strip(
     threads: Threads, ax: Axes | None = None, *, names: Mapping[int, str] | None = None, rows: int = ROWS, least_s: float = 1.0
 ) -> Axes:
-    """Draw a row a thread and a column a moment, coloured by state, rows grouped by process.
+    """Draw a row a thread and a column a moment, coloured by state, rows grouped by process; a lone moment is said in words.
 
     Where there are more threads than rows, those ever seen in a state other than sleeping stay, and the title says how
     many of how many are shown. Where there are more moments than pixels, the rarest state in a pixel wins.
@@ -175,20 +176,19 @@ def plot_thread_strip(
     'Threads: no sample holds t'
     """
     strip = strip_of(threads, rows=rows)
-    empty = "" if len(strip.codes) else NOTHING
+    empty = "" if len(strip.x) > 1 else describe_thread_strip(threads, names=names, rows=rows)
     height = 0.9 + 2.5 * min(1.0, len(strip.codes) / 40)
     ax, new = begin(ax, height, lambda: describe_thread_strip(threads, names=names, rows=rows), empty)
     if empty:
         return ax
     present = _cells(ax, strip, least_s)
     _group_labels(ax, strip.threads["pid"].to_numpy(), names or {})
-    legend_beside(ax, patches({f"{letter} {STATE_NAME[letter]}": STATE_COLOUR[letter] for letter in present}))
+    legend_beside(ax, patches({f"{letter} {STATE_NAME[letter]}": STATE_PAINT[letter] for letter in present}))
     drawn = len(strip.codes)
     count = f"{drawn:,} of {strip.total:,} threads, those ever awake first" if drawn < strip.total else f"all {strip.total:,}"
-    once = " at one moment" if len(strip.x) == 1 else ""
-    dress(ax, f"State of each thread{once} ({count})", x_label=time_label(_history(threads).samples) if new and not once else "")
-    if new and once:
-        ax.set_xticks([])
+    if new:
+        label_time(ax, _history(threads).samples)
+    dress(ax, f"State of each thread ({count})")
     ax.grid(visible=False)
     return ax
 
@@ -207,7 +207,7 @@ def _cells(ax: Axes, strip: Strip, least_s: float) -> list[str]:
         edges,
         np.arange(len(table) + 1),
         shown,
-        cmap=ListedColormap([STATE_COLOUR[letter] for letter in STATES]),
+        cmap=ListedColormap([STATE_PAINT[letter] for letter in STATES]),
         vmin=-0.5,
         vmax=len(STATES) - 0.5,
         rasterized=True,
@@ -251,14 +251,9 @@ def describe_thread_strip(threads: Threads, *, names: Mapping[int, str] | None =
         letters = [STATES[code] for code in sorted(set(strip.codes[number])) if code >= 0 and STATES[code] not in SLEEPING]
         if letters:
             comm = thread.comm if isinstance(thread.comm, str) else "thread"
+            owner = f" of {names.get(thread.pid, thread.pid)}" if thread.pid >= 0 else ""
             moments = int(((strip.codes[number] >= 0) & ~np.isin(strip.codes[number], asleep)).sum())
-            awake.append(
-                (
-                    letters == ["R"],
-                    -moments,
-                    f"{comm} (tid {thread.tid} of {names.get(thread.pid, thread.pid)}): {' '.join(letters)}",
-                )
-            )
+            awake.append((letters == ["R"], -moments, f"{comm} (tid {thread.tid}{owner}): {' '.join(letters)}"))
     shown = (
         f"{len(strip.codes)} of {strip.total} threads"
         if len(strip.codes) < strip.total
@@ -297,7 +292,7 @@ def state_counts(threads: Threads) -> pd.DataFrame:
 
 
 def plot_thread_states(threads: Threads, ax: Axes | None = None, *, least_s: float = 1.0) -> Axes:
-    """Draw how many threads were in each state, stacked: rare states below, sleepers on top.
+    """Draw how many threads were in each state, stacked: rare states below, sleepers on top; a lone moment is said in words.
 
     Where sleepers outnumber the others by far, the axis is logarithmic above 10, so that one running thread of a
     thousand is still seen.
@@ -314,15 +309,17 @@ def plot_thread_states(threads: Threads, ax: Axes | None = None, *, least_s: flo
     'Threads: no sample holds t'
     """
     counts = state_counts(threads)
-    empty = "" if len(counts) else NOTHING
+    empty = "" if len(counts) > 1 else describe_thread_states(threads)
     ax, new = begin(ax, 2.2, lambda: describe_thread_states(threads), empty)
     if empty:
         return ax
     _stack(ax, counts, least_s)
     logarithmic = _count_axis(ax, counts)
-    legend_beside(ax, patches({f"{letter} {_span(counts[letter])}": STATE_COLOUR[letter] for letter in counts.columns}))
+    legend_beside(ax, patches({f"{letter} {_span(counts[letter])}": STATE_PAINT[letter] for letter in counts.columns}))
     title = "Threads by state" + (" (logarithmic above 10)" if logarithmic else "")
-    return dress(ax, title, y_label="threads", x_label=time_label(_history(threads).samples) if new else "")
+    if new:
+        label_time(ax, _history(threads).samples)
+    return dress(ax, title, y_label="threads")
 
 
 def _stack(ax: Axes, counts: pd.DataFrame, least_s: float) -> None:
@@ -334,7 +331,7 @@ def _stack(ax: Axes, counts: pd.DataFrame, least_s: float) -> None:
     for letter in counts.columns:
         per_bucket = np.maximum.reduceat(counts[letter].to_numpy(), kept)
         height = np.where(moments >= 0, per_bucket[moments], 0).astype(float)
-        ax.stairs(below + height, edges, baseline=below, fill=True, color=STATE_COLOUR[letter], linewidth=0)
+        ax.stairs(below + height, edges, baseline=below, fill=True, color=STATE_PAINT[letter], linewidth=0)
         below += height
 
 

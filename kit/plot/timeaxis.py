@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+
+from kit.clock import NS, show_time
+from kit.plot.style import FONT_PT, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +18,7 @@ ACTIVE_LEAST = 0.25
 """Where the time up to the last progress is a smaller share of the whole, a linear axis would hide what happened in it."""
 ACTIVE_SHARE = 0.6
 """Share of the width that it gets then."""
+DAY_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,8 @@ class TimeAxis:
         """Edges of bins that look equally wide."""
         return self.seconds(np.linspace(0, 1, bins + 1))
 
-    def apply(self, ax: Axes) -> None:
-        """Set scale, limits and ticks of the x axis (and of all axes that share it)."""
+    def apply(self, ax: Axes, zero: pd.Timestamp | None = None, offset_s: int = 0) -> None:
+        """Set scale, limits and ticks of the x axis (and of all axes that share it); below each the clock, where it is known."""
         from matplotlib.ticker import MaxNLocator
 
         if self.compressed:
@@ -81,5 +86,43 @@ class TimeAxis:
                 if self.share(tick) > self.share(ticks[-1] if ticks else self.begin) + 0.07 and tick <= self.end
             ]
             ax.set_xticks(ticks)
-        ax.xaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
+        ax.xaxis.set_major_formatter(lambda tick, _: tick_text(tick, zero, offset_s))
         ax.set_xlim(self.begin, self.right)
+
+
+def tick_text(tick: float, zero: pd.Timestamp | None, offset_s: int = 0) -> str:
+    """Seconds of a tick, and below them what a clock on the wall showed then; after a day also the day.
+
+    Examples
+    --------
+    >>> tick_text(90.0, pd.Timestamp("2026-02-18T23:59:00Z"), 3600), tick_text(0.5, None)
+    ('90\\n01:00:30', '0.5')
+    """
+    seconds = f"{tick:,.10g}"
+    if zero is None:
+        return seconds
+    ns = zero.value + int(tick * NS)
+    fraction = f".{ns // 1_000_000 % 1000:03d}" if tick % 1 else ""
+    return f"{seconds}\n{show_time(ns, offset_s)[5 if abs(tick) >= DAY_S else 11 :]}{fraction}"
+
+
+def zone_text(offset_s: int) -> str:
+    """A zone as text.
+
+    Examples
+    --------
+    >>> zone_text(0), zone_text(19_800)
+    ('UTC', 'UTC+05:30')
+    """
+    minutes = abs(offset_s) // 60
+    return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if offset_s else "UTC"
+
+
+def label_time(ax: Axes, frame: pd.DataFrame) -> None:
+    """Name the axis of seconds of a frame's rows (`time`, `t_s`), with the clock below the ticks where the rows know it."""
+    since_launch = frame["t_s"].notna().any()
+    zeros = frame["time"] - pd.to_timedelta(frame["t_s"].astype(float), unit="s") if since_launch else frame["time"]
+    zero = zeros.min() if zeros.notna().any() else None
+    ax.xaxis.set_major_formatter(lambda tick, _: tick_text(tick, zero))
+    label = "seconds since launch" if since_launch else "seconds since the first sample"
+    ax.set_xlabel(f"{label}, and the clock (UTC)" if zero is not None else label, fontsize=FONT_PT, color=INK)

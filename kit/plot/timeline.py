@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -17,10 +18,10 @@ from kit.plot.logs import BINS, describe_log_rate, plot_log_rate
 from kit.plot.memory import describe_memory, plot_memory
 from kit.plot.phases import describe_phases, plot_phases
 from kit.plot.samples import process_colours, process_names
-from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, new_figure
+from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, new_figure, say_empty
 from kit.plot.syscalls import describe_syscall_rate, plot_syscall_rate
 from kit.plot.threads import describe_thread_states, describe_thread_strip, plot_thread_states, plot_thread_strip
-from kit.plot.timeaxis import TimeAxis
+from kit.plot.timeaxis import TimeAxis, tick_text, zone_text
 from kit.thread_history import ThreadHistory, of_rows
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ FRAME_OF = {
     "strip": "threads",
     "syscalls": "syscalls",
 }
+NO_TIME = "Timeline: nothing here carries a time. A server log with stamps, or a recording with `kit collect`, would."
 NOTHING = {module.NOTHING for module in (cpu, logs, memory, phases, syscalls, threads)}
 """What the descriptions say where there is nothing to draw."""
 COLUMNS = {"syscalls": syscalls.COLUMNS}
@@ -48,6 +50,10 @@ LEAST_SILENCE_S = 10.0
 """A shorter silence is not shaded: an ordinary launch prints less often than that."""
 LEAST_SHARE = 0.004
 """Narrowest that a lone moment or a short trace is drawn, as a share of the width: four pixels."""
+MOMENT_SHARE = 0.01
+"""Rows that all lie in a smaller share of the width are told in a line instead of a panel: eight pixels show nothing."""
+WORDS = 165
+"""Characters of a line below the panels."""
 QUIET_STATES = ("ready",)
 """Verdict states in which a long silence means nothing: a server that nobody asks says nothing."""
 
@@ -62,9 +68,10 @@ class Timed:
     names: dict[int, str]  # name of each pid
     colours: dict[int, str]  # colour of each pid, the same in all rows
     untimed: dict[str, int]  # rows without a time, by frame, where no row of the frame has one
+    offset_s: int  # UTC offset of the host's clock
 
 
-def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) -> Timed:
+def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int], offset_s: int) -> Timed:
     raw = {name: frames[name] if name in frames else FRAMES[name].empty() for name in ("log", "processes", "syscalls")}
     given = frames.get("threads", FRAMES["threads"].empty())
     history = given if isinstance(given, ThreadHistory) else of_rows(given)
@@ -97,7 +104,7 @@ def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int] | None) 
         .sort_values(["rss_bytes", "cpu_s"], ascending=False, kind="stable")
     )
     colours = process_colours([int(pid) for pid in sizes.index])
-    return Timed(timed, zero, known is not None, process_names(raw["processes"], ranks), colours, untimed)
+    return Timed(timed, zero, known is not None, process_names(raw["processes"], ranks), colours, untimed, offset_s)
 
 
 def _filled(frame: pd.DataFrame, zero: pd.Timestamp | None) -> pd.Series:
@@ -107,10 +114,10 @@ def _filled(frame: pd.DataFrame, zero: pd.Timestamp | None) -> pd.Series:
 
 def _frames_of(
     run: Run | Mapping[str, pd.DataFrame],
-) -> tuple[Mapping[str, pd.DataFrame], str, dict[int, int], pd.Timestamp | None]:
-    """Return frames, name, rank of each pid and end of the evidence, of a run or of frames as they are given."""
+) -> tuple[Mapping[str, pd.DataFrame], str, dict[int, int], pd.Timestamp | None, int]:
+    """Return frames, name, rank of each pid, end of the evidence and UTC offset, of a run or of frames as they are given."""
     if isinstance(run, Mapping):
-        return run, "", {}, None
+        return run, "", {}, None, 0
     from kit.analyse.verdict.scene import scene_of_run
 
     frames: dict = {"processes": run.frame("processes"), "log": run.condensed_log()}
@@ -119,7 +126,7 @@ def _frames_of(
     frames["phases"] = run.phases()
     ranks = {pid: rank for rank, pid in scene_of_run(run).processes.rank_pid.items()}
     captured = pd.to_datetime(run.captured_ns, unit="ns", utc=True) if run.captured_known else None
-    return frames, run.name, ranks, captured
+    return frames, run.name, ranks, captured, run.offset_s
 
 
 def _axis(timed: Timed, captured: pd.Timestamp | None, silence_s: float | None) -> TimeAxis | None:
@@ -147,6 +154,18 @@ def _missing(row: str, sentence: str, timed: Timed) -> str:
     if name in timed.untimed:
         return f"{name.capitalize()}: none of the {timed.untimed[name]:,} rows of the frame `{name}` carries a time."
     return sentence if sentence in NOTHING else ""
+
+
+def _moment(row: str, timed: Timed, axis: TimeAxis) -> str:
+    """When the rows of a panel were taken, where that is hardly more than a moment of the axis; else nothing."""
+    if row not in HEIGHT_IN:
+        return ""
+    frame = timed.frames[FRAME_OF[row]]
+    seconds = (frame.samples if isinstance(frame, ThreadHistory) else frame)["t_s"].dropna()
+    first, last = float(seconds.min()), float(seconds.max())
+    if axis.share(last) - axis.share(first) >= MOMENT_SHARE:
+        return ""
+    return "at " + tick_text(round(last), timed.zero, timed.offset_s).replace("\n", " s, ") + " s" * (timed.zero is None)
 
 
 def _describe(row: str, timed: Timed) -> str:
@@ -191,8 +210,8 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
 
     Phases of each rank on top, then log records, memory, CPU, thread states, the thread strip, system calls. A line
     marks the last progress; from there to the end of the evidence the silence is shaded. Where the silence takes more
-    than three quarters of the span, its part of the axis is compressed, and the figure says so. A row without evidence is not
-    drawn; a sentence below says why.
+    than three quarters of the span, its part of the axis is compressed, and the figure says so. What was seen at one moment is
+    told in a line below; so is why a row could not be drawn.
 
     Parameters
     ----------
@@ -222,8 +241,8 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
     unknown = [row for row in show if row not in ROWS]
     if unknown:
         raise ValueError(f"there is no row {unknown[0]!r}; those there are: {', '.join(ROWS)}")
-    frames, name, ranks, captured = _frames_of(run)
-    timed = _timed(frames, ranks)
+    frames, name, ranks, captured, offset_s = _frames_of(run)
+    timed = _timed(frames, ranks, offset_s)
     silence = verdict.facts.value("silence_s") if verdict is not None else None
     axis = _axis(timed, captured, silence)
     if axis:
@@ -231,30 +250,34 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
         timed.frames["phases"] = bands.assign(end_t_s=bands["end_t_s"].astype(float).clip(upper=axis.end))
     said = {row: _describe(row, timed) for row in show} if axis else {}
     sentences = {row: _missing(row, said[row], timed) for row in said}
-    drawn = [row for row in said if not sentences[row]]
+    known = [row for row in said if not sentences[row]]
+    moments = {row: at for row in known if (at := _moment(row, timed, axis))}
+    drawn = [row for row in known if row not in moments]
+    if not known:
+        return _in_words(name, [NO_TIME])
+    below = list(dict.fromkeys(f"{at[0].upper()}{at[1:]}: {said[row]}" for row, at in moments.items()))
+    below += ["Not drawn:"] * any(sentences.values()) + list(dict.fromkeys(filter(None, sentences.values())))
     if not drawn:
-        return _empty(name)
-    dropped = list(dict.fromkeys(filter(None, sentences.values())))
+        return _in_words(name, below)
+    lines = [line for text in below for line in wrap(text, WORDS, subsequent_indent="    ")]
     heights = [_height(row, timed) for row in drawn]
-    figure = new_figure(sum(heights) + 0.27 * len(heights) + 0.7 + 0.16 * len(dropped))
+    figure = new_figure(sum(heights) + 0.27 * len(heights) + 0.85 + 0.145 * len(lines))
     axes = list(figure.subplots(len(drawn), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0])
     for row, ax in zip(drawn, axes, strict=True):
         _draw(row, timed, axis, ax)
-    axis.apply(axes[-1])
+    axis.apply(axes[-1], timed.zero, timed.offset_s)
     marked = _mark(axes, axis, quiet=verdict is not None and verdict.state in QUIET_STATES)
-    _title(figure, axes, timed, name, axis, marked, dropped)
+    _title(figure, axes, timed, name, axis, marked, lines)
     span = f"Timeline of {name or 'a run'} over {axis.end - axis.begin:,.0f} s."
-    figure_alt(figure, " ".join([span, f"{marked[0].upper()}{marked[1:]}.", *(said[row] for row in drawn), *dropped]))
+    figure_alt(figure, " ".join([span, f"{marked[0].upper()}{marked[1:]}.", *(said[row] for row in drawn), *below]))
     return figure
 
 
-def _empty(name: str) -> Figure:
-    from kit.plot.style import say_empty
-
-    figure = new_figure(0.6)
-    sentence = "Timeline: nothing here carries a time. A server log with stamps, or a recording with `kit collect`, would."
-    say_empty(figure.add_subplot(), sentence)
-    figure_alt(figure, sentence if not name else f"{sentence} ({name})")
+def _in_words(name: str, sentences: list[str]) -> Figure:
+    """A timeline of nothing that fills an axis."""
+    figure = new_figure(0.2 + 0.16 * sum(len(wrap(text, 130)) for text in sentences))
+    say_empty(figure.add_subplot(), *sentences)
+    figure_alt(figure, " ".join([*sentences, f"({name})"] if name else sentences))
     return figure
 
 
@@ -272,11 +295,10 @@ def _mark(axes: Sequence[Axes], axis: TimeAxis, *, quiet: bool) -> str:
     return text + (f", then none for {show_duration(silence)} (shaded)" if shade else "")
 
 
-def _title(
-    figure: Figure, axes: Sequence[Axes], timed: Timed, name: str, axis: TimeAxis, marked: str, dropped: list[str]
-) -> None:
+def _title(figure: Figure, axes: Sequence[Axes], timed: Timed, name: str, axis: TimeAxis, marked: str, below: list[str]) -> None:
     since = "launch" if timed.from_launch else "the first row with a time"
-    at = f" at {timed.zero:%Y-%m-%d %H:%M:%S} UTC" if timed.zero is not None else ""
+    clock = zone_text(timed.offset_s)
+    at = f" at {timed.zero + pd.Timedelta(seconds=timed.offset_s):%Y-%m-%d %H:%M:%S} {clock}" if timed.zero is not None else ""
     figure.suptitle(
         f"{name}{': ' * bool(name)}seconds since {since}{at}\n{marked}",
         x=0.005,
@@ -284,12 +306,10 @@ def _title(
         fontsize=FONT_PT + 1.5,
         parse_math=False,
     )
-    label = "seconds since launch" if timed.from_launch else "seconds"
+    label = ("seconds since launch" if timed.from_launch else "seconds") + f", and the clock ({clock})" * bool(at)
     axes[-1].set_xlabel(label + ("; the axis is compressed after the dashed line" if axis.compressed else ""), fontsize=FONT_PT)
-    if dropped:
-        figure.supxlabel(
-            "\n".join(["Not drawn:", *dropped]), x=0.005, ha="left", fontsize=FONT_PT - 1, color=INK, parse_math=False
-        )
+    if below:
+        figure.supxlabel("\n".join(below), x=0.005, ha="left", fontsize=FONT_PT - 1, color=INK, parse_math=False)
 
 
 def describe_timeline(run: Run | Mapping[str, pd.DataFrame], *, verdict: Verdict | None = None) -> str:

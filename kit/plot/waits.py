@@ -10,22 +10,7 @@ from kit.analyse.calls.text import cut
 from kit.clock import show_seconds
 from kit.plot.calls import LABEL, NO_CLOCK, ROWS, THING_COLOUR, TIME, count_rows, name_rows, pick, write_beside
 from kit.plot.samples import named_list
-from kit.plot.style import (
-    BLACK,
-    BLUE,
-    FONT_PT,
-    GREY,
-    INK,
-    PALE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    begin,
-    dress,
-    legend_beside,
-    patches,
-    plain,
-)
+from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, PURPLE, SKY, VERMILION, begin, dress, legend_beside, patches, plain
 from kit.words import count_of
 
 if TYPE_CHECKING:
@@ -89,7 +74,7 @@ def plot_wait_graph(calls: Calls, ax: Axes | None = None) -> Axes:
     for pid, (x, y) in place.items():
         thread = calls.trace.threads.get(pid)
         ended = thread is not None and bool(thread.end)
-        colour = VERMILION if pid in circle else BLACK if ended else BLUE
+        colour = VERMILION if pid in circle else INK if ended else BLUE
         name = cut(thread.label if thread else str(pid), 26) + (f"\n{thread.end}" if thread is not None and ended else "")
         box: dict[str, Any] = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour, "linewidth": 1.4}
         boxes[pid] = ax.text(x, y, plain(name), ha="center", va="center", fontsize=FONT_PT, color=INK, bbox=box, zorder=4)

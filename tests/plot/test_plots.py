@@ -60,6 +60,8 @@ def test_draws_into_the_axes_it_is_given(name, frames):
 
 EMPTY = {
     "cpu": ("no process was sampled twice",) * 3,
+    "thread_states": ("Threads by state at 1 moment: R running 1, S sleeping 1,599",) * 2 + (None,),
+    "thread_strip": ("Strip of 96 of 1600 threads at 1 moment",) * 2 + (None,),
     "syscall_rate": (None, "the trace has no time stamps", "the trace has no time stamps"),
     "log_rate": (None, "its records carry no time", "its records carry no time"),
 }

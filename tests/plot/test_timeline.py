@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -79,6 +81,39 @@ def test_a_long_silence_is_compressed_and_said(frames):
     share = axes.transAxes.inverted().transform(axes.transData.transform((50.0, 0.0)))[0]
     assert share == pytest.approx(0.6, abs=0.01)
     assert "compressed" in figure.axes[-1].get_xlabel()
+
+
+def test_what_was_seen_at_one_moment_is_told_in_a_line(frames):
+    late = frames["processes"].query("moment == 0")
+    figure = plot.plot_timeline({"log": frames["log"], "processes": late, "syscalls": frames["syscalls"]})
+    assert [title.split(" (")[0] for title in titles(figure)] == ["Log records by kind", "System calls"]
+    assert "At 60 s, 00:29:04: Resident memory of 8 processes" in figure.get_supxlabel()
+    alone = plot.plot_timeline({"processes": late})
+    assert alone.axes[0].texts[0].get_text().startswith("At 60 s, 00:29:04: Resident memory")
+
+
+def test_the_clock_stands_below_the_seconds(frames, opened):
+    def ticks(figure):
+        figure.canvas.draw()
+        return [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+
+    assert "20\n00:28:24" in ticks(plot.plot_timeline(frames))
+    assert "the clock (UTC)" in plot.plot_log_rate(frames["log"]).get_xlabel()
+    run = copy(opened("pipe-ticker"))
+    run.offset_s = 19_800
+    figure = plot.plot_timeline(run)
+    assert "20\n00:26:24" in ticks(figure) and "UTC+05:30" in figure.axes[-1].get_xlabel()
+
+
+def test_a_phase_without_an_end_is_hatched(opened):
+    def hatched(name):
+        table = opened(name).phases()
+        bars = plot.plot_phases(table).patches
+        return [bool(bar.get_hatch()) for bar in bars] == table["open"].tolist(), int(table["open"].sum())
+
+    assert hatched("sg01-capture-hang") == (True, 8) and hatched("healthy-tp2") == (True, 0)
+    given = pd.DataFrame({"rank": [0, 0], "phase": ["launch", "weights"], "begin_t_s": [0.0, 4.0], "end_t_s": [4.0, np.nan]})
+    assert [bool(bar.get_hatch()) for bar in plot.plot_phases(given).patches] == [False, True]
 
 
 def test_axis_goes_there_and_back():

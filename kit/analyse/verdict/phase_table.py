@@ -11,6 +11,9 @@ from kit.run import Run
 if TYPE_CHECKING:
     import pandas
 
+REACHED = ("ready", "serving")
+"""Phases that a launch is to reach: it is not held up in them."""
+
 
 def phase_table(run: Run) -> pandas.DataFrame:
     """Phases of each rank with begin, end and duration.
@@ -23,7 +26,8 @@ def phase_table(run: Run) -> pandas.DataFrame:
     -------
     pandas.DataFrame
         Columns `rank` (Int64, null where the log names none), `phase`, `begin`, `end` (UTC), `begin_t_s`, `end_t_s`,
-        `duration_s`; the last phase of a rank ends with the evidence.
+        `duration_s`; `open` (bool): no end was seen, the evidence ends in it. The last phase of a rank ends with the evidence;
+        one that is the aim of a launch (`ready`, `serving`) is not open.
 
     Examples
     --------
@@ -54,13 +58,14 @@ def phase_table(run: Run) -> pandas.DataFrame:
                     "begin_t_s": _seconds(step.time, zero),
                     "end_t_s": _seconds(end, zero),
                     "duration_s": _seconds(end, step.time),
+                    "open": after is None and step.phase not in REACHED,
                 }
             )
-    table = pd.DataFrame(rows, columns=["rank", "phase", "begin", "end", "begin_t_s", "end_t_s", "duration_s"])
+    table = pd.DataFrame(rows, columns=["rank", "phase", "begin", "end", "begin_t_s", "end_t_s", "duration_s", "open"])
     table["rank"] = table["rank"].astype("Int64")
     for name in ("begin", "end"):
         table[name] = pd.to_datetime(table[name].astype("Int64"), unit="ns", utc=True).astype("datetime64[ns, UTC]")
-    return table.astype({"phase": "str", "begin_t_s": float, "end_t_s": float, "duration_s": float})
+    return table.astype({"phase": "str", "begin_t_s": float, "end_t_s": float, "duration_s": float, "open": bool})
 
 
 def _seconds(later: int | None, earlier: int | None) -> float | None:

@@ -183,7 +183,7 @@ def memory_track(pack: Packer, run: Clocked) -> dict:
     return {"unit": "bytes", "odd": _odd(rows, "rss_bytes", run.names), "lines": _lines_of(pack, run, rows, "rss_bytes", 1024.0)}
 
 
-def _rates(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+def rates(rows: pd.DataFrame, value: str) -> pd.DataFrame:
     """Rate of a counter between two samples of a process, placed at the first; and once more at the last."""
     rows = rows.dropna(subset=["t_s", value]).sort_values(["pid", "t_s"], kind="stable")
     step = rows["t_s"].diff()
@@ -201,13 +201,13 @@ def cpu_track(pack: Packer, run: Clocked) -> dict:
     """Cores in use by each process."""
     rows, why = _timed(run, "processes")
     spent = rows["cpu_s"].astype(float).fillna(rows["utime_s"].astype(float) + rows["stime_s"].astype(float))
-    rates = _rates(sampled_by_one_tool(rows.assign(spent=spent), ["pid"]), "spent") if len(rows) else pd.DataFrame()
-    if not len(rates):
+    found = rates(sampled_by_one_tool(rows.assign(spent=spent), ["pid"]), "spent") if len(rows) else pd.DataFrame()
+    if not len(found):
         return {"missing": why or cpu.NOTHING}
-    if rates.groupby("pid").size().max() < FEW:
+    if found.groupby("pid").size().max() < FEW:
         return {"note": describe_cpu(rows, names=run.names)}
-    odd = odd_one({int(pid): float(own.mean()) for pid, own in rates.groupby("pid")["rate"]}, run.names)
-    lines = _lines_of(pack, run, rates, "rate", 0.001)
+    odd = odd_one({int(pid): float(own.mean()) for pid, own in found.groupby("pid")["rate"]}, run.names)
+    lines = _lines_of(pack, run, found, "rate", 0.001)
     return {"unit": "cores", "step": True, "odd": odd[0] if odd else None, "lines": lines}
 
 
@@ -215,10 +215,10 @@ def reads_track(pack: Packer, run: Clocked) -> dict:
     """Bytes that each process read from storage a second; asked for with read calls, where storage gave none."""
     rows, why = _timed(run, "io")
     for column, note in (("read_bytes", ""), ("rchar_bytes", "asked for with read calls: storage gave none")):
-        rates = _rates(rows, column) if len(rows) else rows
-        if len(rates) and rates["rate"].max() > 0:
-            return {"unit": "bytes/s", "step": True, "said": note, "lines": _lines_of(pack, run, rates, "rate", 1.0)}
-    return {"missing": why or NO_READS} if not len(rates) else {"note": "Reads: no process read anything while it was sampled."}
+        found = rates(rows, column) if len(rows) else rows
+        if len(found) and found["rate"].max() > 0:
+            return {"unit": "bytes/s", "step": True, "said": note, "lines": _lines_of(pack, run, found, "rate", 1.0)}
+    return {"missing": why or NO_READS} if not len(found) else {"note": "Reads: no process read anything while it was sampled."}
 
 
 def gpu_tracks(pack: Packer, run: Clocked) -> dict[str, dict]:
