@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from kit.analyse.verdict.scene import scene_of_run
-from kit.call_history import UNRETURNED
+from kit.call_history import UNRETURNED, weights
 from kit.clock import NS, show_time
 from kit.errors import EvidenceError, KitError, UsageError
 from kit.open import open_run
@@ -117,6 +117,11 @@ def _read(run: Run) -> _Trace:
         "begin": f"{show_time(clock.zero.value + int(span[0] * NS), run.offset_s)}, local time of the host",
         "written by": "kit export --perfetto",
     }
+    calls = clock.frames["syscalls"]
+    if "calls" in calls:
+        about["calls"] = (
+            f"{calls['calls'].isna().sum():,} of {weights(calls).sum():,}: the longest, open, failed and evenly spread"
+        )
     knee = None if captured is None or scene.silence_s is None else captured - scene.silence_s
     return _Trace(clock, bands.sort_values("begin_t_s", kind="stable"), span, roles, knee, about)
 
@@ -168,8 +173,10 @@ class _Trace:
 
     @cached_property
     def _own_calls(self) -> pd.DataFrame:
-        """Calls at a known time, in order; each ends before its thread makes the next."""
-        rows = self.clock.frames["syscalls"].dropna(subset=["t_s", "pid"]).sort_values("t_s", kind="stable")
+        """Calls at a known time, in order, those that were only counted aside; each ends before its thread makes the next."""
+        rows = self.clock.frames["syscalls"]
+        rows = rows[rows["calls"].isna()] if "calls" in rows else rows
+        rows = rows.dropna(subset=["t_s", "pid"]).sort_values("t_s", kind="stable")
         took = rows["duration_s"].astype(float).where(~rows["state"].isin(UNRETURNED)).fillna(0.0)
         last = float((rows["t_s"] + took).max()) if len(rows) else 0.0
         end = (rows["t_s"] + took).where(~rows["state"].isin(UNRETURNED), last)
@@ -179,7 +186,7 @@ class _Trace:
     def _names(self) -> Iterator[Event]:
         named: dict[int, str] = {}
         for frame in (self.clock.threads.changes.rename(columns={"pid": "own", "tid": "pid"}), self._own_calls):
-            comms = frame[["pid", "comm"]].dropna().drop_duplicates("pid", keep="last")
+            comms = frame.reindex(columns=["pid", "comm"]).dropna().drop_duplicates("pid", keep="last")
             named = {int(tid): str(comm) for tid, comm in zip(comms["pid"], comms["comm"], strict=True)} | named
         threads = self._owners | {int(tid): int(tid) for tid in self._own_calls["pid"].unique() if int(tid) not in self._owners}
         for pid in sorted({*threads.values(), *self.clock.names}):
