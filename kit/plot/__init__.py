@@ -33,6 +33,7 @@ _WHERE = {
         for way in ("plot", "describe")
         for what in ("wait_graph", "process_tree", "descriptors", "partings")
     },
+    **{f"{way}_{what}": "ranks" for way in ("plot", "describe") for what in ("stack_tree", "rank_waits")},
     "plot_log_rate": "logs",
     "describe_log_rate": "logs",
     "plot_phases": "phases",

@@ -136,7 +136,7 @@ def _choose(codes: np.ndarray, pids: np.ndarray, odd: np.ndarray, rows: int) -> 
     return chosen[np.lexsort((-awake[chosen], rarity[chosen], ~odd[chosen], pids[chosen]))]
 
 
-def _edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:
+def column_edges(x: np.ndarray, least_s: float) -> tuple[np.ndarray, np.ndarray]:
     """Return column edges and, for each column between them, its moment; -1 where a gap in the samples lies."""
     steps = np.diff(x)
     step = max(float(np.median(steps)) if len(x) > 2 and np.median(steps) > 0 else 0.0, least_s)
@@ -198,7 +198,7 @@ def _cells(ax: Axes, strip: Strip, least_s: float) -> list[str]:
     from matplotlib.colors import ListedColormap
 
     codes, begins = rarest(strip.codes, COLUMNS)
-    edges, moments = _edges(strip.x[begins], least_s)
+    edges, moments = column_edges(strip.x[begins], least_s)
     pids = strip.threads["pid"].to_numpy()
     breaks = np.flatnonzero(np.diff(pids)) + 1
     table = np.insert(np.where(moments >= 0, codes[:, moments], -1), breaks, -1, axis=0)
@@ -326,7 +326,7 @@ def _stack(ax: Axes, counts: pd.DataFrame, least_s: float) -> None:
     """Draw the counts of each state above one another."""
     x = np.nan_to_num(counts.index.to_numpy(float))
     kept = buckets(len(x), COLUMNS)
-    edges, moments = _edges(x[kept], least_s)
+    edges, moments = column_edges(x[kept], least_s)
     below = np.zeros(len(moments))
     for letter in counts.columns:
         per_bucket = np.maximum.reduceat(counts[letter].to_numpy(), kept)

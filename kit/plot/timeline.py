@@ -130,7 +130,7 @@ def _frames_of(
 
 
 def _axis(timed: Timed, captured: pd.Timestamp | None, silence_s: float | None) -> TimeAxis | None:
-    """Span of all that has a time, and the last progress in it."""
+    """Span of all that has a time, and the last progress in it; phases end with it."""
     spans = [frame["t_s"] for name, frame in timed.frames.items() if name not in ("phases", "threads")]
     spans.append(timed.frames["threads"].samples["t_s"])
     seconds = pd.concat([*spans, timed.frames["phases"]["begin_t_s"].astype(float)]).dropna()
@@ -143,6 +143,8 @@ def _axis(timed: Timed, captured: pd.Timestamp | None, silence_s: float | None) 
     log = timed.frames["log"]
     progress = log.loc[log["kind"] == "progress", "t_s"]
     knee = float(progress.max()) if len(progress) else None
+    bands = timed.frames["phases"]
+    timed.frames["phases"] = bands.assign(end_t_s=bands["end_t_s"].astype(float).clip(upper=end))
     if silence_s is not None and captured is not None and timed.zero is not None:
         knee = (captured - timed.zero).total_seconds() - silence_s
     return TimeAxis(begin, end, knee)
@@ -165,7 +167,7 @@ def _moment(row: str, timed: Timed, axis: TimeAxis) -> str:
     first, last = float(seconds.min()), float(seconds.max())
     if axis.share(last) - axis.share(first) >= MOMENT_SHARE:
         return ""
-    return "at " + tick_text(round(last), timed.zero, timed.offset_s).replace("\n", " s, ") + " s" * (timed.zero is None)
+    return "At " + tick_text(round(last), timed.zero, timed.offset_s).replace("\n", " s, ") + " s" * (timed.zero is None)
 
 
 def _describe(row: str, timed: Timed) -> str:
@@ -243,22 +245,14 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
         raise ValueError(f"there is no row {unknown[0]!r}; those there are: {', '.join(ROWS)}")
     frames, name, ranks, captured, offset_s = _frames_of(run)
     timed = _timed(frames, ranks, offset_s)
-    silence = verdict.facts.value("silence_s") if verdict is not None else None
-    axis = _axis(timed, captured, silence)
-    if axis:
-        bands = timed.frames["phases"]
-        timed.frames["phases"] = bands.assign(end_t_s=bands["end_t_s"].astype(float).clip(upper=axis.end))
+    axis = _axis(timed, captured, verdict.facts.value("silence_s") if verdict is not None else None)
     said = {row: _describe(row, timed) for row in show} if axis else {}
     sentences = {row: _missing(row, said[row], timed) for row in said}
-    known = [row for row in said if not sentences[row]]
-    moments = {row: at for row in known if (at := _moment(row, timed, axis))}
-    drawn = [row for row in known if row not in moments]
-    if not known:
-        return _in_words(name, [NO_TIME])
-    below = list(dict.fromkeys(f"{at[0].upper()}{at[1:]}: {said[row]}" for row, at in moments.items()))
-    below += ["Not drawn:"] * any(sentences.values()) + list(dict.fromkeys(filter(None, sentences.values())))
+    moments = {row: f"{at}: {said[row]}" for row in said if not sentences[row] and (at := _moment(row, timed, axis))}
+    drawn = [row for row in said if not sentences[row] and row not in moments]
+    below = _below(moments, sentences)
     if not drawn:
-        return _in_words(name, below)
+        return _in_words(name, below if moments else [NO_TIME])
     lines = [line for text in below for line in wrap(text, WORDS, subsequent_indent="    ")]
     heights = [_height(row, timed) for row in drawn]
     figure = new_figure(sum(heights) + 0.27 * len(heights) + 0.85 + 0.145 * len(lines))
@@ -271,6 +265,12 @@ def plot_timeline(run: Run | Mapping[str, pd.DataFrame], show: Sequence[str] = R
     span = f"Timeline of {name or 'a run'} over {axis.end - axis.begin:,.0f} s."
     figure_alt(figure, " ".join([span, f"{marked[0].upper()}{marked[1:]}.", *(said[row] for row in drawn), *below]))
     return figure
+
+
+def _below(moments: Mapping[str, str], missing: Mapping[str, str]) -> list[str]:
+    """What is told below the panels: what was seen at one moment, and what could not be drawn."""
+    why = list(dict.fromkeys(filter(None, missing.values())))
+    return [*dict.fromkeys(moments.values()), *["Not drawn:"] * bool(why), *why]
 
 
 def _in_words(name: str, sentences: list[str]) -> Figure:

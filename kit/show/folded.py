@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kit import plot
 from kit.document import Item, Section, Table, items
 from kit.document.html import escape, section, table, table_script
+from kit.plot import ranks as plot_ranks
 from kit.plot import syscalls as plot_syscalls
 from kit.show import svg, tables, verdicts
 
@@ -59,6 +60,7 @@ def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) 
     Facts
     How the answer came about
     Memory
+    Where the ranks wait
     Threads
     What was captured and read
     """
@@ -75,6 +77,15 @@ def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) 
     if len(processes):
         shown = "Shared and file pages are counted in each process that maps them: never add ranks up."
         parts.append(("Memory", svg.figure(plot.plot_memory(processes), shown)))
+    waits, merged = plot.describe_rank_waits(run), plot.describe_stack_tree(run)
+    if waits != plot_ranks.NO_SAMPLES:
+        shown = "A row a rank, a column a sample; where most wait is pale."
+        parts.append(("Where the ranks wait", svg.figure(plot.plot_rank_waits(run), shown)))
+    if merged != plot_ranks.NO_STACKS:
+        shown = (
+            "From the outermost frame down; as wide as the ranks that are in it. Ranks part where they stand in different places."
+        )
+        parts.append(("Stacks of the ranks, merged", svg.figure(plot.plot_stack_tree(run), shown)))
     if len(threads):
         drawn = plot.plot_thread_strip(threads, names=plot.process_names(processes))
         seen = tables.table(threads.places(), MOST_PLACES, caption="Where threads were seen")
