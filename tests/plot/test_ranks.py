@@ -68,5 +68,5 @@ def test_one_moment_no_rank_and_unknown_places():
 
 def test_a_recorded_stall_is_merged(opened):
     told = plot.describe_stack_tree(opened("stopped-rank"))
-    assert "rank 0: MessageQueue.wait_until_ready (shm_broadcast.py), rendezvous." in told and "rank 1: " in told
+    assert "rank 0: MessageQueue.wait_until_ready …, rendezvous." in told and "rank 1: " in told
     assert "T do_signal_stop (rank 1)" in plot.describe_rank_waits(opened("stopped-rank"))
