@@ -295,8 +295,8 @@ def plot_rank_waits(
     x = waits.samples["t_s"].to_numpy(float)[seen]
     edges, moments = column_edges((x if np.isfinite(x).all() else np.arange(len(x), dtype=float))[begins], 0.0)
     shown = np.ma.masked_less(np.where(moments >= 0, table[:, moments], -1), 0)
-    paint = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": len(colours) - 0.5}
-    ax.pcolormesh(edges, np.arange(len(table) + 1), shown, rasterized=True, **paint)
+    y, paint, top = np.arange(len(table) + 1), ListedColormap(colours), len(colours) - 0.5
+    ax.pcolormesh(edges, y, shown, cmap=paint, vmin=-0.5, vmax=top, rasterized=True)
     step = -(-len(waits.ranks) // LABELS)
     ax.set_yticks(np.arange(0, len(waits.ranks), step) + 0.5, [str(rank) for rank in waits.ranks[::step]])
     ax.set_ylim(len(waits.ranks), 0)
