@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,26 @@ def installed() -> bool:
     return find_spec("numba") is not None
 
 
+@cache
+def _njit() -> Any:
+    """`numba.njit`, and what it loads at the first call; not scipy, a third of that, which it has for products of matrices."""
+    hidden = "scipy" not in sys.modules
+    if hidden:
+        sys.modules["scipy"] = None  # type: ignore[assignment]
+    try:
+        from numba import njit
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
+    finally:
+        if hidden:
+            del sys.modules["scipy"]
+    return njit
+
+
 def inner(function: Callable) -> Any:
     """Compile a function that only other compiled functions call."""
-    from numba import njit
-
-    return njit(nogil=True, error_model="numpy")(function)
+    return _njit()(nogil=True, error_model="numpy")(function)
 
 
 def keeping(*sources: str) -> Callable[[Callable], Any]:
@@ -30,11 +47,9 @@ def keeping(*sources: str) -> Callable[[Callable], Any]:
     version = hashlib.sha256(b"".join(Path(source).read_bytes() for source in (shared, *sources))).hexdigest()[:12]
 
     def compiled(function: Callable) -> Any:
-        from numba import njit
-
         function.__qualname__ = f"{function.__name__}-{version}"  # names what is kept
         try:
-            return njit(cache=True, nogil=True, error_model="numpy")(function)
+            return _njit()(cache=True, nogil=True, error_model="numpy")(function)
         except RuntimeError:  # "no locator available": neither folder is writable
             return inner(function)
 

@@ -45,6 +45,48 @@ def _items(pattern: re.Pattern[bytes]) -> list:
     return _parsed(parser.parse(pattern.pattern))
 
 
+def may_hold(pattern: re.Pattern, text: Any) -> bool:
+    """Whether a pattern can match in a text: a text that each match holds stands in it; certain is only a no.
+
+    Examples
+    --------
+    >>> pattern = re.compile(r"\\bsrv\\s+\\w+:|llama_(?:context|load)")
+    >>> may_hold(pattern, "a srv and more"), may_hold(pattern, "llama.cpp")
+    (True, False)
+    """
+    texts = _texts_of(pattern)
+    return texts is None or any(one in text for one in texts)
+
+
+@cache
+def _texts_of(pattern: re.Pattern) -> frozenset | None:
+    """Texts of which one stands in each match; None where they cannot be told."""
+    if pattern.flags & re.IGNORECASE:
+        return None
+    texts = _texts(parser.parse(pattern.pattern, pattern.flags))
+    return texts if texts is None or isinstance(pattern.pattern, str) else frozenset(one.encode("latin-1") for one in texts)
+
+
+def _texts(items: Iterable[tuple[Any, Any]]) -> frozenset[str] | None:
+    best: frozenset[str] | None = None
+    run = ""
+    for op, value in [*items, (sre.AT, None)]:
+        if op is sre.LITERAL:
+            run += chr(value)
+            continue
+        found: list[frozenset[str] | None] = [frozenset((run,))] if run else []
+        run = ""
+        if op is sre.BRANCH:
+            branches = [_texts(branch) for branch in value[1]]
+            found.append(None if None in branches else frozenset().union(*(branch or () for branch in branches)))
+        elif op is sre.SUBPATTERN and not value[1] and not value[2]:
+            found.append(_texts(value[3]))
+        elif op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT) and value[0]:
+            found.append(_texts(value[2]))
+        best = max((one for one in (best, *found) if one), key=lambda one: min(map(len, one)), default=None)
+    return best
+
+
 def _parsed(items: Iterable[tuple[Any, Any]]) -> list:
     """A pattern's items: sets of bytes, lists of branches, repeats as (least, most, items); None where anything may come.
 
@@ -151,4 +193,4 @@ class Lines:
             self._plain.add(line.translate(None, DROPPED))
 
 
-__all__ = ["Lines", "may_match", "shape_of"]
+__all__ = ["Lines", "may_hold", "may_match", "shape_of"]

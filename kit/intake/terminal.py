@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from kit.intake.beginnings import may_hold
+
 CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])")
 """CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48)."""
 _SILENT = bytes(sign for sign in (*range(32), 127) if sign not in b"\t\n\r")
@@ -166,7 +168,7 @@ _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
 
 def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
     """What turns the written-out control of a text back into control; empty where there is none."""
-    return [change for sign, change in (*_WRITTEN, (_months()[0], _in_english)) if sign.search(head)]
+    return [change for sign, change in (*_WRITTEN, (_months()[0], _in_english)) if may_hold(sign, head) and sign.search(head)]
 
 
 __all__ = ["clean", "needs_cleaning", "written_out"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kit import knowledge_paths
+from kit.intake.beginnings import may_hold
 from kit.parse.grammar_file import ROLES, BarRule, Grammar, Milestone, Traits, number, read
 from kit.parse.records import Prefixes
 from kit.schema import Row
@@ -75,6 +77,7 @@ class Matcher:
             for part in (milestone.find or ("",))
         ]
         self._bare = [part.translate(NO_DIGITS) for part, _ in self.entries]
+        self._by_piece = _by_piece(self._bare)
         self._candidates: dict[str, list[tuple[str, Milestone]]] = {}
 
     def candidates(self, text: str) -> list[tuple[str, Milestone]]:
@@ -85,7 +88,9 @@ class Matcher:
         bare = text.translate(NO_DIGITS)
         found = self._candidates.get(bare)
         if found is None:
-            found = [entry for part, entry in zip(self._bare, self.entries, strict=True) if part in bare]
+            pieces = set(map("".join, zip(bare, bare[1:], bare[2:], strict=False))) & self._by_piece.keys()
+            numbers = sorted(number for piece in (*pieces, "") for number in self._by_piece[piece])
+            found = [self.entries[number] for number in numbers if self._bare[number] in bare]
             if len(self._candidates) >= MOST_CANDIDATES:
                 self._candidates.clear()
             if len(bare) <= LONGEST_CANDIDATE:
@@ -124,6 +129,16 @@ def libraries() -> frozenset[str]:
     return frozenset(found.name for found in load().all if found.role != "server")
 
 
+def _by_piece(texts: list[str]) -> dict[str, list[int]]:
+    """Numbers of texts by the three signs in them that stand in the fewest; by nothing of those that are shorter."""
+    pieces = [{text[at : at + 3] for at in range(len(text) - 2)} for text in texts]
+    counts = Counter(piece for of_one in pieces for piece in of_one)
+    found: dict[str, list[int]] = {"": []}
+    for at, of_one in enumerate(pieces):
+        found.setdefault(min(of_one, key=lambda piece: (counts[piece], piece), default=""), []).append(at)
+    return found
+
+
 class Grammars:
     """All grammars that were loaded, and the matchers made of them."""
 
@@ -133,14 +148,16 @@ class Grammars:
 
     def detect(self, lines: Iterable[str]) -> str | None:
         """Name of the server (or training launcher) that wrote the lines, None where nothing tells."""
-        votes: dict[str, int] = {}
+        votes: dict[str, tuple[int, bool, int]] = {}
+        lines = list(lines)
+        text = "\n".join(lines)
         candidates = [g for g in self.all if g.detect and g.role in ("server", "training")]
-        for line in lines:
-            for grammar in candidates:
-                if any(pattern.search(line) for pattern in grammar.detect):
-                    votes[grammar.name] = votes.get(grammar.name, 0) + 1
-        roles = {g.name: g.role for g in candidates}
-        return max(votes, key=lambda name: (votes[name], roles[name] == "server"), default=None)
+        for grammar in candidates:
+            patterns = [pattern for pattern in grammar.detect if may_hold(pattern, text)]
+            own = [at for at, line in enumerate(lines) if any(pattern.search(line) for pattern in patterns)] if patterns else []
+            if own:
+                votes[grammar.name] = len(own), grammar.role == "server", -own[0]
+        return max(votes, key=lambda name: votes[name], default=None)
 
     def matcher(self, server: str | None) -> Matcher:
         """Matcher for files of a server (None: the layers, then every server)."""

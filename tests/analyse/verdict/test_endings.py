@@ -176,3 +176,17 @@ def test_logs_of_one_launch_that_end_together_end_it(tmp_path: Path) -> None:
 def test_the_last_step_of_many_is_the_step(tmp_path: Path) -> None:
     steps = "".join(f" iteration {n}/ 9000 | elapsed time per iteration (ms): 1288.5 |\n" for n in range(1, 700))
     assert judged(tmp_path, steps).facts.value("step") == 699
+
+
+@pytest.mark.parametrize("answered", [20, 450])
+def test_a_busy_servers_log_that_ends_with_a_new_request_serves(answered: int, tmp_path: Path) -> None:
+    """However many requests the log has: of each kind of record the first 400 are kept, and the last answer."""
+    head = "(APIServer pid=7) INFO 03-20 12:00:00"
+    lines = [
+        f"{head} [api_server.py:1351] vLLM API server version 0.11.0",
+        "(APIServer pid=7) INFO:     Application startup complete.",
+    ]
+    lines += ['(APIServer pid=7) INFO:     10.0.0.1:5000 - "POST /v1/completions HTTP/1.1" 200 OK'] * answered
+    lines.append(f"{head} [logger.py:43] Received request cmpl-7: prompt: 'why', params: SamplingParams(n=1)")
+    (tmp_path / "server.log").write_text("\n".join(lines) + "\n")
+    assert kit.verdict(kit.open_run(tmp_path)).klass == "ready"

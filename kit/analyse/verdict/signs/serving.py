@@ -256,8 +256,10 @@ def stuck_request(scene: Scene) -> Signs:
     taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
     finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done")
     finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
+    last_answer = log.last_answer[1] if log.last_answer else -1
     last_finished = max((mark.order for mark in finished), default=-1)
     answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
+    last_finished, answered = max(last_finished, last_answer), max(answered, last_answer)
     last = counted[-1] if counted else None
     if last and (last.fields.get("running") or 0) > 0 and last.order > answered and (quiet or 0) > limits["long_silence_s"]:
         number = count_of(int(last.fields["running"]), "request")
@@ -268,7 +270,7 @@ def stuck_request(scene: Scene) -> Signs:
     if len(idle) >= 2 and idle[-1].order > last_finished:
         yield Sign("request_stuck", f"requests run and no token comes: {short(idle[-1].text, 120)}", [idle[-1].ref])
         return
-    started = [mark for mark in taken if mark not in finished]
+    started = [mark for mark in taken if "status" not in mark.fields]
     fresh = quiet is None and log.records - last_finished <= FRESH_RECORDS and last_finished >= 0
     if started and started[-1].order > last_finished and not fresh and (quiet is None or quiet > limits["recent_s"]):
         since = f" {show_duration(quiet)} ago" if quiet is not None else ""
