@@ -21,7 +21,7 @@ def _njit() -> Any:
     """`numba.njit`, and what it loads at the first call; not scipy, a third of that, which it has for products of matrices."""
     hidden = "scipy" not in sys.modules
     if hidden:
-        sys.modules["scipy"] = None  # type: ignore[assignment]
+        sys.modules["scipy"] = None
     try:
         from numba import njit
         from numba.core.registry import cpu_target
