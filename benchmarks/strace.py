@@ -112,15 +112,20 @@ def record(path: Path, seconds: int) -> None:
 
 def grow(source: Path, target: Path, size: int) -> None:
     """Copy a capture until it has a size; the clock moves on with each copy."""
-    clock = re.compile(rb"^(\d+ +)(\d{10})(\.\d{6} )", re.MULTILINE)
-    data = source.read_bytes()
-    seconds = [int(found[2]) for found in clock.finditer(data)]
-    span, copies = seconds[-1] - seconds[0] + 2, 0
+    import numpy as np
+
+    clock = re.compile(rb"^\d+ +(\d{10})\.\d{6} ", re.MULTILINE)
+    data = np.frombuffer(source.read_bytes(), np.uint8).copy()
+    at = np.array([found.start(1) for found in clock.finditer(data.tobytes())])
+    tens = 10 ** np.arange(9, -1, -1)
+    stamps = at[:, None] + np.arange(10)
+    seconds = (data[stamps] - ord("0")) @ tens
+    span = int(seconds[-1] - seconds[0]) + 2
     with open(target, "wb") as file:
         while file.tell() < size:
-            later = copies * span
-            file.write(clock.sub(lambda found, later=later: b"%s%d%s" % (found[1], int(found[2]) + later, found[3]), data))
-            copies += 1
+            file.write(data)
+            seconds += span
+            data[stamps] = seconds[:, None] // tens % 10 + ord("0")
 
 
 def beginning(source: Path, target: Path) -> None:
