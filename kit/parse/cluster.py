@@ -249,10 +249,7 @@ def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Ro
             elif section != "Total Constraints":
                 report.odd("no line of ray status", line.text)
     _nodes(nodes, at, time, samples)
-    for frame, row in samples.settle(report):
-        if frame == "events":
-            row.pop("moment")
-        yield frame, row
+    yield from samples.settle(report)
 
 
 def _nodes(nodes: dict[str, int], at: Line | None, time: int | None, samples: Samples) -> None:

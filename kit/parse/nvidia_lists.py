@@ -101,10 +101,7 @@ def parse_devices(lines: Iterable[str], source: Source, report: Report) -> Rows:
             samples.add("host", {"source": "gpu", "key": f"MIG {mig['device']}", "value": value} | where, mig["uuid"])
         elif line.text.strip():
             report.odd("not a line of nvidia-smi -L", line.text)
-    for frame, row in samples.settle(report):
-        if frame == "host":
-            row.pop("moment")
-        yield frame, row
+    yield from samples.settle(report)
 
 
 def parse_xml(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from kit.frames import FRAMES
 from kit.intake import announce
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI, MONTHS, stamp_ns
@@ -166,9 +167,10 @@ class Samples:
         self.seen.add(mark)
 
     def settle(self, report: Report) -> Rows:
-        """Give the rows, each with its moment."""
+        """Give the rows, each of a frame that has moments with its own."""
         for (frame, row), number in zip(self.rows, self.numbers, strict=True):
-            row["moment"] = number if self.number and self.source.moment is None else self.source.moment
+            if FRAMES[frame].snapshot:
+                row["moment"] = number if self.number and self.source.moment is None else self.source.moment
             report.records += 1
             yield frame, row
 

@@ -37,8 +37,6 @@ WORDS = {
 PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
 HOST_PIDS = "pid:[4026531836]"
 """Pid namespace of the host itself (PROC_PID_INIT_INO of include/linux/proc_ns.h): pids there are those of the kernel's log."""
-KNOWN_START_S = 1.0
-"""Where the start of the launched process is known by the kernel's own clock, what came so long before it is about another."""
 SERVING_ROLES = ("frontend", "engine", "worker")
 DAY_S = 86400
 
@@ -99,7 +97,7 @@ def _ties(evidence: Evidence, processes: Processes) -> Ties:
         began_uptime_s=min(ticks) / TICKS_PER_S if ticks else None,
         # Without the host's zone two clocks may differ by hours.
         before_s=limits["before_launch_s"] if run.offset_known else DAY_S,
-        before_exact_s=KNOWN_START_S if launch.get("started_at") else limits["before_launch_s"],
+        before_exact_s=limits["before_known_start_s"] if launch.get("started_at") else limits["before_launch_s"],
         groups={row["cgroup"] for row in own if row.get("cgroup") not in (None, "", "/")},
         group_of={
             row["pid"]: match[1] for row in evidence.kernel_log if row.get("pid") and (match := TASK_GROUP.search(row["text"]))

@@ -17,8 +17,6 @@ from kit.clock import NS
 from kit.schema import Row
 from kit.words import count_of, named, short
 
-STOOD_STEPS = 20
-"""Steps that a training misses before it is said to have stood: validation and checkpoints take a few."""
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
@@ -203,7 +201,7 @@ def _stood(scene: Scene, ended: int | None) -> bool:
     if len(steps) < 2 or ended is None:
         return False
     pace = (steps[-1] - steps[0]) / (len(steps) - 1)
-    return ended - steps[-1] > max(scene.limits["long_silence_s"] * NS, STOOD_STEPS * pace)
+    return ended - steps[-1] > max(scene.limits["long_silence_s"] * NS, scene.limits["stood_steps"] * pace)
 
 
 @rule("ended_in_order", "told_before_ready", "tree_gone", needs=("log",))

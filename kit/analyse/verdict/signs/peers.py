@@ -14,7 +14,6 @@ from kit.untrusted import whole_number
 from kit.words import count_of, short
 
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
-LATE_SAMPLES = 3
 RECEIVE = ("recvfrom", "recvmsg", "read")
 CONNECTING = frozenset(("connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"))
 HUBS = ("HF_ENDPOINT", "MODELSCOPE_DOMAIN")
@@ -54,7 +53,8 @@ def silent_hub(scene: Scene) -> Signs:
     for socket in scene.evidence.sockets:
         made, hub = calls.get(socket.get("pid"), []), _hub_of(scene, socket)
         # Where it did other things before, the connection must have stood between two looks, which are ten seconds apart.
-        seen = set(made[-LATE_SAMPLES:] if looks[_connection(socket)] > 1 else made)
+        latest = int(scene.limits["hub_samples"])
+        seen = set(made[-latest:] if looks[_connection(socket)] > 1 else made)
         if not seen or not hub:
             continue
         own = {(name, f"{socket.get('fd') or 0:#x}") for name in RECEIVE}

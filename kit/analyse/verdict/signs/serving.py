@@ -245,10 +245,6 @@ def handover(scene: Scene) -> Signs:
         yield Sign("handover_stuck", claim, [failed[0].ref, last.ref])
 
 
-FRESH_RECORDS = 10
-"""A log whose last words are answers and new requests was cut while it served; without a clock nothing else tells."""
-
-
 @rule("request_stuck", needs=("log",))
 def stuck_request(scene: Scene) -> Signs:
     """A request was taken and did not finish."""
@@ -271,7 +267,7 @@ def stuck_request(scene: Scene) -> Signs:
         yield Sign("request_stuck", f"requests run and no token comes: {short(idle[-1].text, 120)}", [idle[-1].ref])
         return
     started = [mark for mark in taken if "status" not in mark.fields]
-    fresh = quiet is None and log.records - last_finished <= FRESH_RECORDS and last_finished >= 0
+    fresh = quiet is None and log.records - last_finished <= limits["fresh_records"] and last_finished >= 0
     if started and started[-1].order > last_finished and not fresh and (quiet is None or quiet > limits["recent_s"]):
         since = f" {show_duration(quiet)} ago" if quiet is not None else ""
         claim = f"a request arrived{since} and did not finish: {short(started[-1].text, 100)}"
