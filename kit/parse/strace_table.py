@@ -46,14 +46,8 @@ def tables(
 ) -> Iterator[tuple[str, Row | pa.Table]]:
     """Tables of frame `syscalls`, and rows of the other frames that a capture gives, in bounded memory.
 
-    Parameters
-    ----------
-    lines : LineReader
-        The capture: a file as it lies on the disk, its bytes below 128 ASCII.
-    source, report
-        As for every parser; the report is complete once the tables are used up.
-    wanted : Wanted, optional
-        All columns of all calls where it is not given.
+    `lines`: the capture: a file as it lies on the disk, its bytes below 128 ASCII. `source`, `report`: as for every parser; the
+    report is complete once the tables are used up. `wanted`: all columns of all calls where it is not given.
     """
     with lines.path.open("rb") as file, tempfile.TemporaryFile() as scratch:
         head = file.read(1 << 20)

@@ -93,11 +93,8 @@ def contrast(base: Sequence[float], cand: Sequence[float], confidence: float) ->
 def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, confidence: float) -> pd.DataFrame:
     """Return the shift function: the effect at each quantile of the requests.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `quantile`, `base`, `cand` (seconds, geometric means over runs), `effect`, `low`, `high` (relative; pointwise band),
-        `p`, `n_base`, `n_cand` (runs). Empty where a side has no single values.
+    Columns: `quantile`, `base`, `cand` (seconds, geometric means over runs), `effect`, `low`, `high` (relative; pointwise band),
+    `p`, `n_base`, `n_cand` (runs). Empty where a side has no single values.
     """
     import numpy as np
     import pandas as pd

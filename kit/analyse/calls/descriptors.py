@@ -152,10 +152,7 @@ class Descriptors:
     def table(self, at_s: float | None = None) -> pandas.DataFrame:
         """Descriptors at a moment of the trace, or at its end.
 
-        Returns
-        -------
-        pandas.DataFrame
-            `process`, `fd`, `thing`, `kind`, `end`, `how`, `since_s`, `line`.
+        Columns: `process`, `fd`, `thing`, `kind`, `end`, `how`, `since_s`, `line`.
         """
         import pandas as pd
 

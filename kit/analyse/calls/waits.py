@@ -70,15 +70,8 @@ def wait_graph(
 ) -> WaitGraph:
     """Find who waits for whom, and who is behind it.
 
-    Parameters
-    ----------
-    waits : Waits
-    standing : pandas.DataFrame
-        What `blocked` gives.
-    moved : pandas.DataFrame
-        What `transfers` gives: who wrote into what before is who is waited for.
-    rounds : dict, optional
-        What threads do over and over, in words.
+    `standing`: what `blocked` gives. `moved`: what `transfers` gives: who wrote into what before is who is waited for. `rounds`:
+    what threads do over and over, in words.
     """
     builder = _Builder(waits, standing, moved, rounds or {})
     edges = tuple(edge for row in standing.itertuples() for edge in builder.edges(row))

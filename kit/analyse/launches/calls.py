@@ -21,21 +21,13 @@ MAIN = "main thread"
 
 @dataclass
 class Calls:
-    """System calls of one launch as strace showed them, by thread.
+    """System calls of one launch as strace showed them, by thread."""
 
-    Attributes
-    ----------
-    number, seconds : dict
-        By thread and call: calls made, and time in those that came back.
-    standing : dict
-        By thread: the call that had not come back.
-    first, last : int or None
-        UTC nanoseconds of the first and the last call with a time.
-    """
-
+    # `number`, `seconds`: by thread and call: calls made, and time in those that came back
     number: dict[int | None, Counter] = field(default_factory=dict)
     seconds: dict[int | None, defaultdict[str, float]] = field(default_factory=dict)
-    standing: dict[int | None, str] = field(default_factory=dict)
+    standing: dict[int | None, str] = field(default_factory=dict)  # by thread: the call that had not come back
+    # `first`, `last`: UTC nanoseconds of the first and the last call with a time
     first: int | None = None
     last: int | None = None
 

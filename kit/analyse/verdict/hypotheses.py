@@ -85,10 +85,7 @@ def next_steps(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign], wh
 
     A capture is worth how far its signs move the leading classes apart; its cost and the need for consent count against it.
 
-    Returns
-    -------
-    list of dict
-        `what`, `why`, `command`, `cost_s`, `consent`, `separates`; the most useful first.
+    Returns `what`, `why`, `command`, `cost_s`, `consent`, `separates`; the most useful first.
     """
     least = scene.limits["leading_share"]
     likely = [hypothesis for hypothesis in found if hypothesis.share >= least and hypothesis.name != UNDETERMINED]
