@@ -24,20 +24,7 @@ ERRORS = {5: "resolve", 6: "resolve", 7: "connection refused", 28: "timeout", 52
 TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
 LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
-PURPOSES = (
-    (
-        "generate",
-        re.compile(
-            r"health_generate|completions?$|/generate(?:_stream)?$|/responses$|/messages$|/embeddings?$|"
-            r"/encode$|/infer$|/predict(?:ions?/?[\w.-]*)?$|/invocations$|/embed(?:_all|_sparse)?$|/(?:re)?rank$|/score$|/classify$|/api/(?:chat|embed)$"
-        ),
-    ),
-    ("health", re.compile(r"/(?:health|healthz|ping|ready|readyz|live|livez|livenessz?|readinessz?)(?:/\w+)?$")),
-    ("models", re.compile(r"/models?(?:/.*)?$")),
-    ("metrics", re.compile(r"/metrics/?$")),
-    ("info", re.compile(r"/(?:get_model_info|model_info|get_server_info|server_info|info|props|version|slots|get_load|load)/?$")),
-)
-"""Purpose of a path. /health_generate runs a token through the model, so it is `generate`; its path tells it apart."""
+PURPOSES = [(purpose, re.compile(pattern)) for purpose, pattern in TOOL_WORDS["curl"]["purposes"].items()]
 _COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
 _TIME = re.compile(r"(?:^|\n)\s*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s*$")
 _LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")

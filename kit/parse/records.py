@@ -14,26 +14,13 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 from kit.parse.base import Source
+from kit.parse.tool_words import TOOL_WORDS
 from kit.untrusted import MOST_RANKS, load_json, whole_number
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 DAY_NS = 86_400_000_000_000
 SECOND_NS = 1_000_000_000
-LEVELS = {
-    "D": "DEBUG",
-    "I": "INFO",
-    "W": "WARNING",
-    "E": "ERROR",
-    "F": "CRITICAL",
-    "C": "CRITICAL",
-    "T": "DEBUG",
-    "WARN": "WARNING",
-    "FATAL": "CRITICAL",
-    "TRACE": "DEBUG",
-    "NOTSET": "DEBUG",
-    "VERSION": "INFO",
-    "ABORT": "ERROR",
-}
+LEVELS = TOOL_WORDS["levels"]
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 RANK_WORD = re.compile(r"(ATTN_CP|MOE_DP|PCP|DCP|ATTN_TP|TP|PP|DP|EP|CP)(\d+)")
 MAX_PEELS = 10

@@ -15,6 +15,7 @@ from kit.frames import FRAMES
 from kit.intake import announce
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI, MONTHS, stamp_ns
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 PROMPT = re.compile("^" + announce.PROMPT)
@@ -33,19 +34,7 @@ _DATE = re.compile(
     r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
     r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
 )
-_FAILURES = (
-    ("not_found", re.compile(r"command not found|: not found$|No such file or directory")),
-    (
-        "permission",
-        re.compile(
-            r"[Pp]ermission denied|Operation not permitted|Insufficient Permissions|must be root|"
-            r"are you root"
-        ),
-    ),
-    ("no_process", re.compile(r"No such process|process ID .*(?:does not exist|not found)")),
-    ("version", re.compile(r"version mismatch", re.IGNORECASE)),
-    ("timeout", re.compile(r"^(?:Terminated|timeout: .*|.*\btimed out after \d+ ?s\w*)$")),
-)
+_FAILURES = [(error, re.compile(pattern)) for error, pattern in TOOL_WORDS["failures"]["any"].items()]
 _TOOL = re.compile(r"^(?:\S+: line \d+: |-?(?:ba|da|z|k|a)?sh: (?:\d+: )?)?(?:/\S*/)?(?P<tool>[\w.+-]+):")
 
 

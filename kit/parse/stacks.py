@@ -13,6 +13,7 @@ from kit.parse.jsontext import objects
 from kit.parse.records import ANSI
 from kit.parse.snapshot import PROMPT, Line, Samples, body_lines, number, titled
 from kit.parse.stacks_native import looks_like_gdb, parse_gdb
+from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 # --- what all dumps share ------------------------------------------------------------------------------------------------
@@ -23,27 +24,7 @@ _NAMED_PID = re.compile(
     r"^\W*+(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*+(\d++)\W*+$", re.IGNORECASE
 )
 _NATIVE_FILE = re.compile(r"\.so(?:\.|\b)|\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|rs|S)$|^0x")
-_ERRORS = (
-    ("no_process", re.compile(r"No such process|os error 3\)|process executable name|No process with pid|no such pid")),
-    ("not_found", re.compile(r"command not found|: not found$|No module named|executable file not found")),
-    (
-        "permission",
-        re.compile(
-            r"permission denied|not permitted|os error (?:1|13)\)|elevated permissions|SYS_PTRACE|ptrace_scope|"
-            r"Could not attach",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "version",
-        re.compile(
-            r"Py_Version|python version|unsupported version|_PyRuntime|failed to find (?:a )?python|"
-            r"interpreter state|Failed to copy",
-            re.IGNORECASE,
-        ),
-    ),
-    ("timeout", re.compile(r"timed out|timeout\b|os error 110|^Terminated$|^Killed$", re.IGNORECASE)),
-)
+_ERRORS = [(error, re.compile(pattern)) for error, pattern in TOOL_WORDS["failures"]["stacks"].items()]
 
 
 def _error_of(text: str) -> str:

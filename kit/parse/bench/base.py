@@ -31,38 +31,12 @@ METRICS: dict[str, tuple[str, str | None]] = {
 DEFINITIONS: dict[str, str] = KNOWLEDGE["definition"]
 """Whose ITL is it: id to sentence. Two values with different ids must not be divided by one another."""
 
-STATS = {
-    "avg": "mean",
-    "average": "mean",
-    "med": "median",
-    "std": "stddev",
-    "stdev": "stddev",
-    "minimum": "min",
-    "maximum": "max",
-    **{name: name for name in ("run", "mean", "median", "stddev", "cv", "min", "max")},
-}
-"""Words of tools for a statistic; percentiles are read by `stat_of`."""
+STATS: dict[str, str] = KNOWLEDGE["stats"]
 PERCENTILE = re.compile(r"p?\(?(\d+(?:\.\d+)?)\)?(?:st|nd|rd|th)?(?: percentile)?")
 SPREAD = {"stddev", "cv", "variance"}
 """Statistics that have no better direction."""
 
-SECONDS = {
-    "s": 1.0,
-    "sec": 1.0,
-    "secs": 1.0,
-    "second": 1.0,
-    "seconds": 1.0,
-    "ms": 1e-3,
-    "milliseconds": 1e-3,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
-    "microseconds": 1e-6,
-    "ns": 1e-9,
-    "nanoseconds": 1e-9,
-    "min": 60.0,
-}
-"""Unit of time to seconds."""
+SECONDS: dict[str, float] = KNOWLEDGE["seconds"]
 
 MOST = 1e100
 """No measure is as large; sums and squares of smaller ones are still numbers."""
