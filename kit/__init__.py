@@ -1,7 +1,7 @@
 """stallkit: work out why the launch of an LLM server stalled, and compare runs.
 
 The façade has what the command line has, under the same names: `verdict`, `report`, `export`, `compare`, `attempts`, `bench`,
-`calls`, `similar`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`,
+`calls`, `similar`, `runs`; `collect`, `pull`, `triage`, `watch`, `guard`; `lab`, `notebooks`; `learn`; and `explore`, `open_run`,
 `sample`, `facts`, `benchmarks`, `perfetto` for notebooks. Nothing heavy is imported until it is called for.
 """
 
@@ -45,6 +45,7 @@ _WHERE = {
     "notebooks": "kit.workspace",
     "learn": "kit.analyse.knowledge.learn",
     "similar": "kit.analyse.knowledge.similar",
+    "runs": "kit.analyse.launches.library",
     "KitError": "kit.errors",
 }
 """Public name to the module that defines it, with the name there where it is another: older names stay."""
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from kit.analyse.knowledge.similar import similar
     from kit.analyse.launches.attempts import Attempts, attempts
     from kit.analyse.launches.compare import Comparison, compare
+    from kit.analyse.launches.library import runs
     from kit.analyse.verdict.phase_table import phase_table
     from kit.analyse.verdict.tables import export, facts
     from kit.analyse.verdict.verdict import Verdict, verdict
@@ -104,6 +106,7 @@ __all__ = [
     "phase_table",
     "pull",
     "report",
+    "runs",
     "sample",
     "sample_path",
     "similar",

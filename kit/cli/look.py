@@ -1,4 +1,4 @@
-"""Verbs that read evidence: verdict, report, export, compare, attempts, bench, calls, similar."""
+"""Verbs that read evidence: verdict, report, export, compare, attempts, bench, calls, similar, runs."""
 
 from __future__ import annotations
 
@@ -81,6 +81,16 @@ def add(verbs: Verbs) -> None:
     _add_bench(verbs)
 
     _add_calls(verbs)
+
+    verb = verbs.add("runs", runs, "list the launches of a folder: when, what, how each ended, what repeats")
+    verb.add_argument("path", nargs="?", default=".", metavar="FOLDER", help="a folder of runs, at any depth; default: this one")
+    verb.add_argument("--text", default="", metavar="WORD", help="those with this word in name, server, model or outcome")
+    verb.add_argument(
+        "--class", dest="klass", default="", metavar="CLASS", help="those of this class or state: stalled, device_hang"
+    )
+    verb.add_argument("--since", metavar="TIME", help="those since then: 2026-02-18; or since so long ago: 7d, 12h")
+    add_formats(verb)
+    add_knowledge(verb)
 
 
 def _add_calls(verbs: Verbs) -> None:
@@ -205,6 +215,16 @@ def attempts(args: argparse.Namespace) -> int:
 
     with working("reading the launches"):
         answer = listed(args.paths, captured_at=times(args), knowledge=args.knowledge)
+    show(answer, args)
+    return DONE
+
+
+def runs(args: argparse.Namespace) -> int:
+    """List the launches of a folder."""
+    from kit.analyse.launches.library import runs as listed
+
+    with working(f"reading {args.path}") as work:
+        answer = listed(args.path, text=args.text, klass=args.klass, since=args.since, knowledge=args.knowledge, step=work.step)
     show(answer, args)
     return DONE
 

@@ -113,7 +113,7 @@ class Work:
 def working(what: str) -> Iterator[Work]:
     """Show on the terminal that something takes a while, from one second on; nothing elsewhere.
 
-    A spinner with the time; while evidence is read, the share of it and how long the rest will take at that pace.
+    A spinner with the time; while evidence is read or copied, the share of it and how long the rest will take at that pace.
     """
     if not sys.stderr.isatty():
         yield Work(say)
@@ -140,7 +140,7 @@ def working(what: str) -> Iterator[Work]:
         (began, at), (now, _) = first[0], first.pop() if len(first) > 1 else first[0]
         left = (now - began) * (1 - share) / (share - at) if share > at and now - began >= SLOW_S else None
         about = f", about {show_duration(left)} left" if left is not None else ""
-        bar.update(task, read=f", {percent(share)} read{about}" if share < 1 else "")
+        bar.update(task, read=f", {percent(share)}{about}" if share < 1 else "")
 
     try:
         with progress.listening(read):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 110
 """Columns where no terminal says otherwise: the text of a pipe or a file is always the same."""
 NARROWEST, WIDEST = 60, 120
-"""Sentences longer than 120 columns are hard to read."""
+"""Sentences longer than 120 columns are hard to read; tables take what there is."""
 LONGEST_WORD = 30
 """A longer word of a cell may be broken; a table that would break a shorter one is shown as one record below the other."""
 LONGEST_CELL, GAP = 160, 2
@@ -92,7 +92,7 @@ def terminal_width(stream: TextIO) -> int | None:
         columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:
         columns = shutil.get_terminal_size().columns
-    return min(max(columns, NARROWEST), WIDEST)
+    return max(columns, NARROWEST)
 
 
 def coloured(stream: TextIO) -> bool:
@@ -173,13 +173,15 @@ class _Page:
     def paragraph(self, lead: str | Text, text: Text) -> None:
         """Lines set in below the first."""
         text.plain = _UNIT.sub(_BOUND, text.plain)
-        for number, line in enumerate(text.wrap(self.console, self.width - len(lead), overflow="fold") or [_text("")]):
+        for number, line in enumerate(
+            text.wrap(self.console, min(self.width, WIDEST) - len(lead), overflow="fold") or [_text("")]
+        ):
             line.rstrip()
             self.line(lead if number == 0 else " " * len(lead), line)
 
     def one_line(self, lead: str | Text, text: Text) -> None:
         """A line that is cut after the last word that fits."""
-        room = self.width - len(lead)
+        room = (self.width if self.cut else min(self.width, WIDEST)) - len(lead)
         if text.cell_len > room:
             text.plain = short(text.plain, room)
             text.truncate(room, overflow="ellipsis")  # letters of two columns
@@ -218,7 +220,7 @@ class _Page:
         if self.cut:
             self.one_line(lead, _text(command, "cyan"))
             return
-        room = self.width - len(lead)
+        room = min(self.width, WIDEST) - len(lead)
         for number, line in enumerate(folded(clean(command), room) if self.fold else [command]):
             self.line(lead if number == 0 else " " * len(lead), _text(line, "cyan"))
 

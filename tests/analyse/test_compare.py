@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kit
 from kit.analyse.launches.templates import template
 from kit.analyse.verdict.options import aliases, command_line, knowledge, printed_arguments, unlikely
+from kit.analyse.verdict.settings import _versions
 from kit.cli import main
 from kit.errors import UsageError
 from kit.parse import grammar
@@ -478,3 +480,10 @@ def test_each_finding_is_data_and_its_sentence_stands_in_one_table(pair):
     data = json.loads(json.dumps(pair.to_dict()))["details"]
     assert [entry["text"] for entry in data] == list(pair.findings)
     assert [entry["values"]["setting"] for entry in data if entry["code"] == "one_setting"] == ["attention_backend"]
+
+
+def test_the_kernel_of_a_host_is_its_version_not_its_number_of_cpus():
+    named = {"machine": "x86_64", "kernel": "6.1.0-28-amd64", "cpus": "2", "pid_ns": "pid:[1]"}
+    host = [{"source": "uname", "key": key, "value": value} for key, value in named.items()]
+    evidence = SimpleNamespace(log=SimpleNamespace(marks=[]), gpus=[], host=host)
+    assert _versions(evidence, None) == {"kernel": "6.1.0-28-amd64"}

@@ -16,7 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit import progress
 from kit.analyse.knowledge.judged_run import JudgedRun, open_case, solved
+from kit.analyse.launches.library import judged as judged_once
 from kit.analyse.text_blocks import named
 from kit.analyse.verdict.classes import classes
 from kit.document import Document, Item, Section, Shown, Values, percent
@@ -151,7 +153,7 @@ def similar(
     judged = open_case(path, captured_at, knowledge)
     own = features(judged)
     result = Similar(judged.run.name, [])
-    for other in earlier() if among is None else among:
+    for other in progress.each(earlier() if among is None else list(among)):
         folder = other.path if isinstance(other, Run) else Path(other)
         if folder.resolve() == judged.run.path.resolve():
             continue
@@ -176,13 +178,15 @@ def likest_good(
     """
     judged = open_case(path, captured_at, knowledge)
     best: tuple[float, Path] | None = None
-    for folder in earlier():
-        other = open_case(folder, None, knowledge) if folder.resolve() != judged.run.path.resolve() else None
-        if other and other.verdict.state == "ready" and other.known["server"] == judged.known["server"]:
+    server = next(iter(judged.known["server"]), "")
+    for folder in progress.each(earlier()):
+        kept = judged_once(folder, folder.parent, judged.run.knowledge)
+        if kept.state == "ready" and kept.server == server and folder.resolve() != judged.run.path.resolve():
+            other = open_case(folder, None, knowledge)
             best = max(filter(None, (best, (likeness(features(judged), features(other)), folder))))
     if best is None:
-        server = next(iter(judged.known["server"]), "this server")
-        raise UsageError(f"no earlier launch of {server} worked", "data/runs holds none", "name one: --against GOOD")
+        what = f"no earlier launch of {server or 'this server'} worked"
+        raise UsageError(what, "data/runs holds none", "name one: --against GOOD")
     return best[1]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kit import progress
 from kit.analyse.launches.compared_launch import ComparedLaunch, read_launch, same_launch
 from kit.analyse.launches.next_launch import steps
 from kit.analyse.launches.sentences import Finding
@@ -146,7 +147,7 @@ def _read(given: list, times: list, knowledge: Any) -> tuple[list[ComparedLaunch
     """Launches that can be read, each once, and why the others are left out."""
     launches: list[ComparedLaunch] = []
     missing, failed = [], None
-    for number, (one, when) in enumerate(zip(given, times, strict=True)):
+    for number, (one, when) in enumerate(progress.each(list(zip(given, times, strict=True)))):
         try:
             launch = read_launch(str(number), one, when, knowledge=knowledge)
         except UsageError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kit import progress
 from kit.analyse.launches import calls as compare_calls
 from kit.analyse.launches import samples as compare_samples
 from kit.analyse.launches.compared_launch import ComparedLaunch, read_launch
@@ -169,7 +170,8 @@ def compare(
     'post_load'
     """
     given = (a, b, *more)
-    read = [_read(*one, knowledge) for one in zip(LABELS, given, _times(given, captured_at), strict=False)]
+    every = list(zip(LABELS, given, _times(given, captured_at), strict=False))
+    read = [_read(*one, knowledge) for one in progress.each(every)]
     _align([one.launch for one in read], align)
     return _comparison(read, align)
 

@@ -12,6 +12,8 @@ from kit.analyse.verdict.options import Launch, canonical, command_line, exporte
 from kit.parse.sampler_rows import NOT_RECORDED
 from kit.redact import scrub_text, secret_name
 
+KERNEL = ("kernel", "release", None)
+"""What uname's rows call the version of the kernel; the others are the machine, its CPUs, a name space."""
 COMMAND, PRINTED, ENVIRONMENT, VERSIONS = "command line", "printed arguments", "environment", "versions"
 SECRET, ONLY_SET = "[secret]", "set, its value was not recorded"
 IN_USE = "attention backend in use"
@@ -137,7 +139,7 @@ def _versions(evidence: Evidence, launch: Launch | None) -> dict[str, str]:
     if counted:
         found["GPU"] = ", ".join(f"{count} × {name}" for name, count in counted)
     for row in evidence.host:
-        if row["source"] in ("versions", "uname") and row.get("value"):
+        if row.get("value") and (row["source"] == "versions" or row["source"] == "uname" and row.get("key") in KERNEL):
             found[_version_name(row)] = row["value"]
     if launch and launch.image:
         found["container image"] = launch.image

@@ -22,6 +22,7 @@ from kit.capture.manifest import Manifest, RawFile, make_folder, readable, safe_
 from kit.capture.options import Connection, takes
 from kit.errors import EvidenceError, UsageError
 from kit.folder import why_not
+from kit.progress import expect, read
 
 MOST_FILES = 500
 SAVED_EVERY_S = 2.0
@@ -104,6 +105,7 @@ def pull(target: str, *paths: str, out: str | Path, connection: Connection, prog
         manifest = Manifest(folder, __version__, target, host.abilities, before, **about)
         for path in missing:
             manifest.lacks(path, f"no such file on {target}", "look what is there: ls -l")
+        _expect(host, found)
         try:
             incomplete = _pull_all(host, manifest, found, progress)
         finally:
@@ -191,6 +193,12 @@ def _fits(asked: str) -> Callable[[str], bool]:
         return name.startswith("/") and (may_climb or ".." not in words) and bool(shape.fullmatch("/" + "/".join(words)))
 
     return fits
+
+
+def _expect(host: Host, paths: list[str]) -> None:
+    """Tell how many bytes are to come, where the host has `stat`."""
+    sizes = host.ask(f"stat -c %s -- {' '.join(map(shlex.quote, paths))}", SEARCH_S)[1]
+    expect(sum(int(size) for size in sizes.split() if size.isdigit()))
 
 
 def _pull_all(host: Host, manifest: Manifest, paths: list[str], progress: Callable[[str], None]) -> list[str]:
@@ -323,6 +331,7 @@ class PulledFile:
                 entry = None
             if entry is not None and entry["whole"] and entry["pulled"]["offset"] == size:
                 self.said = "nothing new"
+                read(size)
                 return True
             begun, whole = self._copy(file, size, entry)
         seconds = max(time.monotonic() - began, 1e-6)
@@ -352,6 +361,7 @@ class PulledFile:
             entry = None
         raw = self._manifest.reopen(entry, entry["pulled"]["size"]) if entry is not None else self._begin(rule)
         begun = self.offset = entry["pulled"]["offset"] if entry is not None else 0
+        read(begun)
         if note:
             raw.note(note)
         whole = False
@@ -372,6 +382,7 @@ class PulledFile:
                 if unpacker and raw.size > MOST_UNPACKED_BYTES:
                     raise OSError(errno.EFBIG, f"it unpacks to more than {MOST_UNPACKED_BYTES:,} bytes")
             self.offset += len(block)
+            read(len(block))
             if self._manifest.full.is_set():
                 return False
             if unpacker is None and time.monotonic() - saved > SAVED_EVERY_S and not scrubber.in_key:
