@@ -148,7 +148,7 @@ def watch(args: argparse.Namespace) -> int:
         return _watch_each(args, limit_s, connection)
     live = Watch(args.targets[0], **_launch(args), out=args.out, limit_s=limit_s, say=say, connection=connection)
     began, boards = time.monotonic(), live.boards()
-    with Screen() as screen:
+    with Screen(quit=live.stop) as screen:
         try:
             for board in boards:
                 screen.show(board, f"watched for {show_duration(time.monotonic() - began)}, Ctrl-C ends")

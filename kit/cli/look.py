@@ -82,6 +82,10 @@ def add(verbs: Verbs) -> None:
 
     _add_calls(verbs)
 
+    _add_runs(verbs)
+
+
+def _add_runs(verbs: Verbs) -> None:
     verb = verbs.add("runs", runs, "list the launches of a folder: when, what, how each ended, what repeats")
     verb.add_argument("path", nargs="?", default=".", metavar="FOLDER", help="a folder of runs, at any depth; default: this one")
     verb.add_argument("--text", default="", metavar="WORD", help="those with this word in name, server, model or outcome")

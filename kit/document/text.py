@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 110
 """Columns where no terminal says otherwise: the text of a pipe or a file is always the same."""
-NARROWEST, WIDEST = 60, 120
+NARROWEST, WIDEST, UNTOLD = 60, 120, 80
 """Sentences longer than 120 columns are hard to read; tables take what there is."""
 LONGEST_WORD = 30
 """A longer word of a cell may be broken; a table that would break a shorter one is shown as one record below the other."""
@@ -92,7 +92,7 @@ def terminal_width(stream: TextIO) -> int | None:
         columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:
         columns = shutil.get_terminal_size().columns
-    return max(columns, NARROWEST)
+    return max(columns or UNTOLD, NARROWEST)
 
 
 def coloured(stream: TextIO) -> bool:
@@ -211,7 +211,7 @@ class _Page:
         elif isinstance(block, Values):
             size = max(map(len, block.pairs), default=0)
             for name, value in block.pairs.items():
-                self.paragraph(f"{lead}{clean(name):{size}}  ", _text(value))
+                (self.one_line if self.cut else self.paragraph)(f"{lead}{clean(name):{size}}  ", _text(value))
         elif block.rows:
             self.table(block, lead)
 

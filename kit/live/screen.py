@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from typing import TextIO
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TextIO
 
 from kit.analyse.verdict.live_status import Status
 from kit.clock import show_duration
 from kit.document import text
+from kit.live.keys import Keys
 from kit.plot.style import human_bytes
 from kit.show.status import fitted, title
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Alternate screen and no cursor; back."""
+UNTOLD = (80, 24)
+"""Columns and lines of a terminal that does not tell them, as a serial line."""
 HOME, TO_LINE_END, TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
+SORTS = (
+    ("rank", ""),
+    ("CPU", "cpu_percent"),
+    ("RSS", "rss_bytes"),
+    ("reads", "read_bytes_per_s"),
+    ("last progress", "progress_s"),
+)
+"""Orders of the processes, and the values that they go by, the largest first."""
 
 
 def render_text(status: Status, width: int = 100, height: int = 40, colours: bool = False, note: str = "") -> str:
@@ -50,27 +65,36 @@ def one_line(status: Status) -> str:
 
 
 class Screen:
-    """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager."""
+    """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager.
 
-    def __init__(self, stream: TextIO | None = None):
+    On a terminal `q` calls `quit`, `s` sorts the processes by another column, `r` turns their order. The terminal is put back
+    as it was at the end, whatever ended it, and while the process is suspended.
+    """
+
+    def __init__(self, stream: TextIO | None = None, quit: Callable[[], None] = lambda: None):
         self.stream = stream if stream is not None else sys.stdout
         self.live = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.colours = text.coloured(self.stream)
         self.last: Status | None = None
         self._said: tuple | None = None
+        self._note, self._quit, self._ends = "", quit, False
+        self._sort, self._turned = 0, False
+        self._keys, self._lock = Keys(self._press), threading.RLock()
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Screen:
         if self.live:
             self._write(ENTER)
+            self._keys.start()
+            self._handle()
         return self
 
     def show(self, board: Status, note: str = "") -> None:
         """Draw a status."""
-        self.last = board
+        with self._lock:
+            self.last, self._note = board, note
         if self.live:
-            size = self._size()
-            drawn = render_text(board, size.columns, size.lines - 1, self.colours, note)
-            self._write(HOME + "".join(f"{line}{TO_LINE_END}\r\n" for line in drawn.split("\n")) + TO_END)
+            self._draw()
             return
         news = (board.state, board.klass, board.phase, tuple(board.ranks), board.gone)
         if news != self._said:
@@ -81,16 +105,74 @@ class Screen:
         """Leave the last status on the normal screen."""
         if not self.live:
             return
+        for number, before in self._handlers.items():
+            signal.signal(number, before)
+        self._keys.stop()
         self._write(LEAVE)
         if self.last is not None:
-            self._write(render_text(self.last, self._size().columns, 1000, self.colours) + "\n")
+            self._write(render_text(self._sorted(self.last), self._size().columns, 1000, self.colours) + "\n")
+
+    def _handle(self) -> None:
+        """Draw anew where the terminal changes its size; give it back while the process is suspended; end in order on Ctrl-\\."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        wanted = {signal.SIGWINCH: self._resized, signal.SIGTSTP: self._suspend, signal.SIGQUIT: signal.getsignal(signal.SIGINT)}
+        self._handlers = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+
+    def _resized(self, number: int, frame: object) -> None:
+        self._draw()
+
+    def _suspend(self, number: int, frame: object) -> None:
+        self._keys.stop()
+        self._write(LEAVE)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # it stands here until it is continued
+        signal.signal(signal.SIGTSTP, self._suspend)
+        self._write(ENTER)
+        self._keys.start()
+        self._draw()
+
+    def _press(self, key: str) -> None:
+        with self._lock:
+            if key in "qQ":
+                self._ends = True
+                self._quit()
+            elif key == "s":
+                self._sort, self._turned = (self._sort + 1) % len(SORTS), False
+            elif key == "r":
+                self._turned = not self._turned
+        self._draw()
+
+    def _sorted(self, board: Status) -> Status:
+        """A status with its processes in the order that was asked for; what is not known stands last."""
+        column = SORTS[self._sort][1]
+        rows = board.rows
+        if column:
+            known = sorted((row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=True)
+            rows = known + [row for row in rows if row.get(column) is None]
+        return replace(board, rows=rows[::-1] if self._turned else rows)
+
+    def _draw(self) -> None:
+        with self._lock:
+            if self.last is None:
+                return
+            size = self._size()
+            room = size.lines - 1 - self._keys.on
+            drawn = render_text(self._sorted(self.last), size.columns, room, self.colours, self._note)
+            self._write(HOME + "".join(f"{line}{TO_LINE_END}\r\n" for line in drawn.split("\n")) + TO_END)
+            if self._keys.on:
+                turned = ", turned" if self._turned else ""
+                keys = "ending …" if self._ends else f"q quits · s sorts (by {SORTS[self._sort][0]}{turned}) · r turns the order"
+                dim = ("\x1b[2m", "\x1b[0m") if self.colours else ("", "")
+                self._write(f"\x1b[{size.lines};1H{dim[0]}{keys}{dim[1]}")
 
     def _size(self) -> os.terminal_size:
         """Size of the terminal itself: variables of the environment may be another's."""
         try:
-            return os.get_terminal_size(self.stream.fileno())
+            size = os.get_terminal_size(self.stream.fileno())
         except OSError:
             return shutil.get_terminal_size()
+        return size if size.columns and size.lines else os.terminal_size(UNTOLD)
 
     def _write(self, drawn: str) -> None:
         try:

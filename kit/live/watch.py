@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.analyse.verdict.evidence import gather
-from kit.analyse.verdict.live_status import LogActivity, Status, status_of
+from kit.analyse.verdict.live_status import History, LogActivity, Status, status_of
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
 from kit.capture.find import find_launch
@@ -93,6 +93,7 @@ class Watch:
             raise
         of = f"process {self.launch.pid}" if self.launch.pid is not None else str(self.launch.log)
         self.name = f"{self.host.name}, {of}"
+        self._history = History()
         for remark in self.launch.remarks:
             say(remark)
 
@@ -122,9 +123,10 @@ class Watch:
             yield self._named(watch_frame(self.run), quiet_timer)
 
     def _named(self, board: Status, quiet_timer: QuietTimer) -> Status:
-        """The board under the name of what is watched; a stall that is believed in too early is none yet."""
+        """The board under the name of what is watched, with its history; a stall that is believed in too early is none yet."""
         early = quiet_timer.too_early(board)
-        return replace(board, name=self.name, early=early, state="unknown" if early else board.state)
+        board = replace(board, name=self.name, early=early, state="unknown" if early else board.state)
+        return self._history.take(board)
 
     def _judge(self, recording: Recording, quiet_timer: QuietTimer) -> Iterator[Status]:
         tests, asked = TriageTests(recording), listens_itself(recording)

@@ -2,42 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kit.analyse.verdict.live_status import Status
 from kit.analyse.verdict.verdict_text import answer
 from kit.clock import show_duration
-from kit.document import Command, Document, Section, Table, items
+from kit.document import Command, Document, Section, Table, Values, items
 from kit.plot.style import human_bytes
+from kit.words import named, short
 
-HEADS = ("rank", "host", "pid", "role", "state", "CPU", "RSS", "reads", "threads", "last progress", "waits in")
+HEADS = ("rank", "host", "pid", "role", "state", "CPU", "CPU until now", "RSS", "reads", "threads", "last progress", "waits in")
+HISTORY, BARS, SPARK = HEADS[6], "▁▂▃▄▅▆▇█", 13
+"""A column of a watch, and the steps and the length of its bars."""
+QUIET = {"read_bytes_per_s": 2.0**20, "records_per_min": 10.0}
+"""A history that stays below this is drawn low: its ups and downs mean nothing."""
 NUMERIC = frozenset(("rank", "pid", "CPU", "RSS", "reads", "threads", "last progress"))
-SPARED = ("threads", "reads", "host", "role", "RSS")
+SPARED = ("threads", "reads", "host", "role", "RSS", HISTORY)
 """Columns that a narrow terminal does without, in this order."""
-LONGEST = 24
+LONGEST, SHORTEST = 24, 12
 """Characters of the place where a process waits."""
 ODD = "▶"
-LEAST_ROWS = 3
+LEAST_ROWS, MOST_LINES, MOST_NAMED = 3, 8, 4
 
 
-def document(status: Status, note: str = "", room: int | None = None, most: int | None = None) -> Document:
+def document(status: Status, note: str = "", room: int | None = None, most: int | None = None, less: int = 0) -> Document:
     """All of a status.
 
     `note`: what there is to say of the view itself. `room`: columns for the table of processes; all it has without it. `most`:
-    rows of that table.
+    rows of that table. `less`: what stands below it, 0 all, 1 the first piece of evidence and the first step, 2 neither.
     """
     moves = [" · ".join(words) for words in (progress(status), rates(status)) if words]
+    below = (None, 1, 0)[less]
     return Document(
         title=title(status),
         subtitle=" · ".join(filter(None, (status.name, status.at, note))),
         sections=[
             Section("", items(moves, "")),
             Section("processes", [process_table(status, room, most)]),
-            Section("evidence", items(status.evidence)),
-            Section("next", [Command(step["command"], step["what"]) for step in status.next]),
+            Section("last log lines", [Values(lines)] if (lines := last_lines(status)) else []),
+            Section("evidence", items(status.evidence[:below])),
+            Section("next", [Command(step["command"], step["what"]) for step in status.next[:below]]),
         ],
         tone=status.state,
     )
+
+
+def last_lines(status: Status) -> dict[str, str]:
+    """What each rank, or else the log, said last; the odd ranks first, ranks that said the same together.
+
+    Examples
+    --------
+    >>> rows = [dict(rank=rank, role="worker", odd=rank == 2, last_line="loaded" if rank < 2 else "loading") for rank in range(3)]
+    >>> last_lines(Status("run", "12:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.9, [2], rows=rows))
+    {'rank 2': 'loading', 'ranks 0, 1': 'loaded'}
+    """
+    said: dict[str, list[dict]] = {}
+    for row in sorted(status.rows, key=lambda row: not row["odd"]):
+        if row.get("last_line"):
+            said.setdefault(row["last_line"], []).append(row)
+    lines = {_who(rows): text for text, rows in said.items()}
+    if not lines and status.last_line:
+        lines = {"log": status.last_line}
+    return dict(list(lines.items())[:MOST_LINES])
+
+
+def _who(rows: list[dict]) -> str:
+    ranks = sorted(row["rank"] for row in rows if row["rank"] is not None)
+    who = [f"{len(ranks)} ranks" if len(ranks) > MOST_NAMED else named("rank", ranks)] if ranks else []
+    return ", ".join([*who, *dict.fromkeys(row["role"] for row in rows if row["rank"] is None)])
+
+
+def spark(values: Sequence[float | None], top: float = 0.0) -> str:
+    """A history in bars from zero to the largest value, or to `top` where that is more; a peak is never thinned away.
+
+    Examples
+    --------
+    >>> spark([0, 50, None, 100]), spark([1, 1], top=100), spark([None])
+    ('▁▄ █', '▁▁', '')
+    >>> spark([0] * 100 + [9] + [0] * 139)
+    '▁▁▁▁▁█▁▁▁▁▁▁▁'
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    top, size = max(top, *known), -(-len(values) // SPARK)
+    parts = [[v for v in values[at : at + size] if v is not None] for at in range(0, len(values), size)]
+    return "".join(BARS[int(7 * max(part) / top) if top > 0 else 0] if part else " " for part in parts)
 
 
 def process_table(status: Status, room: int | None = None, most: int | None = None) -> Table:
@@ -53,11 +103,16 @@ def process_table(status: Status, room: int | None = None, most: int | None = No
     """
     rows = [cells(row) for row in status.rows]
     several = len({row["host"] for row in status.rows}) > 1
-    shown = [number for number, head in enumerate(HEADS) if several or head != "host"]
+    watched = any(row.get("cpu_history") for row in status.rows)
+    shown = [n for n, head in enumerate(HEADS) if (several or head != "host") and (watched or head != HISTORY)]
     widths = [max(len(line[number]) for line in [HEADS, *rows]) + 2 for number in range(len(HEADS))]
+    widths[-1] = min(widths[-1], SHORTEST + 2)
     for head in SPARED:
         if room is not None and sum(widths[number] for number in shown) - 2 > room:
             shown = [number for number in shown if HEADS[number] != head]
+    if room is not None:
+        left = room - sum(widths[number] for number in shown) + 2 + SHORTEST
+        rows = [(*row[:-1], short(row[-1], max(SHORTEST, left))) for row in rows]
     return Table(
         columns=[HEADS[number] for number in shown],
         rows=[[row[number] for number in shown] for row in rows[:most]],
@@ -68,14 +123,15 @@ def process_table(status: Status, room: int | None = None, most: int | None = No
 
 
 def fitted(status: Status, width: int, height: int, note: str = "") -> Document:
-    """A status that fits a terminal: fewer columns, then fewer rows; the table counts those that are left out."""
+    """A status that fits a terminal: fewer columns, less below the table, then fewer rows; it counts those that are left out."""
     from kit.document.text import render
 
-    whole = document(status, note, width - 2)
-    too_many = render(whole, width, cut=True).count("\n") + 1 - height
-    if too_many <= 0 or not status.rows:
-        return whole
-    return document(status, note, width - 2, max(LEAST_ROWS, len(status.rows) - too_many - 1))
+    for less in range(3):
+        page = document(status, note, width - 2, less=less)
+        too_many = render(page, width, cut=True).count("\n") + 1 - height
+        if too_many <= 0 or not status.rows:
+            return page
+    return document(status, note, width - 2, max(LEAST_ROWS, len(status.rows) - too_many - 1), less)
 
 
 def title(status: Status) -> str:
@@ -118,12 +174,17 @@ def rates(status: Status) -> list[str]:
     """
     said = []
     if status.read_bytes_per_s is not None:
-        said.append(f"reads {_rate(status.read_bytes_per_s)}")
+        said.append(f"reads {_rate(status.read_bytes_per_s)}{_until_now(status, 'read_bytes_per_s')}")
     if status.rss_bytes_per_s is not None:
         said.append(f"memory {'−' if status.rss_bytes_per_s < 0 else '+'}{_rate(abs(status.rss_bytes_per_s))}")
     if status.records_per_min is not None:
-        said.append(f"{status.records_per_min} log records in the last minute")
+        said.append(f"{status.records_per_min} log records in the last minute{_until_now(status, 'records_per_min')}")
     return said
+
+
+def _until_now(status: Status, name: str) -> str:
+    values = status.history.get(name) or ()
+    return f" {spark(values, QUIET[name])}" if len(values) > 1 else ""
 
 
 def cells(row: dict) -> tuple[str, ...]:
@@ -133,7 +194,7 @@ def cells(row: dict) -> tuple[str, ...]:
     --------
     >>> cells(dict(rank=0, host=None, pid=7, role="worker", state="S", cpu_percent=0.1, rss_bytes=2**30, threads=50,
     ...            read_bytes_per_s=0.0, waits_in="futex", progress_s=61.0, odd=True))
-    ('▶ 0', '', '7', 'worker', 'S', '0.1 %', '1.0 GiB', '0 B/s', '50', '61 s ago', 'futex')
+    ('▶ 0', '', '7', 'worker', 'S', '0.1 %', '', '1.0 GiB', '0 B/s', '50', '61 s ago', 'futex')
     """
 
     def of(name: str, show: Callable) -> str:
@@ -146,6 +207,7 @@ def cells(row: dict) -> tuple[str, ...]:
         " ".join(row["role"].split()),
         row["state"] or "?",
         of("cpu_percent", lambda value: f"{value:.1f} %"),
+        spark(row.get("cpu_history") or (), top=100.0),
         of("rss_bytes", human_bytes),
         of("read_bytes_per_s", _rate),
         of("threads", str),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
+import termios
 import time
 from functools import cache
 from pathlib import Path
@@ -16,7 +19,7 @@ import psutil
 import pytest
 
 from kit import sample_path
-from kit.analyse.verdict.live_status import Status
+from kit.analyse.verdict.live_status import History, Status
 from kit.capture.waiting import Clock
 from kit.errors import EvidenceError, UsageError
 from kit.live.screen import Screen, one_line, render_text
@@ -197,6 +200,87 @@ def test_what_cannot_be_watched_is_said_at_once(tmp_path: Path) -> None:
         Watch(pid=2**22 + 1)
 
 
+def test_a_watch_shows_what_was_and_what_each_rank_said_last() -> None:
+    history = History()
+    for number in range(100):
+        rows = [
+            {**ROW, "rank": rank, "pid": rank, "odd": rank == 1, "cpu_percent": cpu, "last_line": said}
+            for rank, cpu, said in ((0, 100.0 if number == 50 else 0.0, "loaded"), (1, 100.0, "loading 3/8"), (2, None, "loaded"))
+        ]
+        found = history.take(board(rows=rows, records_per_min=number, last_line="loaded"))
+    drawn = render_text(found, 120, 40).split("\n")
+    quiet, busy, unknown = (next(line for line in drawn if line.startswith(start)) for start in ("     0", "   ▶ 1", "     2"))
+    assert "▁▁▁▁▁▁█▁▁▁▁▁▁" in quiet and "█████████████" in busy and "█" not in unknown, "a peak of one board is seen"
+    assert "99 log records in the last minute ▁▂▂▃▃▄▄▅▆▆▇▇█" in drawn[3]
+    lines = drawn[drawn.index("last log lines") + 1 :]
+    assert [line.split() for line in lines[:2]] == [["rank", "1", "loading", "3/8"], ["ranks", "0,", "2", "loaded"]]
+    short = render_text(found, 80, 16).split("\n")
+    assert any("█████████████" in line for line in short) and any("loading 3/8" in line for line in short) and len(short) <= 16
+
+
+SHOWS = """
+import sys, threading
+from kit.analyse.verdict.live_status import Status
+from kit.cli.live import end_in_order_on_signals
+from kit.live.screen import Screen
+row = {row}
+end_in_order_on_signals()
+over, rows = threading.Event(), [{{**row, "rank": rank, "pid": 70 + rank, "cpu_percent": 10.0 * rank}} for rank in range(3)]
+try:
+    with Screen(quit=over.set) as screen:
+        screen.show(Status("run", "12:00:00", "stalled", "device_hang", "it hangs", "weights", 0.9, [], rows=rows))
+        if sys.argv[1:] == ["crash"]:
+            raise RuntimeError("it crashed")
+        over.wait()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(("ending", "code"), [("q", 0), ("\x03", 130), ("\x1c", 130), (signal.SIGTERM, 130), ("crash", 1)])
+def test_the_terminal_is_put_back_whatever_ends_the_watch(ending: str | int, code: int) -> None:
+    leader, follower = os.openpty()
+    before, drawn = termios.tcgetattr(follower), ""
+
+    def shown(wanted: str) -> str:
+        nonlocal drawn
+        while wanted not in drawn:
+            drawn += os.read(leader, 65536).decode()
+        found, _, drawn = drawn.rpartition(wanted)
+        return found
+
+    command = [sys.executable, "-c", SHOWS.format(row=ROW), *(["crash"] if ending == "crash" else [])]
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        command,
+        stdin=follower,
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    first = shown("q quits · s sorts (by rank)")
+    assert re.findall(r" (7[0-2])  ", first) == ["70", "71", "72"]
+    if ending == "q":
+        assert not termios.tcgetattr(follower)[3] & (termios.ICANON | termios.ECHO)
+        os.write(leader, b"s")
+        assert re.findall(r" (7[0-2])  ", shown("(by CPU)")) == ["72", "71", "70"]
+        os.write(leader, b"r")
+        assert re.findall(r" (7[0-2])  ", shown("(by CPU, turned)")) == ["70", "71", "72"]
+    if isinstance(ending, int):
+        process.send_signal(ending)
+    elif ending != "crash":
+        os.write(leader, ending.encode())
+    last = shown("\x1b[?25h\x1b[?1049l")
+    assert process.wait(60) == code
+    os.set_blocking(leader, False)
+    assert "it hangs" in drawn + os.read(leader, 65536).decode(), "the last board stays on the normal screen"
+    assert termios.tcgetattr(follower) == before and (ending != "q" or "ending …" in last)
+    os.close(leader)
+    os.close(follower)
+
+
 @pytest.mark.needs_tool("tmux")
 def test_in_a_terminal_the_board_is_redrawn_in_place(tmp_path: Path) -> None:
     socket, out = f"kit-{os.getpid()}", tmp_path / "run"
@@ -213,13 +297,14 @@ def test_in_a_terminal_the_board_is_redrawn_in_place(tmp_path: Path) -> None:
             first = shown()
             until(lambda: shown().split("\n")[1] != first.split("\n")[1], "it is drawn again")
             drawn = shown()
-            subprocess.run([*tmux, "send-keys", "C-c"], check=True)
+            subprocess.run([*tmux, "send-keys", "s", "q"], check=True)
             until(lambda: "code 0" in shown(), "it ended")
             after = shown()
         finally:
             subprocess.run([*tmux, "kill-server"], check=False)
-    assert drawn.count("waits in") == 1 and "Ctrl-C ends" in drawn.split("\n")[1]
-    assert re.search(r"^ +(?:▶ )?0 +\d+ +worker +S", drawn, re.MULTILINE)
+    assert drawn.count("waits in") == 1 and "Ctrl-C ends" in drawn.split("\n")[1] and "q quits" in drawn
+    assert re.search(r"^ +(?:▶ )?0 +\d+ +worker +S +[\d.]+ % +[▁▂▃▄▅▆▇█]{2,}", drawn, re.MULTILINE)
+    assert re.search(r"ranks 0, 1 +Starting to load model tiny", drawn)
     assert "phase weights" in drawn
     assert "kept in" in after and "waits in" in after, "the last board stays"
     assert open_run(out).manifest["ended_at"]

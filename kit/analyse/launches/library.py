@@ -52,37 +52,15 @@ AGO_S = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 @dataclass
 class LibraryRun:
-    """A run of a library.
-
-    Attributes
-    ----------
-    name, path : str
-        Its name, and where it is, from the library's folder.
-    error : str
-        Why it could not be read; the rest is empty then.
-    at_ns, at : int or None, str
-        When it was launched, else when its evidence was taken: UTC nanoseconds, and local time of the host.
-    dated : bool
-        Whether that stands in the evidence; else it is the time of a file.
-    server, model : str
-    world_size : int or None
-    state, klass, plain, phase : str
-        Of its verdict; `plain` is the class in words.
-    ranks : list of int
-        The odd ranks.
-    confidence : float
-    ready_s, lasted_s, silence_s : float or None
-        Seconds from launch to ready, from launch to the end of the evidence, and since the last progress.
-    turned_out : str
-        The class that it turned out to be, where somebody said so (`kit learn`).
-    """
+    """A run of a library: what its verdict says, in plain types."""
 
     name: str
-    path: str
-    error: str = ""
+    path: str  # from the library's folder
+    error: str = ""  # why it could not be read; the rest is empty then
+    # when it was launched, else when its evidence was taken: UTC, and local time of the host
     at_ns: int | None = None
     at: str = ""
-    dated: bool = False
+    dated: bool = False  # whether that stands in the evidence; else it is the time of a file
     server: str = ""
     model: str = ""
     world_size: int | None = None
@@ -90,18 +68,28 @@ class LibraryRun:
     klass: str = ""
     plain: str = ""
     phase: str = ""
-    ranks: list[int] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)  # the odd ones
     confidence: float = 0.0
-    ready_s: float | None = None
-    lasted_s: float | None = None
-    silence_s: float | None = None
-    turned_out: str = ""
+    ready_s: float | None = None  # from launch to ready
+    lasted_s: float | None = None  # from launch to the end of the evidence
+    silence_s: float | None = None  # since the last progress
+    turned_out: str = ""  # the class that it turned out to be, where somebody said so (`kit learn`)
 
     @property
     def outcome(self) -> str:
         """How it ended: the class in words, by its verdict or as it turned out, and the phase of one that did not work."""
         phase = f" in {self.phase}" if self.state in BAD and self.phase else ""
         return f"{self.plain} ({self.turned_out or self.klass}){phase}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What it may be asked for by: its class, what it turned out to be, its state."""
+        return tuple(filter(None, (self.klass, self.turned_out, self.state)))
+
+    def has(self, text: str) -> bool:
+        """Whether what is told of it has a word."""
+        told = (self.name, self.path, self.server, self.model, self.outcome, self.state, self.error)
+        return text.casefold() in " ".join(told).casefold()
 
     @property
     def worked(self) -> bool | None:
@@ -248,22 +236,15 @@ def runs(
     (10, 10, 'ready')
     """
     folder, folders = Path(folder).expanduser(), knowledge_paths.folders(knowledge)
-    from_ns = None if since is None else moment(since)
+    from_ns = moment(since) if since is not None else 0
     places = launches_in(folder)
     if not places:
         raise EvidenceError(f"no runs in {folder}", "it holds no run, log or archive", "name a folder of runs: kit runs FOLDER")
     every = [judged(place, folder, folders, step) for place in progress.each(places)]
-    known = {word for run in every for word in (run.klass, run.state, run.turned_out) if word}
+    known = {word for run in every for word in run.classes}
     if klass and klass not in known:
         raise UsageError(f"no run is {klass}", f"the runs are {', '.join(sorted(known)) or 'not readable'}", "name one of these")
-    word = text.casefold()
-    kept = [
-        run
-        for run in every
-        if word in " ".join((run.name, run.path, run.server, run.model, run.outcome, run.state, run.error)).casefold()
-        and (not klass or klass in (run.klass, run.state, run.turned_out))
-        and (from_ns is None or (run.at_ns or 0) >= from_ns)
-    ]
+    kept = [run for run in every if run.has(text) and klass in ("", *run.classes) and (run.at_ns or 0) >= from_ns]
     kept.sort(key=lambda run: (-(run.at_ns or 0), run.path))
     return Library(folder, kept, len(every))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict, deque
+from dataclasses import asdict, dataclass, field, replace
 
 from kit.analyse.verdict.deltas import Delta, bytes_read, cpu_s, deltas
 from kit.analyse.verdict.evidence import Evidence
@@ -13,6 +14,7 @@ from kit.clock import NS
 from kit.multi_host import APART
 from kit.parse.records import global_rank
 from kit.schema import Row
+from kit.words import short
 
 LIVING = ("progress", "request", "symptom", "error", "other")
 """Kinds of records that show life: everything but heartbeats and noise, which a hung launch prints for hours."""
@@ -22,6 +24,8 @@ STALE_NS = 5 * NS
 """A process that the last samples no longer show has ended."""
 MINUTE_NS = 60 * NS
 MOST_SAID = 6
+MOST_KEPT, LONGEST_LINE = 240, 200
+"""Boards that a history goes back, and characters of a log line."""
 
 
 class LogActivity:
@@ -34,6 +38,7 @@ class LogActivity:
         self.now_ns, self.signs, self.dated, self.recent = now_ns, 0, 0, 0
         self.heard: dict[tuple, int] = {}
         self.progressed: dict[tuple, int] = {}
+        self.said: dict[tuple, str] = {}
         self._bars: dict[tuple, float] = {}
 
     def add(self, row: Row) -> None:
@@ -41,6 +46,9 @@ class LogActivity:
         speaker = (row.get("rank"), row.get("rank_label"), row.get("pid"))
         alive = self._moved(row, speaker) if row.get("bar_kind") else (row.get("kind") or "other") in LIVING
         self.signs += alive
+        if text := (row.get("text") or row.get("raw") or "").strip():
+            self.said.pop(speaker, None)  # the newest stands last
+            self.said[speaker] = text
         when = row.get("time")
         if when is None or row.get("time_source") != "own":
             return
@@ -60,6 +68,11 @@ class LogActivity:
         """Seconds since a process or its rank is in `times`."""
         found = [when for speaker, when in times.items() if _is(speaker, process, processes)]
         return max(0.0, (self.now_ns - max(found)) / NS) if found and self.now_ns is not None else None
+
+    def last_line(self, process: Process, processes: Processes) -> str | None:
+        """What a process or its rank printed last."""
+        found = [text for speaker, text in self.said.items() if _is(speaker, process, processes)]
+        return short(found[-1], LONGEST_LINE) if found else None
 
     @property
     def silence_s(self) -> float | None:
@@ -103,17 +116,38 @@ class Status:
     rss_bytes_per_s: float | None = None
     bars: list[str] = field(default_factory=list)  # unfinished bars: `weights 3/8`
     # one for each process that matters, ranks first: `rank host pid role state cpu_percent rss_bytes rss_bytes_per_s
-    # read_bytes_per_s threads waits_in progress_s record_s odd`
+    # read_bytes_per_s threads waits_in progress_s record_s odd last_line`; of a watch `cpu_history`: that of its boards
     rows: list[dict] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)  # claims that carry the verdict
     next: list[dict] = field(default_factory=list)  # `what`, `command`
     gone: bool = False  # the launch has ended
     # a stall is believed in, and nothing has stood still for long enough to call it one: the state is `unknown` then
     early: bool = False
+    last_line: str | None = None  # what the log said last, whoever said it
+    # of a watch, the boards' `read_bytes_per_s` and `records_per_min`, the oldest first
+    history: dict[str, list[float | None]] = field(default_factory=dict)
 
     def to_dict(self) -> dict:
         """Plain Python types under the names of the attributes."""
         return asdict(self)
+
+
+class History:
+    """What the boards of a watch showed, one after the other."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, deque[float | None]] = defaultdict(lambda: deque(maxlen=MOST_KEPT))
+
+    def take(self, board: Status) -> Status:
+        """The next board, with what those before it showed."""
+
+        def kept(key: object, value: float | None) -> list[float | None]:
+            self._kept[key].append(value)
+            return list(self._kept[key])
+
+        rows = [{**row, "cpu_history": kept((row["host"], row["pid"]), row["cpu_percent"])} for row in board.rows]
+        rates = ("read_bytes_per_s", "records_per_min")
+        return replace(board, rows=rows, history={name: kept(name, getattr(board, name)) for name in rates})
 
 
 def status_of(verdict: Verdict, activity: LogActivity) -> Status:
@@ -157,6 +191,7 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
         evidence=list(dict.fromkeys(entry["claim"] for entry in verdict.evidence))[:MOST_SAID],
         next=[{"what": step["what"], "command": step["command"]} for step in verdict.next],
         gone=bool(facts.value("exited")),
+        last_line=short(list(activity.said.values())[-1], LONGEST_LINE) if activity.said else None,
     )
 
 
@@ -188,6 +223,7 @@ def _rows(scene: Scene, verdict: Verdict, activity: LogActivity, reads: dict[obj
                 "progress_s": activity.since_s(activity.progressed, process, processes),
                 "record_s": activity.since_s(activity.heard, process, processes),
                 "odd": process.rank is not None and process.rank in verdict.ranks,
+                "last_line": activity.last_line(process, processes),
             }
         )
     return sorted(shown, key=lambda row: (row["rank"] is None, row["rank"] or 0, row["pid"]))
