@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
+from typing import Any
 
 from kit.parse.strace_scan import unescape
-from kit.tomlfile import PACKAGED, TomlFile
+from kit.tomlfile import PACKAGED
 
 _TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"(?:\.\.\.)?|(?<=[\dD\]])<(?:[^<>]|(?<=-)>|<[^<>]*>)*>|/\*.*?\*/|[\[{(]|[\]})]|,|[^\[{(\]}),"<]+|[<"/]',
@@ -20,22 +22,10 @@ _ENDS = re.compile(r"\[(?P<here>.+)->(?P<there>.+)\]$")
 READS = frozenset("read readv pread64 preadv preadv2 recvfrom recvmsg recvmmsg".split())
 WRITES = frozenset("write writev pwrite64 pwritev pwritev2 sendto sendmsg sendmmsg".split())
 OPENS = ("open", "openat", "openat2", "creat")
+KNOWLEDGE: dict[str, Any] = tomllib.loads((PACKAGED / "calls.toml").read_text(encoding="utf-8"))
 LOOKS = (
     *OPENS,
-    "stat",
-    "lstat",
-    "newfstatat",
-    "statx",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "readlink",
-    "readlinkat",
-    "unlink",
-    "unlinkat",
-    "mkdir",
-    "mkdirat",
-    "execve",
+    *"stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat execve".split(),
 )
 """Calls that name a path."""
 WAITS = frozenset("poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2".split())
@@ -46,8 +36,7 @@ UNRETURNED = ("open", "detached")
 @cache
 def classes() -> dict[str, tuple[str, ...]]:
     """Classes of calls with the names of their calls, in the order of `kit/knowledge/calls.toml`."""
-    tables = TomlFile(PACKAGED / "calls.toml", "classes of calls").tables("class")
-    return {table.text("name", needed=True) or "": tuple((table.text("calls") or "").split()) for table in tables}
+    return {entry["name"]: tuple(entry["calls"].split()) for entry in KNOWLEDGE["class"]}
 
 
 @cache

@@ -8,61 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kit.analyse.calls.arguments import DESCRIPTOR, OPENS, READS, WRITES, descriptors, other_end, split, string, thing
+from kit.analyse.calls.arguments import DESCRIPTOR, KNOWLEDGE, OPENS, READS, WRITES, descriptors, other_end, split, string, thing
 from kit.analyse.calls.trace import BIRTHS, Trace
 
 if TYPE_CHECKING:
     import pandas
 
 PAIRS = ("pipe", "pipe2", "socketpair")
-MAKES = {
-    "socket": "socket",
-    "accept": "socket",
-    "accept4": "socket",
-    "eventfd": "eventfd",
-    "eventfd2": "eventfd",
-    "epoll_create": "epoll",
-    "epoll_create1": "epoll",
-    "timerfd_create": "timer",
-    "signalfd": "signals",
-    "signalfd4": "signals",
-    "memfd_create": "memory",
-    "inotify_init": "inotify",
-    "inotify_init1": "inotify",
-    "pidfd_open": "process",
-}
-"""Calls whose result is a new descriptor, with what it is."""
-CHANGES = (
-    *PAIRS,
-    *MAKES,
-    *OPENS,
-    *BIRTHS,
-    "dup",
-    "dup2",
-    "dup3",
-    "fcntl",
-    "close",
-    "close_range",
-    "execve",
-    "epoll_ctl",
-    "epoll_pwait",
-)
-_KINDS = (
-    ("pipe", "pipe"),
-    ("socket", "socket"),
-    ("TCP", "socket"),
-    ("UDP", "socket"),
-    ("UNIX", "socket"),
-    ("NETLINK", "socket"),
-    ("eventfd", "eventfd"),
-    ("epoll", "epoll"),
-    ("timer", "timer"),
-    ("signals", "signals"),
-    ("inotify", "inotify"),
-    ("/dev/", "device"),
-    ("/memfd:", "memory"),
-    ("pid:", "process"),
-)
+MAKES: dict[str, str] = KNOWLEDGE["makes"]
+CHANGES = (*PAIRS, *MAKES, *OPENS, *BIRTHS, *"dup dup2 dup3 fcntl close close_range execve epoll_ctl epoll_pwait".split())
 
 
 def kind_of(name: str) -> str:
@@ -73,7 +27,7 @@ def kind_of(name: str) -> str:
     >>> kind_of("pipe:[7]"), kind_of("/srv/a"), kind_of("TCP:[1.2.3.4:5->6.7.8.9:0]")
     ('pipe', 'file', 'socket')
     """
-    return next((kind for begin, kind in _KINDS if name.startswith(begin)), "file")
+    return next((kind for begin, kind in KNOWLEDGE["things"].items() if name.startswith(begin)), "file")
 
 
 @dataclass
