@@ -41,6 +41,7 @@ _WHERE = {
     "process_names": "samples",
     "plot_benchmarks": "benchmarks",
     "describe_benchmarks": "benchmarks",
+    **{f"{way}_{what}": "bench_runs" for way in ("plot", "describe") for what in ("forest", "run_order", "sweep")},
     "plot_shift": "shift",
     "describe_shift": "shift",
     "plot_comparison": "compare",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 
 from kit.analyse.bench.where import samples as request_samples
 from kit.parse.bench.base import METRICS, SECONDS
-from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside
+from kit.plot.style import FONT_PT, GREY, INK, SERIES, begin, dress, legend_beside, plain
+from kit.words import count_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,8 @@ POINTS = 400
 """Most points of a curve. The ends are always among them, so the extremes stay."""
 CURVES = 16
 """Most runs with a line of their own in the legend."""
+BANDS = 12
+"""More curves than these become bands, a group each: lines would hide each other."""
 LOG_FROM = 8.0
 """The axis is logarithmic where the largest value is this many times the middle one: the tail would squeeze the rest."""
 QUANTILE = {"min": 0.0, "p10": 0.1, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
@@ -124,20 +128,42 @@ def _readable(curves: list[_Curve]) -> list[_Curve]:
     return [curve._replace(values=curve.values * factor, unit=unit) for curve in curves]
 
 
-def _colours(bench: Benchmarks, curves: list[_Curve]) -> dict[int, str]:
-    """Runs with the same label share a colour, so that base and candidate stand apart; without labels each has its own."""
-    labels = bench.runs.set_index("run")["label"]
-    keys = [
-        labels[curve.run] if pd.notna(labels[curve.run]) and curve.name is None else (curve.run, curve.name) for curve in curves
-    ]
-    order = list(dict.fromkeys(keys))
-    return {i: SERIES[order.index(key) % len(SERIES)] if order.index(key) < CURVES else GREY for i, key in enumerate(keys)}
+def group_of(name: str) -> str:
+    """What a run is one of, by its name without numbers and endings.
+
+    Examples
+    --------
+    >>> group_of("eager-1-1.json"), group_of("eager-2-1.json:3"), group_of("7.json")
+    ('eager', 'eager', 'runs')
+    """
+    stem = re.sub(r"(\.\w+)+(:\d+)?$", "", name.rsplit("/", 1)[-1])
+    return re.sub(r"[-_. ]*\d+", "", stem).strip("-_. ") or "runs"
+
+
+def groups_of(runs: pd.DataFrame) -> dict[str, str]:
+    """What each run is one of: the label that it shares with another, else its name without numbers."""
+    labels = runs["label"].where(runs["label"].duplicated(keep=False))
+    return {run: group_of(run) if pd.isna(label) else str(label) for run, label in zip(runs["run"], labels, strict=True)}
+
+
+def _groups(bench: Benchmarks, curves: list[_Curve]) -> list[str]:
+    """The group of each curve; of named benchmarks, and where nothing would be told apart, each curve is its own."""
+    known = groups_of(bench.runs)
+    keys = [known[curve.run] if curve.name is None else f"{curve.run} {curve.name}" for curve in curves]
+    return keys if len(set(keys)) > 1 or len(curves) > BANDS else [f"{curve.run} {curve.name}" for curve in curves]
+
+
+def _colours(groups: list[str]) -> dict[str, str]:
+    """Curves of one group share a colour, so that base and candidate stand apart."""
+    order = list(dict.fromkeys(groups))
+    return {key: SERIES[place % len(SERIES)] if place < CURVES else GREY for place, key in enumerate(order)}
 
 
 def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = None) -> Axes:
     """Draw the distribution of a metric over the successful requests of each run.
 
-    A curve goes up by one step a value (for `itl` a value is a single gap); its ends are the smallest and the largest.
+    A curve goes up by one step a value (for `itl` a value is a single gap); its ends are the smallest and the largest. Runs of
+    one label, or whose files differ in numbers only, share a colour; more than a dozen curves become a band a group.
     Where a file holds no single requests, the quantiles that the tool wrote are points on a broken line. Failed requests
     are in no curve; the legend counts them.
 
@@ -159,16 +185,22 @@ def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = N
     ax, _ = begin(ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10), lambda: describe_benchmarks(bench, metric), empty)
     if empty:
         return ax
-    colours = _colours(bench, curves)
+    groups = _groups(bench, curves)
+    colours, banded = _colours(groups), len(curves) > BANDS and len(set(groups)) <= len(curves) / 2
     handles = []
-    for i, curve in enumerate(curves):
-        line = _draw(ax, curve, colours[i], sum(colours[j] == colours[i] for j in range(i)))
+    for i, (curve, group) in enumerate(zip(curves, groups, strict=True)):
+        if banded:
+            own = [one for one, other in zip(curves, groups, strict=True) if other == group]
+            handles += [_band(ax, own, group, colours[group])] if own[0] is curve else []
+            continue
+        line = _draw(ax, curve, colours[group], groups[:i].count(group))
         if i < CURVES:
-            line.set_label(curve.label)
+            line.set_label(plain(curve.label))
             handles.append(line)
     _axis(ax, curves)
     unit = curves[0].unit
-    shown = f", {CURVES} of {len(curves)} runs named" if len(curves) > CURVES else ""
+    shown = f", {CURVES} of {len(curves)} runs named" if len(curves) > CURVES and not banded else ""
+    shown = "; a band from the fastest run to the slowest, its middle run as a line" if banded else shown
     ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=(0, (4, 4)), zorder=1)
     dress(
         ax,
@@ -204,6 +236,20 @@ def _draw(ax: Axes, curve: _Curve, colour: str, nth: int):
     ax.plot(curve.values[-1:], [1.0], "o", color=colour, markersize=4, zorder=4)
     ax.plot([_middle(curve)], [0.5], "|", color=colour, markersize=9, markeredgewidth=1.6, zorder=4)
     return line
+
+
+def _band(ax: Axes, curves: list[_Curve], group: str, colour: str):
+    """Draw the curves of a group as one band, with the middle of them as a line."""
+    shares = np.linspace(0, 1, 101)
+    table = np.array(
+        [np.interp(shares, np.concatenate([[0.0], one.shares]), one.values[[0, *range(len(one.values))]]) for one in curves]
+    )
+    ax.fill_betweenx(shares, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.18, linewidth=0, zorder=2)
+    middles = [_middle(one) for one in curves]
+    said = f"{group}: {count_of(len(curves), 'run')}, medians {min(middles):.4g} to {max(middles):.4g} {curves[0].unit}"
+    lost = [one.failed for one in curves if one.failed]
+    said += f", {sum(lost)} failed" if lost else ""
+    return ax.plot(np.median(table, axis=0), shares, color=colour, linewidth=1.5, zorder=3, label=plain(said))[0]
 
 
 def _axis(ax: Axes, curves: list[_Curve]) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 from kit.analyse.verdict.phase_table import REACHED
 from kit.clock import show_duration
 from kit.plot.alt import figure_alt
+from kit.plot.benchmarks import group_of
 from kit.plot.decimate import min_max
 from kit.plot.phases import LABEL_SHARE, phase_bar, phase_name, phase_patches
 from kit.plot.style import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from kit.analyse.launches.compare import Comparison
 
+ALONE = 3
+"""Up to so many launches each have a colour of their own; more share one where their names differ in numbers only."""
 RUN_COLOURS = (BLUE, VERMILION, *(colour for colour in SERIES if colour not in (BLUE, VERMILION)))
 """Colours of the runs a, b, …; beyond eight they come again, and the legend tells."""
 ROLE_DASH: dict[str, Any] = {"rank": "-", "engine": "--", "frontend": ":"}
@@ -71,7 +74,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
     figure = new_figure(sum(heights) + 0.7)
     above, below = figure.subplots(2, 1, sharex=bool(len(bands) and len(memory)), gridspec_kw={"height_ratios": heights})
     _draw_phases(comparison, bands, above, axis)
-    _draw_memory(comparison.labels, memory, below, axis)
+    _draw_memory(_groups(comparison), memory, below, axis)
     lowest = below if len(memory) else above
     zero = "launch" if comparison.align == "launch" else f"the begin of {comparison.align}"
     lowest.set_xlabel(
@@ -128,13 +131,21 @@ def _draw_phases(comparison: Comparison, bands: pd.DataFrame, ax: Axes, axis: Ti
     axis.apply(ax)
 
 
-def _draw_memory(labels: str, memory: pd.DataFrame, ax: Axes, axis: TimeAxis) -> None:
+def _groups(comparison: Comparison) -> dict[str, str]:
+    """What each run is one of: its letter, or among many the name that it shares with others."""
+    kinds = [group_of(name) for name in comparison.names]
+    together = len(kinds) > ALONE and 1 < len(set(kinds)) < len(kinds)
+    return dict(zip(comparison.labels, kinds if together else comparison.labels, strict=True))
+
+
+def _draw_memory(groups: dict[str, str], memory: pd.DataFrame, ax: Axes, axis: TimeAxis) -> None:
     if not len(memory):
         say_empty(ax, NO_MEMORY)
         return
     from matplotlib.lines import Line2D
 
-    colours = {run: RUN_COLOURS[number % len(RUN_COLOURS)] for number, run in enumerate(labels)}
+    order = list(dict.fromkeys(groups.values()))
+    colours = {group: RUN_COLOURS[number % len(RUN_COLOURS)] for number, group in enumerate(order)}
     divisor, unit = bytes_unit(float(memory["value"].max()))
     for (run, _), samples in memory.groupby(["run", "process"], sort=False):
         values = samples["value"].to_numpy() / divisor
@@ -143,13 +154,14 @@ def _draw_memory(labels: str, memory: pd.DataFrame, ax: Axes, axis: TimeAxis) ->
             samples["t_s"].to_numpy()[kept],
             values[kept],
             ROLE_DASH[samples["role"].iloc[0]],
-            color=colours[run],
+            color=colours[groups[run]],
             linewidth=1.2,
             marker="o" if len(kept) < 3 else None,
             markersize=3.5,
         )
     ax.set_ylim(bottom=0)
-    handles = [Line2D([], [], color=colours[run], label=run) for run in sorted(set(memory["run"]))]
+    shown = {groups[run] for run in memory["run"].unique()}
+    handles = [Line2D([], [], color=colours[group], label=plain(_short(group))) for group in order if group in shown]
     present = set(memory["role"])
     names = {"rank": "a rank", "engine": "engine", "frontend": "front end"}
     handles += [

@@ -9,7 +9,7 @@ import numpy as np
 from kit.analyse.bench.findings import change, share
 from kit.analyse.bench.where import shift_finding
 from kit.plot.benchmarks import NAME
-from kit.plot.style import BLUE, FONT_PT, GREY, INK, PALE, VERMILION, begin, dress, plain
+from kit.plot.style import BLUE, FONT_PT, GREY, INK, STATE_PAINT, VERMILION, begin, dress, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     scale = (lambda values: 1 + values) if far else (lambda values: values * 100)
     x = table["quantile"] * 100
     margin = comparison.rules.margin
-    ax.axhspan(scale(1 / (1 + margin) - 1), scale(margin), color=PALE, alpha=0.6, zorder=0, linewidth=0)
+    ax.axhspan(scale(1 / (1 + margin) - 1), scale(margin), color=STATE_PAINT["S"], zorder=0, linewidth=0)
     ax.axhline(scale(0.0), color=INK, linewidth=0.8, zorder=1)
     banded = table["low"].notna().all()
     if banded:
