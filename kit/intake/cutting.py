@@ -26,8 +26,6 @@ from kit.untrusted import short_digits
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
 """Distinct pieces of a text that are looked at; a text with more of them repeats itself, or is no evidence of one launch."""
-COMPILED_FROM_BYTES = 4 << 20
-"""Texts below are looked through before numba is loaded."""
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
@@ -148,7 +146,7 @@ def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
 
 def _lines(pattern: re.Pattern[bytes], size: int) -> Any:
     """Lines that a pattern may match; of a large text with a compiled pass, where numba is installed."""
-    if size < COMPILED_FROM_BYTES or not compiled.installed():
+    if size < beginnings.COMPILED_FROM_BYTES or not compiled.installed():
         return beginnings.Lines(pattern)
     from kit.intake.beginnings_compiled import CompiledLines
 

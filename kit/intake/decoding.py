@@ -184,9 +184,9 @@ def _document(text: Text, read: Callable[[bytes], tuple[str, list[tuple[int, str
 def _plain(text: Text) -> Text:
     """Terminal control off, written-out control too."""
     changes = terminal.written_out(text.head(1 << 20))
+    steers = terminal.steering(text.size)
     needed = bool(changes) or any(
-        terminal.needs_cleaning(block) or (text.size < LARGE_BYTES and (b"\x1b" in block or b"\r\n" in block))
-        for _, block in text.blocks()
+        steers(block) or (text.size < LARGE_BYTES and (b"\x1b" in block or b"\r\n" in block)) for _, block in text.blocks()
     )
     return _changed(text, [*changes, terminal.clean], "terminal") if needed else text
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit import compiled
 from kit.clock import LATEST_NS
+from kit.intake.beginnings import COMPILED_FROM_BYTES
 from kit.intake.content import Numbers
 from kit.untrusted import load_json
 
@@ -49,8 +50,6 @@ _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
 MOST_DEPTH = 3
 HEAD_BYTES = 65_536
-COMPILED_FROM_BYTES = 4 << 20
-"""From here on JSON lines are taken apart by a compiled pass."""
 SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 _KIBANA = re.compile(r"([A-Z][a-z]{2} \d{1,2}, 20\d\d @ \d\d:\d\d:\d\d)(\.\d+)?$")
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")

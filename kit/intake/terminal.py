@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from kit.intake.beginnings import may_hold
+from kit import compiled
+from kit.intake.beginnings import COMPILED_FROM_BYTES, may_hold
 
 CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])")
 """CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48)."""
@@ -24,6 +25,21 @@ _SGR_ONLY = re.compile(rb"\x1b(?!\[[\d;:]*m)")
 def needs_cleaning(block: bytes) -> bool:
     """Whether a block holds more of a terminal's control than colours, which every parser takes off itself."""
     return (b"\x1b" in block and _SGR_ONLY.search(block) is not None) or b"\x08" in block
+
+
+def steering(size: int) -> Callable[[bytes], bool]:
+    """`needs_cleaning`, for a large text by a compiled pass, where numba is installed."""
+    if size < COMPILED_FROM_BYTES or not compiled.installed():
+        return needs_cleaning
+
+    def steers(block: bytes) -> bool:
+        if b"\x1b" not in block:
+            return b"\x08" in block
+        from kit.intake import colours_compiled
+
+        return colours_compiled.steers(block)
+
+    return steers
 
 
 def clean(block: bytes) -> bytes:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,15 @@ def _lines(number: int = 0) -> Any:
 
         return log_table.Lines(number)
     return log_lines.Lines(number)
+
+
+def _bare() -> Callable[[bytes], bytes]:
+    """What takes colours off whole lines."""
+    if compiled.installed():
+        from kit.intake import colours_compiled
+
+        return colours_compiled.bare
+    return lambda block: _COLOUR.sub(b"", block)
 
 
 class _Skimmer:
@@ -206,6 +216,7 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
     ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last one with
     `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
     """
+    bare = _bare()
     blocks = reader.blocks(BLOCK_BYTES, reader.size - TAIL_BYTES)
     head, lines = [], 0
     for block, tail in blocks:
@@ -216,7 +227,7 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
     skimmer = _Skimmer([block for block, _ in head], source, report, folders)
     size, stretch = 0, max(SETTLE_BYTES, reader.size // MOST_SETTLED)
     for block, tail in chain(head, blocks):
-        yield from skimmer.block(_COLOUR.sub(b"", block) if b"\x1b" in block else block, tail)
+        yield from skimmer.block(bare(block) if b"\x1b" in block else block, tail)
         size += len(block)
         if size >= stretch:
             yield from skimmer.settle()

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,34 @@ def test_case_reads_the_same(case: Path, among: str | None, tmp_path: Path, monk
     for compiled in (True, False):
         monkeypatch.setattr("kit.compiled.installed", lambda compiled=compiled: compiled)
         assert found(folder, captured_at, 1, monkeypatch) == careful
+
+
+WRAPPED: dict[str, Callable[[int, str], str]] = {
+    "docker": lambda n, line: f"2026-03-20T12:{n // 60 % 60:02}:{n % 60:02}.{n:09}Z {line}",
+    "kubectl": lambda n, line: f"[pod/vllm-7f9c8d5b4-x7k2p/server] 2026-03-20T12:{n // 60 % 60:02}:{n % 60:02}.{n:09}Z {line}",
+    "journal": lambda n, line: f"Mar 20 12:{n // 60 % 60:02}:{n % 60:02} host vllm[77]: {line}",
+    "json": lambda n, line: json.dumps({"log": line + "\n", "stream": "stderr", "time": f"2026-03-20T12:00:{n % 60:02}.{n:09}Z"}),
+    "coloured": lambda n, line: f"\x1b[1;36m(APIServer pid=77)\x1b[0;0m {line}",
+}
+"""What shippers put around a line; each with a case of its own."""
+
+
+@pytest.mark.parametrize(("form", "case"), zip(WRAPPED, CASES[5 :: len(CASES) // 5], strict=False), ids=str)
+def test_wrapped_log_reads_the_same(form: str, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "evidence" / "server.log"
+    log.parent.mkdir()
+    shutil.copyfile(next(case.parent.glob("*.log")), log)
+    inflate(log, "serving")
+    lines = log.read_text(encoding="utf-8").replace("\r", "").split("\n")
+    log.write_text("\n".join(WRAPPED[form](n, line) for n, line in enumerate(lines)) + "\n", encoding="utf-8")
+    monkeypatch.setattr(skim, "TAIL_BYTES", 8000)
+    monkeypatch.setattr(skim, "SIGHTINGS", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr("kit.compiled.installed", lambda: False)
+        careful = found(log.parent, None, NEVER, patch)
+    for module in ("decoding.terminal", "shippers", "beginnings"):
+        monkeypatch.setattr(f"kit.intake.{module}.COMPILED_FROM_BYTES", 0)
+    assert found(log.parent, None, 1, monkeypatch) == careful
 
 
 @pytest.fixture(params=("compiled", "plain"))
