@@ -132,7 +132,7 @@ WRAPPED: dict[str, Callable[[int, str], str]] = {
 """What shippers put around a line; each with a case of its own."""
 
 
-@pytest.mark.parametrize(("form", "case"), zip(WRAPPED, CASES[5 :: len(CASES) // 5], strict=False), ids=str)
+@pytest.mark.parametrize(("form", "case"), list(zip(WRAPPED, CASES[5 :: len(CASES) // 5], strict=False)), ids=str)
 def test_wrapped_log_reads_the_same(form: str, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "evidence" / "server.log"
     log.parent.mkdir()
