@@ -83,8 +83,8 @@ def sampled(server: Sshd, pid: int, samples: int, python: bool) -> dict[str, flo
             manifest = Manifest(run, "benchmark", host.name, host.abilities)
             one = Sampling(manifest, {"roots": [pid], "interval_s": INTERVAL_S, "samples": samples}, host)
             raw = run / "raw/sampler.jsonl"
-            while raw.read_bytes().count(b'"k":"done"') < WARM:
-                time.sleep(0.02)
+            while raw.read_bytes().count(b'"k":"done"') < WARM and not one.ended.wait(0.02):
+                pass
             workers = [one.pid for one in server.children() if one.pid not in before and one.name() not in ("sleep", "printf")]
             began, wire = {worker: cpu_ms(worker) for worker in workers}, proxy.bytes
             ended = dict(began)
@@ -94,7 +94,7 @@ def sampled(server: Sshd, pid: int, samples: int, python: bool) -> dict[str, flo
             one.finish()
             entries = [json.loads(line) for line in raw.read_text().splitlines()]
             times = [entry for entry in entries if entry["k"] == "sample"]
-    count = len(times) - WARM
+    count = max(len(times) - WARM, 1)
     costs = [entry["cpu_s"] * 1000 for entry in entries if entry["k"] == "done" and "cpu_s" in entry][WARM:]
     late = [(entry["mono_ns"] - times[0]["mono_ns"]) / 1e9 - (entry["n"] - times[0]["n"]) * INTERVAL_S for entry in times]
     return {
