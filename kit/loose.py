@@ -59,8 +59,14 @@ def captures(
         except WRONG_FORM as error:  # a wrapping of a form that its tool never writes must not hide the other files
             notes.append(Note(name, f"{FAILED}: {type(error).__name__}: {error}"[:200]))
     if not any(capture.kind for capture in found):
-        for capture in (one for one in found if one.content is None and one.size_bytes):
-            capture.kind = "log" if _printed(capture.file, parse.head_of(capture.path)) else None
+        texts = [one for one in found if one.content is None and one.size_bytes and not _NO_OUTPUT.search(one.file)]
+        heads = {one.file: parse.head_of(one.path) for one in texts}
+        # A few last lines that nothing tells are all that there is: they are read as a log, which decides nothing by itself.
+        printed = [one for one in texts if _printed(heads[one.file])] or [
+            one for one in texts if not one.promised and _legible(heads[one.file])
+        ]
+        for capture in printed:
+            capture.kind = "log"
     found = _one_log(_without_the_launch_before(_without_neighbours(found, notes), notes))
     found = _each_line_once(found, notes)
     nodes = naming.nodes(capture.file for capture in found)
@@ -132,13 +138,14 @@ def _in_one_piece(path: Path, name: str) -> list[Segment]:
     return [Segment(content, "file", path.name, kind=kind)]
 
 
-def _printed(name: str, head: str) -> bool:
+def _legible(head: str) -> bool:
+    """Whether a head is text with words in it, and no binary data."""
+    return bool(re.search(r"[^\W\d_]{3}", head)) and head.count("\ufffd") <= parse.BINARY * len(head) and "\0" not in head
+
+
+def _printed(head: str) -> bool:
     """Whether a text that no format knows is what some program printed, by its form: a level, a bar, an end, an error."""
-    if _NO_OUTPUT.search(name):
-        return False
-    rows = (
-        row for _, row in parse.formats()["log"].parse(head.splitlines(), parse.Source(name), parse.Report()) if "kind" in row
-    )
+    rows = (row for _, row in parse.formats()["log"].parse(head.splitlines(), parse.Source(""), parse.Report()) if "kind" in row)
     return any(row.get("milestone") or row.get("bar_kind") or row.get("level") or row["kind"] == "error" for row in rows)
 
 

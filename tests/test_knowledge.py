@@ -11,7 +11,7 @@ import pytest
 import kit
 from kit import knowledge_paths, store
 from kit.cli import main
-from kit.errors import KitError, UsageError
+from kit.errors import UsageError
 from kit.tomlfile import TomlFile
 
 GRAMMAR = """
@@ -69,8 +69,7 @@ def test_a_server_and_a_signature_need_no_python(folder: Path, run: Path) -> Non
     assert found.remedy["name"] == "acme-cache"
     assert found.remedy["matched"] == {"server": "acme", "log": "tensor cache is taken, trying again"}
     assert set(kit.open_run(run, knowledge=[folder]).frame("log")["server"]) == {"acme"}
-    with pytest.raises(KitError):
-        kit.verdict(run)  # without the grammar nothing tells that this is a log
+    assert kit.verdict(run).klass == "undetermined", "without the grammar nothing tells what its lines mean"
 
 
 def test_the_command_line_takes_the_folder_and_leaves_no_trace(

@@ -79,6 +79,17 @@ def test_folder_without_evidence_says_what_was_not_recognised(content: bytes, tm
         kit.verdict(tmp_path)
 
 
+def test_a_few_last_lines_are_opened_and_what_is_missing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "last_lines.txt").write_text("Using the usual precision\nAccepting this combination of versions\n")
+    (tmp_path / "notes.md").write_text("It hangs. What could it be?\n")
+    found = kit.verdict(tmp_path)
+    assert (found.klass, found.state) == ("undetermined", "unknown")
+    assert found.next and any("stacks of all ranks" in said for said in found.missing)
+    (tmp_path / "last_lines.txt").write_text("42\n\n")
+    with pytest.raises(EvidenceError, match="no evidence"):
+        kit.verdict(tmp_path)
+
+
 def test_utf16_log_is_read(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_bytes((LINE * 2).encode("utf-16"))
     assert kit.verdict(tmp_path).facts.value("log_lines") == 2

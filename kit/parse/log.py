@@ -38,6 +38,8 @@ HEAD_LINES = 4000
 """Lines that are looked at to tell the server. A launch of eight ranks is told by its first ten; a log that begins with
 the output of a container's entry script by its first hundreds."""
 HEAD_CHARS = 2000
+LEAST_DOTS = 10
+"""An ellipsis has fewer: where nothing tells llama.cpp, so few dots are no bar of its."""
 MOST_BARS = 4096
 """Bars whose last frame is remembered; each file of a download has its own."""
 MATCH_CHARS = 32_768
@@ -142,7 +144,7 @@ class _Reader:
     def _bar(self, text: str) -> Bar | None:
         if any(sign in text for sign in BAR_SIGNS) or text.startswith("Download: ["):
             return bars.read(text)
-        if text.startswith("...") and (self.server is None or self.matcher.traits.dots):
+        if text.startswith("...") and (len(text) >= LEAST_DOTS if self.server is None else self.matcher.traits.dots):
             return bars.dots(text)
         return None
 

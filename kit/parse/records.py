@@ -231,7 +231,7 @@ class RankRule:
 
 def _beginning(character: str) -> str:
     """Class of a first character: prefixes are looked up by it."""
-    return "0" if character.isdecimal() else "a" if character.isalpha() else character
+    return "0" if character.isdecimal() else "a" if character.isalpha() or character == "_" else character
 
 
 class Prefixes:

@@ -7,12 +7,14 @@ import signal
 
 from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.collective_counts import largest, settled
+from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
 from kit.analyse.verdict.phases import Progression, at_rest, rank_of, served
 from kit.analyse.verdict.processes import Processes, argument_fields
+from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.parse.grammar import lives_on, traits
 from kit.reading import Capture
@@ -21,6 +23,9 @@ from kit.untrusted import whole_number
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 SERVING = ("serving", "ready")
+STORE_TIMES = {"timeout_ms", "timeout_s"}
+LIVE_TOOLS = ("pyspy", "gdb")
+"""Tools that take the stacks of a process that lives."""
 SIGNALS = {"terminated": 15, "sigterm": 15, "interrupted": 2, "segfault": 11, "killed": 9}
 """Signals that records tell in words."""
 
@@ -75,7 +80,8 @@ def bars(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             given["s_per_shard"] = (weights.s_per_item, [weights.ref])
     given |= _remaining(log)
     if "weights_s" not in given and weights is None:
-        given["weights_s"] = _elapsed(evidence, "weights_end")
+        read = _elapsed(evidence, "weights_read")  # the end of the loading counts what follows the reading, too
+        given["weights_s"] = read if read[0] is not None else _elapsed(evidence, "weights_end")
     given["graph_s"] = _elapsed(evidence, "graph_end")
     graph = log.last_bar("graph")
     if given["graph_s"][0] is None and graph is not None and graph.done:
@@ -192,7 +198,23 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
     last = _last_words(evidence) if alive is None else None
-    return (True, [last]) if last else (False, []) if alive else (None, [])
+    return (True, [last]) if last else _lives(evidence, processes) if alive is None else (False, [])
+
+
+def _lives(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[dict]]:
+    """What shows life where no process table does: a stack that could be taken, a log or a download that moves at the capture."""
+    if dumped := [row for row in evidence.stacks if row.get("tool") in LIVE_TOOLS and row.get("pid") in processes.by_pid]:
+        return False, [ref(dumped[0], f"a stack of pid {dumped[0]['pid']} was taken: it lives")]
+    last = evidence.log.last_progress or {}
+    quiet, where = silence(evidence, processes, Progression()).get("silence_s", (None, []))
+    if (
+        (last.get("milestone") or last.get("bar_kind"))
+        and quiet is not None
+        and quiet <= thresholds(evidence.run.knowledge)["recent_s"]
+    ):
+        return False, where
+    grown = deltas(evidence.sizes, "path", lambda row: row.get("size_bytes"))
+    return next(((False, [ref(delta.rows[1], f"{delta.key} grows")]) for delta in grown.values() if delta.change > 0), (None, []))
 
 
 def _container_gone(evidence: Evidence) -> dict | None:
@@ -316,6 +338,8 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
             pending.setdefault(rank_of(mark, processes), (mark.fields.get("seq"), mark.fields.get("op")))
         if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (processes.world_size or 0)):
             given["ranks_same_seq"] = (len(set(pending.values())) == 1, [mark.ref for mark in timeouts[:3]])
+    elif gave_up := [mark for mark in evidence.log.of("socket_timeout", "store_timeout") if STORE_TIMES & mark.fields.keys()]:
+        given["timeout_ms"] = (_milliseconds(gave_up[0].fields), [gave_up[0].ref])
     moments = largest(evidence)
     if moments and moments[-1].size >= 2 and (settled(moments) or len(moments[-1].distinct) == 1):
         last = moments[-1]
@@ -323,6 +347,11 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
         given.setdefault("ranks_same_seq", (len(last.distinct) == 1, where))
         given.setdefault("seq", (last.common if len(last.distinct) == 1 else None, where))
     return given
+
+
+def _milliseconds(fields: dict) -> int | None:
+    limit, seconds = whole_number(fields.get("timeout_ms")), whole_number(fields.get("timeout_s"))
+    return limit if limit is not None else None if seconds is None else 1000 * seconds
 
 
 def asked_port(evidence: Evidence) -> tuple[int | None, list[dict]]:

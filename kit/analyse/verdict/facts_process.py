@@ -256,6 +256,11 @@ def blocked(evidence: Evidence, processes: Processes, found: Progression) -> dic
     candidates.sort(key=lambda row: (row["wchan"] != "pipe_write", row.get("state") != "D", row.get("pid") not in own))
     if candidates:
         given["wchan"] = (candidates[0]["wchan"], [ref(candidates[0], candidates[0]["wchan"])])
+        outputs = [row for row in evidence.fds if row["fd"] in (1, 2) and (row.get("target") or "").startswith("pipe:")]
+        if candidates[0]["wchan"] == "pipe_write" and len({row["target"] for row in outputs}) == 1:
+            given.setdefault(
+                "blocked_fd", (outputs[0]["fd"], [ref(outputs[0], f"fd {outputs[0]['fd']} -> {outputs[0]['target']}")])
+            )
     return given
 
 

@@ -127,6 +127,8 @@ def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
         return absent, refs
     common, times = Counter(pending.values()).most_common(1)[0]
     behind = sorted(rank for rank, seq in pending.items() if seq < common)
+    if len(pending) == 2 and len(set(pending.values())) == 2:  # of two ranks the one that waits in the earlier one
+        return [min(pending, key=pending.__getitem__)], refs
     return (behind, refs) if times > len(pending) / 2 else ([], [])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
@@ -32,6 +33,13 @@ BY_FORM = ("exception", "traceback", "error_line")
 """Codes of records that are told by their form, whoever wrote them."""
 LIFE = ("ready", "serving", "train_step")
 """Phases whose entry or whose work shows that an error before it was survived."""
+NO_LIFE = ("probe_request", "request_refused", "engine_idle")
+"""Records of a server that is up which a front end prints as well when its engine is dead."""
+
+MOST_FRAMES = 100
+"""Frames kept of a traceback."""
+_FRAME = re.compile(r'^File "([^"]+)", line \d+, in (?!<module>)(\S+)')
+"""A frame of a traceback; those of imports tell nothing of the work."""
 
 
 @dataclass
@@ -121,6 +129,8 @@ class LogDigest:
     labels: set = field(default_factory=set)
     captures: set = field(default_factory=set)
     tracebacks: set = field(default_factory=set)
+    traced: list[Row] = field(default_factory=list)
+    """Frames of the last traceback, as those of stacks."""
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
     of_ranks: dict = field(default_factory=dict)
@@ -162,7 +172,8 @@ class LogDigest:
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("role") in ("ending", "finished"):
             self._ended.setdefault(log, None)
-        if row.get("phase") in LIFE and code != "probe_request" and kind != "error" and not drawn_again and self._lives(row, log):
+        shows_life = row.get("phase") in LIFE and code not in NO_LIFE and row.get("role") != "closing"
+        if shows_life and kind != "error" and not drawn_again and self._lives(row, log):
             self.last_work[log] = self.last_life[log] = order
             if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):
                 self.last_token[log] = order
@@ -210,6 +221,9 @@ class LogDigest:
             return code if code == "train_step" else None  # bars are followed on their own
         if "Traceback (most recent call last)" in row["text"]:
             self.tracebacks.add(writer)
+            self.traced = []
+        elif row.get("kind") == "error" and row["text"].startswith('File "') and len(self.traced) < MOST_FRAMES:
+            self.traced += [{"file": file, "function": function} for file, function in _FRAME.findall(row["text"])]
         elif code == "exception" or (code and row.get("kind") == "error"):
             self.tracebacks.discard(writer)
         if code is None and row.get("kind") == "error" and writer not in self.tracebacks:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.failures import survived
 from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import phase_of_frames
@@ -22,6 +23,9 @@ BAR_PHASE = {"weights": "weights", "graph": "graph_capture", "download": "downlo
 
 LOADING = re.compile(r"(?i)loading model|model \S* ?is (?:currently |still )?loading")
 """What llama.cpp's server and Hugging Face's endpoints answer with 503 until the weights are read."""
+
+TRAINS = re.compile(r"(?i)optimizer|data_parallel|fsdp")
+"""Groups that only training has: gradients and parameters are gathered there (Megatron-LM, FSDP)."""
 
 
 @dataclass
@@ -61,16 +65,20 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
         _own_codes(marks, ranks, processes, evidence),
         _only_probed(marks, evidence),
     )
+    failed = _failed_at(marks, processes, evidence)
     for rank in ranks or [None]:
-        found.by_rank[rank] = _walk([step for owner, step in steps if owner is None or owner == rank])
+        until = failed.get(rank, evidence.log.records)
+        found.by_rank[rank] = _walk([step for owner, step in steps if owner == rank or owner is None and step.order < until])
     if any(found.by_rank.values()):
         found.source = "log"
         current = {rank: walked[-1].phase for rank, walked in found.by_rank.items() if walked}
         found.phase = min(current.values(), key=ORDER.__getitem__)
         if ORDER[found.phase] < ORDER["ready"] and _answers(evidence) and not evidence.log.of("bind_error"):
             found.phase, found.source = "ready", "probe"
-        if found.phase == "launch" and at_rest(evidence):
-            found.phase = "ready"
+        if found.phase == "launch":
+            found.phase = (
+                "ready" if at_rest(evidence) else phase_of_frames(evidence.log.traced, evidence.run.knowledge) or "launch"
+            )
         _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
@@ -81,6 +89,12 @@ def _since_restart(marks: list[Mark]) -> list[Mark]:
     """Marks of the last start only: a restart loop begins anew."""
     again = [number for number, mark in enumerate(marks) if mark.fields.get("start")]
     return marks[again[-1] :] if again else marks
+
+
+def _failed_at(marks: list[Mark], processes: Processes, evidence: Evidence) -> dict[int | None, int]:
+    """Where ranks hit an exception that they did not survive: what others print for all after that is not about them."""
+    hit = [mark for mark in marks if mark.role == "header" and mark.code != "traceback" and not survived(evidence.log, mark)]
+    return {rank: mark.order for mark in reversed(hit) if (rank := rank_of(mark, processes)) is not None}
 
 
 def rank_of(mark: Mark, processes: Processes) -> int | None:
@@ -198,13 +212,14 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
 
 
 def at_rest(evidence: Evidence) -> dict | None:
-    """The answer that shows a server ready which loads a model only when it is asked for one, and has not been asked yet."""
+    """The line that shows a server ready which loads a model only when it is asked for one, and has not been asked yet."""
     log = evidence.log
-    answers = [mark for mark in log.of("probe_request") if "status" in mark.fields]
-    if not answers or not log.of("port_open") or not traits(log.server, evidence.run.knowledge).rests:
+    if not log.of("port_open") or not traits(log.server, evidence.run.knowledge).rests:
         return None
     busy = any(ORDER.get(mark.phase or "", 0) > 0 for mark in log.marks) or log.bars or log.of("bind_error")
-    return None if busy else answers[0].ref
+    answers = [mark for mark in log.of("probe_request") if "status" in mark.fields]
+    served = answers or log.of("serve_begin")
+    return served[0].ref if served and not busy else None
 
 
 def _answers(evidence: Evidence) -> bool:
@@ -218,9 +233,13 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
         return "ready", "probe"
     if served(evidence):
         return "serving", "counters"
-    phase = phase_of_frames(evidence.stacks, evidence.run.knowledge)
+    phase = phase_of_frames([*evidence.stacks, *evidence.log.traced], evidence.run.knowledge)
     if phase is not None:
         return phase, "stacks"
+    if any(row["source"] == "flight_recorder" and TRAINS.search(row["communicator"] or "") for row in evidence.collectives):
+        return "train_step", "counters"
+    if any(row.get("reason") == "Unhealthy" and re.search(r"statuscode: 4\d\d", row["text"]) for row in evidence.events):
+        return "serving", "probe"  # it answers, only not on that path
     if any(row.get("http_status") == 503 and LOADING.search(row.get("body") or "") for row in evidence.probes):
         return "weights", "probe"
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):

@@ -33,6 +33,22 @@ class Apart:
 
 def apart(evidence: Evidence, processes: Processes) -> Apart | None:
     """The ranks that stand apart by the last counters in the logs; None where all agree or nothing is counted."""
+    found = (_compare(kind[0], marks) for kind, marks in _by_group(evidence, processes))
+    return next((entry for entry in found if entry is not None), None)
+
+
+def together(evidence: Evidence, processes: Processes) -> tuple[str, list[Mark]] | None:
+    """That all ranks of the launch have enqueued and completed the same work, by their watchdogs; None where not all agree."""
+    for kind, marks in _by_group(evidence, processes):
+        at = {(mark.fields.get("last_enqueued"), mark.fields.get("last_completed")) for mark in marks.values()}
+        if kind[0] == "work" and len(at) == 1 and 2 <= len(marks) == processes.world_size and None not in (last := at.pop()):
+            claim = f"all {len(marks)} ranks have enqueued work up to {last[0]} and completed it up to {last[1]}"
+            return claim, list(marks.values())
+    return None
+
+
+def _by_group(evidence: Evidence, processes: Processes) -> list[tuple[tuple, dict[int, Mark]]]:
+    """The last counter of each rank in each group, the largest group first."""
     log = evidence.log
     by_rank: dict[tuple, dict[int, Mark]] = defaultdict(dict)
     communicators = _communicators(log)
@@ -47,8 +63,7 @@ def apart(evidence: Evidence, processes: Processes) -> Apart | None:
     for mark in log.latest("batch_size"):
         if (rank := rank_of(mark, processes)) is not None:
             by_rank["batch",][rank] = mark
-    found = (_compare(kind[0], marks) for kind, marks in sorted(by_rank.items(), key=lambda entry: -len(entry[1])))
-    return next((entry for entry in found if entry is not None), None)
+    return sorted(by_rank.items(), key=lambda entry: -len(entry[1]))
 
 
 def _communicators(log: LogDigest) -> dict[tuple, object]:

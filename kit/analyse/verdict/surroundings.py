@@ -103,7 +103,9 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
     opens = any(mark.phase in ("warmup", "ready", "serving") for mark in evidence.log.marks)
     roles = [role for role in known.roles if any(map(role.marks.search, texts)) and not (role.portless and opens)]
+    names = _names(scene, settings, over)
     holding = {
+        "behind": bool(names["behind"]),
         "gpu": accelerator not in (None, "cpu"),
         "over": over,
         "port": port is not None,
@@ -118,7 +120,7 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     }
     traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
     traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
-    named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **_names(scene, settings, over)}
+    named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **names}
     traits |= {role.name for role in roles}
     names = known.finders | {key: value for key, value in named.items() if value}
     inside = _inside(scene, named) if system == "linux" and not over else ""
@@ -212,6 +214,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
     processes = scene.processes.workers or list(scene.processes.by_pid.values())
     pids = [str(process.pid) for process in sorted(processes, key=lambda process: process.pid) if not process.dead]
     stopped = [str(process.pid) for process in processes if process.states and process.states[-1] in ("T", "t")]
+    late = scene.fact("lagging_ranks") or ()
     given = [options.get(name) for name in ("served_model_name", "model", "model_path", "model_id")]
     folder = options.get("download_dir") or settings.of(ENVIRONMENT).get("HF_HOME")
     ended, offset = evidence.log.last_time, evidence.run.offset_s
@@ -221,6 +224,7 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
         "pid": pids[0] if pids else None,
         "pids": " ".join(pids[:64]),
         "stopped": " ".join(stopped),
+        "behind": " ".join(str(process.pid) for process in processes if process.rank in late and not process.dead) or None,
         "fd": None if scene.fact("blocked_fd") is None else str(scene.fact("blocked_fd")),
         "lock": _one([scene.fact("lock_path")]),
         "model": _one(given),

@@ -143,6 +143,12 @@ def queue(*numbers: int) -> list:
     return [line("work_status", kind="symptom", fields={"rank": rank, "last_enqueued": n}) for rank, n in enumerate(numbers)]
 
 
+def status(*numbers: tuple[int, int]) -> list:
+    """What it says was enqueued and completed last on each rank."""
+    fields = [{"rank": rank, "last_enqueued": begun, "last_completed": done} for rank, (begun, done) in enumerate(numbers)]
+    return [line("work_status", kind="symptom", fields=one) for one in fields]
+
+
 def batches(*sizes: int) -> list:
     """The batch of each rank."""
     return [line("batch_size", kind="symptom", rank=rank, batch=size) for rank, size in enumerate(sizes)]
@@ -154,6 +160,8 @@ COUNTERS = [
     shown("ops_differ", *THREE, *batches(24, 24, 25), unlike=[*THREE, *batches(24, 24, 24)]),
     shown("ops_behind", *THREE, *ops(SUM, SUM, ("AllReduce", "1e")), unlike=[*THREE, *ops(SUM)]),
     shown("ops_behind", *THREE, *queue(78, 77, 78), unlike=[*THREE, *queue(78, 78, 78)]),
+    shown("ops_same", *workers(2), *status((9, 7), (9, 7)), unlike=[*workers(2), *status((9, 7), (9, 8))]),
+    shown("ops_same", *workers(2), *status((9, 7), (9, 7)), unlike=[*workers(3), *status((9, 7), (9, 7))]),
     shown("desync_report", error("collective_mismatch"), unlike=[error("collective_timeout")]),
 ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import kit.analyse.verdict.signs  # noqa: F401  registers the rules
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.good_run import good_run
 from kit.analyse.verdict.scene import Scene, scene_of

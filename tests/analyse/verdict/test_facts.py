@@ -6,7 +6,7 @@ import pytest
 
 import kit
 from kit.analyse.verdict.rules import all_signs
-from tests.analyse.verdict.scenes import BEGIN, NS, error, line, row, scene
+from tests.analyse.verdict.scenes import BEGIN, NS, error, line, row, scene, stack, twice
 
 FRONT = row("processes", pid=7, state="S", cmdline="vllm serve org/m --port 8000")
 LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python3")
@@ -18,20 +18,40 @@ LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python
         ([line("shutdown", role="ending", kind="symptom")], True),
         ([line("closing_workers", role="teardown", kind="symptom")], True),
         ([line("shutdown", role="ending", kind="symptom"), FRONT, LISTENS], False),
-        ([line("shutdown", role="ending", kind="symptom"), [line("request", kind="request")] * 20], None),
+        ([line("shutdown", role="ending", kind="symptom"), [line("request", kind="request", at=0)] * 20], None),
         ([line("worker_died", role="cascade", kind="error", server="vllm")], True),
         ([line("worker_died", role="cascade", kind="error", server="sglang")], None),
         ([line("device_error", kind="error", server="sglang")], None),
         ([line("weights_mismatch", kind="error", server="sglang")], True),
         ([line("weights_begin"), FRONT], False),
         ([row("processes", pid=7, state="Z", cmdline="vllm serve org/m")], True),
-        ([line("weights_begin")], None),
+        ([line("weights_begin", at=0)], None),
+        ([line("weights_begin", at=0), stack(7, "load (x.py)")], False),
+        ([line("weights_begin")], False),
+        ([line("weights_begin", at=0), twice("sizes", "size_bytes", 10, 30, path="/c")], False),
+        ([line("weights_begin", at=0), twice("sizes", "size_bytes", 30, 30, path="/c")], None),
     ],
     ids=["ending", "teardown", "a front end still listens", "it went on", "ends with its worker", "does not", "may live on",
-         "cannot live on", "alive", "dead", "unknown"],
+         "cannot live on", "alive", "dead", "unknown",
+         "a stack was taken", "it spoke a moment ago", "its files grow", "its files do not"],
 )  # fmt: skip
 def test_exited(parts: list, exited: bool | None) -> None:
     assert scene(*parts).facts.value("exited") is exited
+
+
+def test_the_output_that_is_a_full_pipe_is_the_one_that_blocks() -> None:
+    sleeps = row("threads", pid=7, tid=7, tool="wchan", wchan="pipe_write")
+    one, other = (row("fds", pid=7, fd=2, target=f"pipe:[{number}]") for number in (5, 6))
+    out = row("fds", pid=7, fd=1, target="pipe:[5]")
+    assert scene(FRONT, sleeps, out, one).facts.value("blocked_fd") == 1
+    assert scene(FRONT, sleeps, out, other).facts.value("blocked_fd") is None, "either may be full"
+
+
+def test_times_that_the_log_tells() -> None:
+    read, end = line("weights_read", elapsed_s=41.8), line("weights_end", elapsed_s=43.9)
+    assert scene(read, end).facts.value("weights_s") == 41.8
+    assert scene(end).facts.value("weights_s") == 43.9
+    assert scene(error("socket_timeout", timeout_s=600)).facts.value("timeout_ms") == 600_000
 
 
 @pytest.mark.parametrize(

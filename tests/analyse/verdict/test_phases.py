@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import kit
 from kit.analyse.verdict.phases import Step, _walk
 from kit.analyse.verdict.stacks import phase_of_frames
-from tests.analyse.verdict.scenes import line, row, scene
+from tests.analyse.verdict.scenes import error, line, row, scene
 
 
 @pytest.mark.parametrize(
@@ -68,3 +71,48 @@ def test_frames_tell_the_phase_where_no_log_does() -> None:
 def test_frames_tell_where_a_launch_was_entered(frames: str, phase: str) -> None:
     rows = [row("stacks", function=frame.split(" (")[0], file=frame.split(" (")[1][:-1])[1] for frame in frames.split(" < ")]
     assert phase_of_frames(rows) == phase
+
+
+CRASH = """Traceback (most recent call last):
+  File "job.py", line 36, in <module>
+    run()
+  File "/v/site-packages/torch/nn/modules/module.py", line 889, in _call_impl
+    return forward_call(*args, **kwargs)
+RuntimeError: CUDA out of memory. Tried to allocate 2.93 GiB
+"""
+IMPORT = """Traceback (most recent call last):
+  File "/v/dataloader/train_step.py", line 3, in <module>
+    import plotlib
+ModuleNotFoundError: No module named 'plotlib'
+"""
+
+
+@pytest.mark.parametrize(("text", "phase"), [(CRASH, "train_step"), (IMPORT, "launch")], ids=["a forward pass", "an import"])
+def test_the_traceback_of_a_script_tells_how_far_it_was(tmp_path: Path, text: str, phase: str) -> None:
+    (tmp_path / "slurm-7.out").write_text("device is cuda:0\n" + text)
+    assert kit.verdict(tmp_path).phase == phase
+
+
+def test_what_others_print_after_it_failed_is_not_about_a_rank() -> None:
+    def begun(rank: int, server: str = "sglang") -> tuple:
+        return line("dist_begin", phase="dist_init", rank=rank, server=server)
+
+    fails = error("scheduler_exception", role="header", rank=1, server="sglang")
+    loads = line("weights_begin", phase="weights", rank=0, server="sglang")
+    ranks = [begun(rank) for rank in range(4)]
+    assert scene(*ranks, loads).phase == "weights", "rank 0 speaks for all"
+    assert scene(*ranks, fails, loads).phase == "dist_init"
+
+
+@pytest.mark.parametrize(
+    ("part", "phase"),
+    [
+        (row("events", source="kubernetes", reason="Unhealthy", text="Liveness probe failed: statuscode: 404"), "serving"),
+        (row("events", source="kubernetes", reason="Unhealthy", text="Liveness probe failed: statuscode: 503"), "launch"),
+        (row("collectives", source="flight_recorder", communicator="7:DATA_PARALLEL_GROUP", rank=0), "train_step"),
+        (row("collectives", source="flight_recorder", communicator="tp:0", rank=0), "launch"),
+    ],
+    ids=["a probe is answered", "not ready", "gradients are reduced", "any server's group"],
+)
+def test_what_else_tells_the_phase_without_a_log(part: tuple, phase: str) -> None:
+    assert scene(part).phase == phase

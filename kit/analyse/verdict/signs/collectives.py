@@ -6,7 +6,7 @@ from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
-from kit.analyse.verdict.rank_counters import apart
+from kit.analyse.verdict.rank_counters import apart, together
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -58,11 +58,13 @@ def fingerprints(scene: Scene) -> Signs:
         yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {short(mark.text, 150)}", [mark.ref])
 
 
-@rule("ops_differ", "ops_behind", needs=("log",))
+@rule("ops_differ", "ops_behind", "ops_same", needs=("log",))
 def counters(scene: Scene) -> Signs:
-    """By the last counters in the logs, ranks do different work, or some have enqueued less."""
+    """By the last counters in the logs, ranks do different work, or some have enqueued less, or all have done the same."""
     if found := apart(scene.evidence, scene.processes):
         yield Sign(f"ops_{found.how}", found.claim, [mark.ref for mark in found.marks], found.ranks)
+    elif (same := together(scene.evidence, scene.processes)) and scene.fact("ranks_same_seq") is not False:
+        yield Sign("ops_same", same[0], [mark.ref for mark in same[1][:2]])
 
 
 @rule("recorder_host_stopped", "recorder_device_stopped", needs=("collectives",))
