@@ -205,13 +205,10 @@ def _lives(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     """What shows life where no process table does: a stack that could be taken, a log or a download that moves at the capture."""
     if dumped := [row for row in evidence.stacks if row.get("tool") in LIVE_TOOLS and row.get("pid") in processes.by_pid]:
         return False, [ref(dumped[0], f"a stack of pid {dumped[0]['pid']} was taken: it lives")]
-    last = evidence.log.last_progress or {}
+    last, died = evidence.log.last_progress or {}, cause(evidence.log) or evidence.log.of("worker_died")
     quiet, where = silence(evidence, processes, Progression()).get("silence_s", (None, []))
-    if (
-        (last.get("milestone") or last.get("bar_kind"))
-        and quiet is not None
-        and quiet <= thresholds(evidence.run.knowledge)["recent_s"]
-    ):
+    told = quiet is not None and not died and (last.get("milestone") or last.get("bar_kind"))
+    if told and quiet <= thresholds(evidence.run.knowledge)["recent_s"]:
         return False, where
     grown = deltas(evidence.sizes, "path", lambda row: row.get("size_bytes"))
     return next(((False, [ref(delta.rows[1], f"{delta.key} grows")]) for delta in grown.values() if delta.change > 0), (None, []))
