@@ -106,10 +106,10 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def opened() -> Callable[[str], Run]:
-    """`opened("pipe-ticker")` is a bundled run that the tests of a worker share: read and judged once."""
+    """`opened("pipe-ticker")` is a bundled run that the tests of a worker share."""
     import kit
 
-    return cache(kit.sample)
+    return kit.sample
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +127,16 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _samples_are_opened_once() -> Iterator[None]:
+    """`kit.sample` of tests and examples is one run in each worker, read and judged once; `kit.open_run` opens one anew."""
+    from kit import samples
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "open_run", cache(samples.open_run))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ def read_of(run: Run) -> set[str]:
 
 
 def test_a_post_mortem_reads_each_capture_once() -> None:
-    run = kit.sample("stopped-rank")
+    run = kit.open_run(kit.sample_path("stopped-rank"))
     verdict = kit.verdict(run)
     plot.plot_timeline(run, verdict=verdict)
     show.ledger(run), show.log_around(run.condensed_log()), run.phases(), run.frames(), run.captures_table()
@@ -34,20 +34,20 @@ def test_a_post_mortem_reads_each_capture_once() -> None:
 
 
 def test_a_redraw_reads_each_capture_once() -> None:
-    run = kit.sample("pipe-ticker")
+    run = kit.open_run(kit.sample_path("pipe-ticker"))
     watch_frame(run)
     assert set(run.reads.values()) == {1}
 
 
 def test_only_captures_that_can_give_a_frame_are_read() -> None:
-    run = kit.sample("pipe-ticker")
+    run = kit.open_run(kit.sample_path("pipe-ticker"))
     assert len(run.frame("syscalls")) and read_of(run) == {"strace"}
-    run = kit.sample("pipe-ticker")
+    run = kit.open_run(kit.sample_path("pipe-ticker"))
     assert len(run.rows("stacks")) and all("stacks" in formats()[kind].frames for kind in read_of(run))
 
 
 def test_evidence_and_scene_are_made_once_and_kept_with_the_verdict() -> None:
-    run = kit.sample("sg01-capture-hang")
+    run = kit.open_run(kit.sample_path("sg01-capture-hang"))
     verdict = kit.verdict(run)
     assert verdict.scene is scene_of_run(run) and verdict.scene.evidence.run is run
     made: list[Run] = []
@@ -55,7 +55,7 @@ def test_evidence_and_scene_are_made_once_and_kept_with_the_verdict() -> None:
 
 
 def test_evidence_has_an_attribute_for_each_frame_that_is_kept() -> None:
-    evidence = gather(kit.sample("sg01-capture-hang"))
+    evidence = gather(kit.open_run(kit.sample_path("sg01-capture-hang")))
     kept = {name for name, frame in FRAMES.items() if frame.keep}
     assert kept == evidence.rows.keys() and all(getattr(evidence, name) is evidence.rows[name] for name in kept)
     assert not hasattr(Evidence, "__getattr__") and len(evidence.gpus) == 8
@@ -154,7 +154,7 @@ def test_a_condensed_log_counts_what_it_leaves_out(tmp_path: Path, monkeypatch: 
 
 
 def test_conveniences() -> None:
-    run = kit.sample("sg01-capture-hang")
+    run = kit.open_run(kit.sample_path("sg01-capture-hang"))
     assert repr(run).startswith("<Run sg01-capture-hang: ") and len(repr(run)) < 90
     assert {"log", "gpus", "threads"} <= set(dir(run)) and not hasattr(run, "thread") and not hasattr(run, "bench_runs")
     pd.testing.assert_frame_equal(run.gpus, run.frame("gpus"))

@@ -52,8 +52,8 @@ def watch_frame(run: Run | str | Path) -> Status:
     Examples
     --------
     >>> import kit
-    >>> watch_frame(kit.sample_path("stopped-rank")).klass
-    'rank_straggler'
+    >>> watch_frame(kit.sample("log-lost")).klass
+    'log_lost_server_ready'
     """
     run = run if isinstance(run, Run) else open_run(run)
     activity = LogActivity(run.captured_ns)

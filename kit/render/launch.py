@@ -60,7 +60,7 @@ def about(verdict: Verdict) -> About:
     Examples
     --------
     >>> import kit
-    >>> about(kit.verdict(kit.sample("pipe-ticker"))).short["server"]
+    >>> about(kit.verdict(kit.sample("healthy-tp2"))).short["server"]
     'vllm 0.32.0'
     """
     evidence = verdict.scene.evidence

@@ -170,9 +170,9 @@ def coloured_compose(folder: Path) -> None:
     compose(folder)
 
 
-EVERY = 1 if os.environ.get("CI") else 2
-"""At a desk each case is tried in every second form and without every second of its files, turn by turn, so that each form meets
-half of the cases of each set: about 600 of 1,200 forms and 440 of 870 files. CI tries all."""
+EVERY = 1 if os.environ.get("CI") else 3
+"""At a desk each case is tried in every third form and without every third of its files, turn by turn, so that each form meets a
+third of the cases of each set: about 400 of 1,200 forms and 290 of 870 files. CI tries all."""
 
 
 def name(case: Path) -> str:
@@ -220,7 +220,7 @@ def assert_holds(judged: Iterator[tuple[str, dict, str]], may_fall: float) -> No
 @pytest.mark.parametrize("cases", SETS)
 def test_another_clock_changes_nothing(cases: str, tmp_path: Path) -> None:
     wrong = {}
-    for case in (case for case in CASES if case.parent.name == cases):
+    for case in [case for case in CASES if case.parent.name == cases][::EVERY]:
         folder, want = evidence(case, tmp_path / case.name)
         if any(EPOCH.search(path.read_bytes()) for path in folder.iterdir()):
             continue

@@ -42,8 +42,9 @@ def loose(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["sg01-capture-hang", "stopped-rank", "port-taken", "no-weights", "compile"])
 def test_what_was_learnt_fits_the_run_it_was_learnt_from(tmp_path: Path, name: str) -> None:
     run = shutil.copytree(kit.sample_path(name), tmp_path / "run")
-    klass = kit.verdict(run).klass
-    learnt = kit.learn(run, klass, "what helped", name="ours", knowledge=tmp_path / "k")
+    opened = kit.open_run(run)
+    klass = kit.verdict(opened).klass
+    learnt = kit.learn(opened, klass, "what helped", name="ours", knowledge=tmp_path / "k")
     found = kit.verdict(run, knowledge=tmp_path / "k")
     assert found.remedy["name"] == "ours"
     assert found.remedy["matched"] == learnt.matched

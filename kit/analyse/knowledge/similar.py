@@ -146,9 +146,9 @@ def similar(
     Examples
     --------
     >>> import kit
-    >>> found = kit.similar(kit.sample_path("stopped-rank"), [kit.sample_path("pipe-ticker"), kit.sample_path("port-taken")])
+    >>> found = kit.similar(kit.sample("no-weights"), [kit.sample("log-lost"), kit.sample("port-taken")])
     >>> [(one.name, one.klass) for one in found.found]
-    [('pipe-ticker', 'rank_straggler'), ('port-taken', 'port_in_use')]
+    [('port-taken', 'port_in_use'), ('log-lost', 'log_lost_server_ready')]
     """
     judged = open_case(path, captured_at, knowledge)
     own = features(judged)

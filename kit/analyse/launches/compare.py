@@ -15,8 +15,10 @@ from kit.analyse.launches.findings import findings_of
 from kit.analyse.launches.sentences import Finding
 from kit.analyse.launches.templates import Seen, Templates
 from kit.analyse.text_blocks import records
+from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import ORDER, rank_of
+from kit.analyse.verdict.scene import Scene, scene_of
 from kit.analyse.verdict.settings import differences
 from kit.clock import NS
 from kit.document import Document, Shown
@@ -179,7 +181,7 @@ def compare(
 def _comparison(read: list[_Read], align: str) -> Comparison:
     """All tables of launches that stand on one axis, and the sentences about them."""
     launches = [one.launch for one in read]
-    samples = [one.samples for one in read]
+    samples = [one.counted.samples for one in read]
     placed = compare_samples.place(launches, samples)
     comparison = Comparison(
         names=tuple(launch.run.name for launch in launches),
@@ -187,12 +189,12 @@ def _comparison(read: list[_Read], align: str) -> Comparison:
         settings=_settings(launches),
         phases=_phases(launches),
         milestones=_milestones(launches),
-        templates=_templates(launches, [one.templates for one in read]),
+        templates=_templates(launches, [one.counted.templates for one in read]),
         memory=compare_samples.memory(placed),
         threads=compare_samples.threads(placed),
         thread_names=compare_samples.thread_names(placed),
         stacks=compare_calls.stacks(launches),
-        syscalls=compare_calls.syscalls(launches, samples, [one.calls for one in read]),
+        syscalls=compare_calls.syscalls(launches, samples, [one.counted.calls for one in read]),
         verdicts=_verdicts(launches),
         bands=_bands(launches),
         series=compare_samples.series(placed),
@@ -204,19 +206,30 @@ def _comparison(read: list[_Read], align: str) -> Comparison:
 
 
 @dataclass
-class _Read:
-    """One launch, with what its rows were counted into while they were read."""
+class _Counted:
+    """The scene of a run, with what its rows were counted into while they were read."""
 
-    launch: ComparedLaunch
+    scene: Scene
     samples: compare_samples.Samples
     calls: compare_calls.Calls
     templates: Templates
 
 
-def _read(label: str, given: str | Path | Run, captured_at: str | None, knowledge: Any) -> _Read:
+@dataclass
+class _Read:
+    launch: ComparedLaunch
+    counted: _Counted
+
+
+def _counted(run: Run) -> _Counted:
     samples, calls, templates = compare_samples.Samples(), compare_calls.Calls(), Templates()
     also = {"processes": samples.add_process, "threads": samples.add_thread, "syscalls": calls.add, "log": templates.add}
-    return _Read(read_launch(label, given, captured_at, also, knowledge), samples, calls, templates)
+    return _Counted(scene_of(gather(run, also)), samples, calls, templates)
+
+
+def _read(label: str, given: str | Path | Run, captured_at: str | None, knowledge: Any) -> _Read:
+    launch = read_launch(label, given, captured_at, knowledge, lambda run: run.derived(_counted).scene)
+    return _Read(launch, launch.run.derived(_counted))
 
 
 def _times(given: tuple, captured_at: Sequence[str | None] | None) -> Sequence[str | None]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.analyse.verdict.evidence import Evidence, gather
+from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import ORDER, Progression, Step
 from kit.analyse.verdict.processes import Processes
-from kit.analyse.verdict.scene import scene_of, scene_of_run
+from kit.analyse.verdict.scene import Scene, scene_of_run
 from kit.analyse.verdict.settings import COMMAND, Settings, settings_of
 from kit.analyse.verdict.verdict import Verdict, weigh
 from kit.clock import NS
 from kit.open import open_run
 from kit.run import Run
-from kit.schema import Row
 
 MILESTONE_KINDS = frozenset(("progress", "symptom", "error", "other"))
 """Kinds of records that count as milestones of a launch; requests and heartbeats are none."""
@@ -104,16 +103,16 @@ def read_launch(
     label: str,
     given: str | Path | Run,
     captured_at: str | None = None,
-    also: Mapping[str, Callable[[Row], None]] | None = None,
     knowledge: str | Path | Iterable[str | Path] | None = None,
+    scene_of: Callable[[Run], Scene] = scene_of_run,
 ) -> ComparedLaunch:
     """Read a launch once.
 
-    `captured_at`: when the evidence was taken, local time of the host. `also`: who else is handed the rows of a frame, as in
-    `kit.analyse.verdict.evidence.gather`. Raises EvidenceError where it cannot be read.
+    `captured_at`: when the evidence was taken, local time of the host. Raises EvidenceError where it cannot be
+    read.
     """
     run = given if isinstance(given, Run) else open_run(given, captured_at, knowledge)
-    scene = scene_of(gather(run, also)) if also else scene_of_run(run)
+    scene = scene_of(run)
     evidence = scene.evidence
     end = run.captured_ns if run.captured_known else evidence.log.last_time
     return ComparedLaunch(

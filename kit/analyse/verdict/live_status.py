@@ -161,11 +161,11 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
     >>> from kit.analyse.verdict.evidence import gather
     >>> from kit.analyse.verdict.scene import scene_of
     >>> from kit.analyse.verdict.verdict import weigh
-    >>> run = kit.open_run(kit.sample_path("pipe-ticker"))
+    >>> run = kit.sample("healthy-tp2")
     >>> activity = LogActivity(run.captured_ns)
     >>> board = status_of(weigh(scene_of(gather(run, also={"log": activity.add}))), activity)
     >>> board.klass, [(row["rank"], row["role"], row["odd"]) for row in board.rows if row["rank"] is not None]
-    ('rank_straggler', [(0, 'worker', True), (1, 'worker', False)])
+    ('ready', [(0, 'worker', False), (1, 'worker', False)])
     """
     scene, evidence, facts = verdict.scene, verdict.scene.evidence, verdict.facts
     reads = deltas(evidence.io, "pid", bytes_read)

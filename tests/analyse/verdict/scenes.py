@@ -51,7 +51,9 @@ def scene(*parts: Part | list[Part], deleted: bool = False, good: tuple | None =
         as_of_ns=None,
         frame=lambda name: FRAMES[name].build(row for frame, row in flat if frame == name),
     )
-    evidence = Evidence(SimpleNamespace(**usual | of_run))
+    run = SimpleNamespace(**usual | of_run)
+    run.derived = lambda make: make(run)
+    evidence = Evidence(run)
     for frame, row in flat:
         FRAMES[frame].check(row)
         {"log": evidence.log.add, "syscalls": evidence.syscalls.add}.get(frame, evidence.rows.get(frame, []).append)(row)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.run import Run
+
+if TYPE_CHECKING:
+    from kit.analyse.calls.study import Calls
 
 SIGNS = {"circle": "calls_circle", "dead": "waits_for_killed"}
 """Signs by the kind of suspect (`kit.analyse.calls.waits`)."""
@@ -16,11 +22,14 @@ def waits(scene: Scene) -> Signs:
     standing = [row for row in digest.open.values() if row.get("state") != "cut"]
     if len(standing) < 2 or digest.calls > scene.limits["most_traced_calls"]:
         return
+    for one in scene.evidence.run.derived(_studied).graph.suspects:
+        if one.kind in SIGNS:
+            yield Sign(SIGNS[one.kind], one.claim, [{"capture": one.capture, "line": one.line, "text": one.claim[:200]}])
+
+
+def _studied(run: Run) -> Calls:
+    """The system calls of a run; its scenes share them."""
     from kit.analyse.calls.study import Calls  # pandas, which most verdicts do without
     from kit.analyse.calls.trace import Trace
 
-    run = scene.evidence.run
-    found = Calls(run.name, Trace(run.frame("syscalls"), run.frame("signals")))
-    for one in found.graph.suspects:
-        if one.kind in SIGNS:
-            yield Sign(SIGNS[one.kind], one.claim, [{"capture": one.capture, "line": one.line, "text": one.claim[:200]}])
+    return Calls(run.name, Trace(run.frame("syscalls"), run.frame("signals")))
