@@ -144,5 +144,5 @@ def test_a_paste_is_judged_and_kept_without_its_secrets(chooser):
 def test_the_appendix_is_folded_and_its_tables_sort():
     shown = Tags(show.appendix(kit.verdict(kit.sample("port-taken")))._repr_html_())
     tags = [tag for tag, _ in shown.tags]
-    assert tags.count("details") == 7 and not [about for tag, about in shown.tags if tag == "details" and "open" in about]
+    assert tags.count("details") == 8 and not [about for tag, about in shown.tags if tag == "details" and "open" in about]
     assert tags.count("script") == 1 and tags.count("table") >= 5
