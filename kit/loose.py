@@ -112,7 +112,10 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
     for item in _in_one_piece(path, name) or segments(path, recognise, name):
         if isinstance(item, Note):
             notes.append(item)
-        elif item.kind is None and item.how not in ("file", "stream"):
+            continue
+        if item.how == "talk" and _printed(item.file, item.head()):
+            item.kind = "log"
+        if item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))
         elif item.kind is None and (why := _no_evidence(item)):
             notes.append(Note(item.file, f"{why}, no evidence of a launch"))
@@ -156,10 +159,15 @@ def _no_evidence(segment: Segment) -> str | None:
 
 def _unknown(segment: Segment) -> Note:
     head = segment.head().strip()
-    announced = {"prompt": f"output of `{segment.command}`", "fence": "a block of code", "header": "a file"}.get(
-        segment.how, "a part"
+    announced = {
+        "prompt": f"output of `{segment.command}`",
+        "fence": "a block of code",
+        "header": "a file",
+        "assistant": "an assistant's answer",
+    }.get(segment.how, "a part")
+    why = _no_evidence(segment) or (
+        f"{announced}, which is no evidence" if segment.how == "assistant" else f"{announced} that no parser knows"
     )
-    why = _no_evidence(segment) or f"{announced} that no parser knows"
     return Note(segment.file, why, segment.line, head.split("\n")[0][:200], head.count("\n") + 1)
 
 

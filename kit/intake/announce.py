@@ -15,7 +15,8 @@ PROMPT = (
     r"[ \t]*(?:(?:\[[\d:]{5,8}\] )?(?:\([\w.-]+\) )?"
     r"(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]|[\w.-]+:[~/][\w./~-]* [\w.-]+\$"
     r"|(?:╰|└)(?:─)+(?:❯|➜|➤|λ|\$|#)? ?|(?:~|/)[\w./ -]{0,60} ❯ "
-    r"|PS [A-Z]:\\[^>\n]*>|(?:➜|❯) {1,2}(?:~|[\w./-]+)(?: git:\(\S+\))?(?: ✗)?|[\w.-]*/[\w./-]*[$#]|/[\w./-]* #) ?|\$ "
+    r"|PS [A-Z]:\\[^>\n]*>|(?:➜ {1,2}(?:~|[\w./-]+)|❯ {1,2}[~/][\w./-]*)(?: git:\(\S+\))?(?: ✗)?"
+    r"|❯(?= (?:\w+=\S+ )*[\w./-]+ )|[\w.-]*/[\w./-]*[$#]|/[\w./-]* #) ?|\$ "
     rf"|(?:[#>+]|[\w-]*%|❯) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~#-].*)$"
 )
 """A shell's prompt and the command after it."""
@@ -30,6 +31,12 @@ SPEAKER = (
     r"|[\w.'-]{1,30} {2}\[\d{1,2}:\d\d(?: ?[AP]M)?\]$|\[\d{1,2}:\d\d(?: ?[AP]M)?\] [\w.' -]{1,30}$"
 )
 """Who speaks next in a copy of a chat (Slack, Discord, Teams)."""
+ASSISTANT = (
+    r"(?:ChatGPT|Claude|Gemini|Copilot|DeepSeek|Kimi|Grok|Assistant|AI|豆包|文心一言|通义千问)"
+    r"(?: said| says| ?说| ?の回答| hat gesagt)? ?(?::|：)$"
+)
+USER = r"(?:You|User|Human|您|你|あなた|用户)(?: said| ?说| hat gesagt)? ?(?::|：)$"
+"""Whose turn it is in a copy of a talk with an assistant: what that says is no evidence."""
 _SHORT_TOOLS = re.compile(
     r"\b(?:py-?spy(?: dump| top)?|nvidia-smi|rocm-smi|amd-smi|npu-smi|dmesg|strace|lslocks|lsof|ss|netstat|ps|top|free|df|du|"
     r"gdb|pstack|curl|kubectl \w+|docker \w+|journalctl|lspci|ip|mount|ray status|wchan|smaps|meminfo|vmstat|iostat|"

@@ -40,7 +40,8 @@ class Segment:
 
     content: Content  # what a parser reads
     # what announced it: `file` (the text as a whole), `stream` (the lines of one service), `prompt`, `fence`, `header`,
-    # `heading`, `section` (an output that begins by itself), `rest` (what is left of the text around those)
+    # `heading`, `section` (an output that begins by itself), `assistant` (its turn in a talk; `talk` is what is left of that),
+    # `rest` (what is left of the text around those)
     how: str
     name: str  # name that a file with it would bear; of a text as a whole its own
     command: str = ""  # command that printed it, or the line `==> path <==` before it, where one is known
@@ -96,6 +97,8 @@ _EXPLICIT = (
     rb"(?P<prompt>" + announce.PROMPT.replace("?P<command>", "?:").removesuffix("$").encode() + rb")|(?P<empty>"
     + announce.EMPTY_PROMPT.removesuffix("$").encode() + rb"(?=\n|\Z))"
     rb"|(?P<speaker>" + announce.SPEAKER.replace("$", "(?=\\n|\\Z)").encode() + rb")"
+    rb"|(?P<assistant>" + announce.ASSISTANT.replace("$", "[ \\t]*(?=\\n|\\Z)").encode()
+    + rb")|(?P<user>" + announce.USER.replace("$", "[ \\t]*(?=\\n|\\Z)").encode() + rb")"
     rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b)"
     rb"|(?P<header>==> .+ <==)|(?P<heading>#{1,6} \S|(?:<details>\s*)?<summary>|[=-]{3,} ?\w.{0,80}[=-]{3,}|h[1-6]\. )"
     rb"|(?P<script>Script (?:started|done) on )"
@@ -264,7 +267,7 @@ class _Cutter:
 
     def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
-        how, fence = "rest", ""
+        how, fence, spoken = "rest", "", False
         said: announce.Said | None = announce.Said(self.text.title, "")
         start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
@@ -273,7 +276,8 @@ class _Cutter:
             if inside and mark.how not in ("prompt", "empty") or self.log and heading and not heading.name:
                 continue
             begin = min(start.end + 1, self.text.size)
-            piece = self._piece(begin, mark.begin, start.line + 1, how, said)
+            piece = self._piece(begin, mark.begin, start.line + 1, "assistant" if spoken else how, said)
+            spoken = mark.how == "assistant" or spoken and mark.how not in ("user", "speaker")
             if piece is not None:
                 yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
             start, said = mark, heading
@@ -312,6 +316,8 @@ class _Cutter:
 
     def _inside(self, piece: Segment, marks: list[_Mark]) -> list[Segment]:
         """A piece, with the outputs of tools that begin within it apart, where they are of another kind than the piece."""
+        if piece.how == "assistant":
+            return [piece]
         piece.kind = self.kind(piece)
         (part,) = piece.content.parts
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
@@ -362,6 +368,9 @@ class _Cutter:
         rest: list[Part] = []
         last: Segment | None = None
         for segment in found:
+            if segment.how == "assistant":
+                unknown.append(segment)
+                continue
             back = segment.how == "heading" and (segment.kind is None or segment.kind == "log" and self.log)
             prose = self.fenced and not segment.content.parts[0].lead and segment.kind != "log"
             if back or segment.how == "rest" and (prose or segment.kind in (None, "log")):
@@ -381,8 +390,9 @@ class _Cutter:
             if left.content.parts == at_once.content.parts:
                 return [at_once]
             joined += [left] * (left.kind is not None)
-        if not joined:
-            return [at_once]
+        if not joined:  # what is left of a talk without the assistant's part is the text itself
+            talk = left is not None and any(one.how == "assistant" for one in unknown)
+            return [replace(at_once, content=left.content, how="talk"), *unknown] if left and talk else [at_once]
         return sorted(joined, key=lambda segment: segment.content.parts[0].begin) + unknown
 
     def _with_silent(self, groups: dict[tuple, list[Segment]], last: Segment, segment: Segment) -> Segment:

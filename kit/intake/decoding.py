@@ -91,6 +91,8 @@ def _lines(text: Text) -> Text:
         text = _rewritten(text, shippers.lines_of, "json lines")
     if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, lambda data: ("html", markup.html_lines(data)))
+    elif markup.is_mail(head) and text.size <= markup.MOST_BYTES:
+        text = _document(text, markup.mail_lines)
     elif markup.is_diff(head):
         text = _changed(text, [markup.undiffed], "diff")
     elif shippers.is_cast(head):
@@ -252,6 +254,9 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 
 WIDTHS = range(60, 400)
 LEAST_FULL, LEAST_OPENED = 4, 3
+SOFT_WIDTHS = range(60, 81)
+"""Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
+LEAST_STAYING = 0.8
 _BEGINS = re.compile(
     rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
     rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
@@ -259,6 +264,7 @@ _BEGINS = re.compile(
 """How lines begin that are no rest of the line before."""
 _STAMPED = re.compile(
     rb"(?:[\w.-]+ +\| )?(?:\(\w[\w.]* [^)]*\) ?)?\[?(?:(?:DEBUG|INFO|WARNING|ERROR)\b|20\d\d-\d\d-\d\d|\d\d:\d\d:\d\d)"
+    rb"|#\d+  ?(?:0x|\S+ \()|Thread \d+ [\"(]|slot +\w+: |\(gdb\) "
 )
 
 
@@ -268,26 +274,28 @@ def unwrapped(text: Text, width: int | None = None) -> Text:
     Where the width is not known, it is told by its stamped lines: many are exactly as long as the longest, none is longer, and
     what comes after those begins as no line of the log begins.
     """
-    width = width or _width(text.head(1 << 20))
-    if width is None:
+    head = text.head(1 << 20)
+    width = width or _width(head)
+    soft = _soft_width(head) if width is None and text.size <= OPENED_BYTES else None
+    if width is None and soft is None:
         return text
 
     def read(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
-        number, kept, full = 0, [], False
+        number, kept, full, last, between = 0, [], False, b"", b" " if soft else b""
         for _, block in blocks:
             out = []
             for line in block.removesuffix(b"\n").split(b"\n"):
                 number += 1
-                if full and kept and not _opens(line) and line[:1] not in b"+|":
+                if (full or soft and kept and _opens(kept[0]) and _wraps(last, line, soft)) and kept and _goes_on(line):
                     kept.append(line)
                 else:
                     if kept:
-                        out.append(b"".join(kept))
+                        out.append(between.join(kept))
                     kept = [line]
                     numbers.add(1, number)
-                full = _columns(line) == width
+                full, last = _columns(line) == width, line
             yield b"\n".join(out) + b"\n" if out else b""
-        yield b"".join(kept) + b"\n" if kept else b""
+        yield between.join(kept) + b"\n" if kept else b""
 
     return _rewritten(text, read, text.form or "wrapped")
 
@@ -299,6 +307,31 @@ def _columns(line: bytes) -> int:
 def _opens(line: bytes) -> bool:
     """Whether a line begins as those of a log do."""
     return _STAMPED.match(line) is not None or wrapping.RECORD.match(line) is not None
+
+
+def _goes_on(line: bytes) -> bool:
+    """Whether a line may be the rest of the one before."""
+    return not _opens(line) and line[:1] not in b"+|"
+
+
+def _wraps(line: bytes, rest: bytes, width: int) -> bool:
+    """Whether a mailer had to break a line there: the next word did not fit."""
+    word = rest.split(b" ", 1)[0]
+    return bool(word) and _columns(line) + 1 + _columns(word) > width
+
+
+def _soft_width(head: bytes) -> int | None:
+    """The width at which a mailer broke the records of a log between their words; None where it did not."""
+    lines, pairs, inside = head.split(b"\n"), [], False
+    for line, rest in pairwise(lines):
+        inside = _opens(line) or inside and bool(pairs) and pairs[-1][1] == line
+        if inside and rest and not _opens(rest):
+            pairs.append((line, rest))
+    width = max((_columns(line) for line in lines if _opens(line)), default=0)
+    if width not in SOFT_WIDTHS or any(not _goes_on(rest) or rest[:1] in b" \t" for _, rest in pairs):
+        return None
+    wrapped = sum(1 for line, rest in pairs if _wraps(line, rest, width))
+    return width if wrapped >= LEAST_OPENED and wrapped >= LEAST_STAYING * len(pairs) else None
 
 
 def _closes(line: bytes, rest: bytes) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import email
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from email import policy
 from html.parser import HTMLParser
 from typing import Any
 
@@ -94,6 +96,35 @@ def html_lines(data: bytes) -> list[tuple[int, str]]:
     page.close()
     page.flush()
     return page.lines
+
+
+_MAIL = re.compile(rb"(?:\A|\n)MIME-Version: 1|(?:\A|\n)Content-T(?:ype|ransfer-Encoding): ", re.IGNORECASE)
+_FIELD = re.compile(rb"(?:From |[A-Za-z][\w-]{1,40}:)")
+
+
+def is_mail(head: bytes) -> bool:
+    """Whether a text is a mail as it was sent: fields, one of them of MIME, then a blank line."""
+    fields = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
+    lines = [line for line in fields.split(b"\n") if line[:1] not in (b" ", b"\t")]
+    return len(lines) > 1 and all(map(_FIELD.match, lines)) and _MAIL.search(fields) is not None
+
+
+def mail_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
+    """Lines of a mail's text and of the texts attached to it; of a text that is there twice, the plain one."""
+    raw = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    message = email.message_from_bytes(data, policy=policy.default)
+    found = [f"# {message['subject']}"] if message["subject"] else []
+    body = message.get_body(("plain", "html"))
+    for part in [*([body] if body else []), *message.iter_attachments()]:
+        if part.get_content_maintype() != "text":
+            continue
+        text = part.get_content().replace("\r\n", "\n")
+        if part.get_content_subtype() == "html":
+            text = "\n".join(line for _, line in html_lines(text.encode("utf-8", "replace")))
+        elif part.get_param("format") == "flowed":
+            text = re.sub(r"(?m)(?<=\S) \n(?!>|-- $|\s)", " ", text)  # RFC 3676: a blank at the end continues the line
+        found += [f"==> {part.get_filename()} <=="] * bool(part.get_filename()) + text.split("\n")
+    return ("mail", _numbered(raw, iter(found))) if len(found) > 1 else None
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------------
@@ -289,4 +320,16 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
 
 
-__all__ = ["csv_lines", "html_lines", "is_diff", "is_html", "json_lines", "opened", "to_bytes", "undiffed", "unpaged"]
+__all__ = [
+    "csv_lines",
+    "html_lines",
+    "is_diff",
+    "is_html",
+    "is_mail",
+    "json_lines",
+    "mail_lines",
+    "opened",
+    "to_bytes",
+    "undiffed",
+    "unpaged",
+]

@@ -14,7 +14,7 @@ _TAIL = (
     r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?"
 )
 BAR = re.compile(
-    r"(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\|)?\s?"
+    r"(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\||[█▏▎▍▌▋▊▉#=][█▏▎▍▌▋▊▉#=.… >-]{0,300}(?=\d))?\s?"
     r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL
 )
 LONGEST_DESCRIPTION = 200

@@ -38,6 +38,11 @@ RECORD_CHARS = 1024
 """Longest kernel record (LOG_LINE_MAX, kernel/printk)."""
 _KINDS = Path(__file__).parents[1] / "knowledge" / "kernel.toml"
 KINDS = tuple((kind["name"], re.compile(kind["pattern"])) for kind in tomllib.loads(_KINDS.read_text(encoding="utf-8"))["kind"])
+_TASK = re.compile(
+    r"^task:.+? state:\S\b.*?\bpid: *\d+|^\S.{0,14}?\s+[RSDTZX]\s+(?:[0-9a-f]{16}|0)\s+\d+\s+\d+\s+\d+ 0x[0-9a-f]+$"
+)
+"""The line of a task, above its stack (sched_show_task, kernel/sched/core.c)."""
+_FRAME = re.compile(r"^\s*(?P<unsure>\? )?(?P<function>[\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?$")
 
 
 def classify(text: str) -> Row:
@@ -80,6 +85,7 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
     [(812.5, 'nfs', 'nfs: server nas1 not responding')]
     """
     base: int | None = None
+    stuck: Row = {}
     for line in titled(lines, source, report):
         text = line.text
         if not text.strip() or re.match(r"^-- |^-- No entries --|^Hint: ", text):
@@ -108,7 +114,18 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if time is not None or uptime_s is not None:
             row["time"] = time
         row["uptime_s"] = uptime_s
-        yield "kernel_log", row | classify(message)
+        known = classify(message)
+        if known["kind"] in ("d_state", "hung_task") or _TASK.match(message):
+            stuck = {"pid": known.get("pid"), "tid": known.get("pid"), "process": known.get("process"), "depth": 0}
+        elif stuck.get("pid") and (frame := _FRAME.match(message)) and not frame["unsure"]:
+            yield "stacks", stuck | _frame(frame, line.number, time)
+            stuck["depth"] += 1
+        yield "kernel_log", row | known
+
+
+def _frame(found: re.Match[str], line: int, time: int | None) -> Row:
+    """A frame of a task's stack; what the kernel is not sure of (`?`) is none."""
+    return {"tool": "kernel", "function": found["function"], "native": True, "line": line, "time": time}
 
 
 def _time(got: dict[str, str | None], source: Source, base: int | None) -> tuple[int | None, int | None]:
@@ -165,4 +182,6 @@ def _is_kernel(head: str) -> float:
     return only_failures(head, "dmesg|journalctl")
 
 
-FORMATS = (Format("kernel", r"dmesg|kern|journal|syslog", _is_kernel, parse_kernel, frames=("kernel_log", "tool_errors")),)
+FORMATS = (
+    Format("kernel", r"dmesg|kern|journal|syslog", _is_kernel, parse_kernel, frames=("kernel_log", "stacks", "tool_errors")),
+)

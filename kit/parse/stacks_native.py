@@ -13,6 +13,7 @@ _THREAD = re.compile(
     r"^Thread (?P<number>[\d.]+) \((?:Thread 0x[0-9a-f]+ ?)?\(?(?:LWP|process) (?P<lwp>\d+)\)?"
     r'(?:\)? ?"(?P<name>.*?)")?'
 )
+_SWITCHED = re.compile(r"^\[Switching to thread (?P<number>[\d.]+) \((?:Thread 0x[0-9a-f]+ ?)?\(?(?:LWP|process) (?P<lwp>\d+)\)?")
 _EU_THREAD = re.compile(r"^TID (?P<lwp>\d+):")
 _EU_PROCESS = re.compile(r"^PID (?P<pid>\d+) - ")
 _INFO = re.compile(
@@ -45,7 +46,7 @@ class _Frames:
 
     def take(self, text: str, line: Line) -> bool:
         """Take a line that begins a thread or is a frame; False for any other."""
-        if found := _THREAD.match(text) or _EU_THREAD.match(text):
+        if found := _THREAD.match(text) or _EU_THREAD.match(text) or _SWITCHED.match(text):
             self.start(found.groupdict().get("number"), int(found["lwp"]), found.groupdict().get("name"))
         elif found := _PYTHON_FRAME.match(text) or _PYTHON_LINE.match(text):
             self.python(found, line)

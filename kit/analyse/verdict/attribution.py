@@ -28,7 +28,14 @@ TASK_GROUP = re.compile(r"\btask_memcg=([^,\s]+)")
 """Control group of the process that the OOM killer chose."""
 GROUP_FILE = re.compile(r"/sys/fs/cgroup(?:/memory)?(/\S+)/[\w.]+$")
 WORDS = {
-    **{"oom_kill": "OOM kill", "segfault": "crash", "xid": "Xid", "hung_task": "hung task", "gpu_lost": "lost GPU"},
+    **{
+        "oom_kill": "OOM kill",
+        "segfault": "crash",
+        "xid": "Xid",
+        "hung_task": "hung task",
+        "d_state": "task in state D",
+        "gpu_lost": "lost GPU",
+    },
     "gpu_job_timeout": "GPU timeout",
     **{"ecc": "memory error", "gpus": "GPU sample", "gpu_processes": "GPU process", "events": "event", "counters": "counter"},
     **{"processes": "server", "log": "log", "errors": "error"},
@@ -163,7 +170,7 @@ def _kernel(row: Row, ties: Ties) -> str | None:
     gpu = ties.devices.foreign_bus(row.get("bus_id"))
     if gpu is not None:
         return f"about GPU {gpu}, which the launch does not use"
-    if kind == "hung_task" and not ties.stuck and not ties.titles.may_serve(name):
+    if kind in ("hung_task", "d_state") and not ties.stuck and not ties.titles.may_serve(name):
         return f"{name}, and nothing of the launch is in state D"
     if kind == "segfault" and pid and ties.pids and not ties.titles.may_serve(name):
         return f"{name}, a program that is not a server's"

@@ -12,7 +12,7 @@ from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
-from kit.analyse.verdict.phases import Progression, at_rest, rank_of, served
+from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
@@ -138,7 +138,7 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`ready`, `exited`, `signal`, `restarts`, `world_size`."""
     log = evidence.log
     given: dict = {"world_size": (processes.world_size, [])}
-    ready = [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"]
+    ready = [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"] or was_up(log)
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
         given["ready"] = (True, [ready[0].ref])
@@ -185,11 +185,12 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     if alive is None and (told := orchestrator_ends.ended(evidence)):
         return True, [told]
     alive_until, worked_until = evidence.log.last_life, evidence.log.last_token
+    answered = max((mark.order for mark in answered_probes(evidence.log)), default=-1)
     endings = [
         mark
         for mark in evidence.log.marks
         if mark.role == "teardown"
-        and mark.order > worked_until.get(mark.log, -1)
+        and mark.order > max(worked_until.get(mark.log, -1), answered)
         or mark.role in ENDING
         and mark.order > alive_until.get(mark.log, -1)
     ]
@@ -210,6 +211,8 @@ def _lives(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     told = quiet is not None and not died and (last.get("milestone") or last.get("bar_kind"))
     if told and quiet <= thresholds(evidence.run.knowledge)["recent_s"]:
         return False, where
+    if hung := [row for row in evidence.kernel_log if row.get("kind") in ("d_state", "hung_task")]:
+        return False, [ref(hung[-1], hung[-1]["text"])]
     grown = deltas(evidence.sizes, "path", lambda row: row.get("size_bytes"))
     return next(((False, [ref(delta.rows[1], f"{delta.key} grows")]) for delta in grown.values() if delta.change > 0), (None, []))
 

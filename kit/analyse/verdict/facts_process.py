@@ -133,6 +133,10 @@ def _served(evidence: Evidence, processes: Processes) -> tuple:
     return True, [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:200]}]
 
 
+HUNG = ("d_state", "hung_task")
+"""Kinds of kernel lines that show a process asleep in state D; where a process table is there, that is newer."""
+
+
 def _first_status(evidence: Evidence) -> Row | None:
     rows = [row for row in evidence.processes if row.get("tool") == "status"]
     return rows[0] if rows else None
@@ -163,12 +167,14 @@ def process(evidence: Evidence, processes: Processes, found: Progression) -> dic
         given["fds"] = (len(kept), [ref(kept[0], f"{len(kept)} descriptors of pid {pid}")])
     elif row and row.get("fds") is not None:
         given["fds"] = (row["fds"], [ref(row)])
+    asleep = [entry for entry in evidence.processes if entry.get("state") == "D"]
+    hung = [] if evidence.processes else [row for row in evidence.kernel_log if row.get("kind") in HUNG and row.get("pid")]
     stuck = sorted(
-        {entry["pid"] for entry in evidence.processes if entry.get("state") == "D"}
+        {entry["pid"] for entry in [*asleep, *hung]}
         | {entry["pid"] for entry in evidence.threads if entry.get("state") == "D" and entry.get("pid")}
     )
-    if evidence.processes:
-        given["d_state_pids"] = (stuck, [ref(entry) for entry in evidence.processes if entry.get("state") == "D"][:3])
+    if evidence.processes or hung:
+        given["d_state_pids"] = (stuck, [*map(ref, asleep), *(ref(row, row["text"]) for row in hung)][:3])
     given["log_deleted"] = _log_deleted(evidence)
     return given
 
@@ -196,7 +202,7 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         number = whole_number(mark.fields.get("rank"))  # that the record is about; `mark.rank` is the one that wrote it
         if number is not None:
             ranks.setdefault(number, mark.ref)
-    for rank, where in _unanswered(evidence, processes).items():
+    for rank, where in [*_aborted(evidence, processes).items(), *_unanswered(evidence, processes).items()]:
         ranks.setdefault(rank, where)
     for rank in _absent(processes):
         listed = next(process.rows[-1] for process in processes.workers if process.rows)
@@ -212,6 +218,14 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             if rank is not None:
                 ranks.setdefault(rank, ref(row, row["text"]))
     return {"ranks_dead": (sorted(ranks) or None, list(ranks.values())), "killed_pids": (sorted(killed) or None, refs)}
+
+
+def _aborted(evidence: Evidence, processes: Processes) -> dict[int, dict]:
+    """The one rank whose watchdog ends its process, where a worker dies after that."""
+    marks = [mark for mark in evidence.log.of("watchdog_stuck") if rank_of(mark, processes) is not None]
+    ranks = {rank_of(mark, processes) for mark in marks}
+    died = [mark for mark in evidence.log.of("worker_died") if marks and mark.order > marks[0].order]
+    return {rank: marks[-1].ref for rank in ranks if rank is not None} if len(ranks) == 1 and len(died) == 1 else {}
 
 
 def _unanswered(evidence: Evidence, processes: Processes) -> dict[int, dict]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import survived
-from kit.analyse.verdict.log_digest import Bar, Mark
+from kit.analyse.verdict.log_digest import Bar, LogDigest, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import phase_of_frames
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
-from kit.parse.grammar import codes, metric_names, traits
+from kit.parse.grammar import codes, libraries, metric_names, traits
 from kit.parse.grammar_file import PHASES
 from kit.parse.records import global_rank
+from kit.untrusted import whole_number
 
 ORDER = {phase: number for number, phase in enumerate(PHASES)}
 INTERLEAVED = frozenset(("weights", "post_load", "compile", "graph_capture"))
@@ -55,7 +56,7 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
     """Work out the phases of each rank."""
     found = Progression()
     marks = _since_restart(evidence.log.marks)
-    begin = marks[0].order if marks else 0
+    begin = marks[0].order if marks and len(marks) < len(evidence.log.marks) else 0  # what stands before a restart is over
     ranks = sorted(_ranks_seen(marks, processes))
     steps = _steps(
         marks,
@@ -79,6 +80,8 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
             found.phase = (
                 "ready" if at_rest(evidence) else phase_of_frames(evidence.log.traced, evidence.run.knowledge) or "launch"
             )
+        if found.phase in ("launch", "compile") and _by_collective(evidence) == "dist_init" and _trains(evidence):
+            found.phase = "dist_init"  # a training builds its kernels before its ranks meet
         _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
@@ -211,6 +214,30 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
         return
 
 
+HEALTH = re.compile(r"/(?:v\d/)?(?:health(?:z|_generate|/ready|/live)?|readyz?|ping|is_ready)/?$")
+
+
+def answered_probes(log: LogDigest) -> list[Mark]:
+    """Questions after its health that a server answered with 200, by its own log."""
+    return [
+        mark
+        for mark in log.of("probe_request")
+        if mark.fields.get("status") == 200 and HEALTH.search(str(mark.fields.get("path", "")))
+    ]
+
+
+def was_up(log: LogDigest) -> list[Mark]:
+    """What shows that a log begins in the middle, of a server that was up: its probes are answered from the first line on."""
+    answered = answered_probes(log)
+    begun = min((mark.order for mark in log.marks if mark.phase in ORDER or mark.kind == "error"), default=log.records)
+    moved = log.bars and log.bars[0].first_order < answered[0].order if answered else True
+    return [] if moved or answered[0].order > min(begun, LEADING) else answered[:1]
+
+
+LEADING = 3
+"""Lines of a log among which an answered probe shows that it begins in the middle."""
+
+
 def at_rest(evidence: Evidence) -> dict | None:
     """The line that shows a server ready which loads a model only when it is asked for one, and has not been asked yet."""
     log = evidence.log
@@ -233,7 +260,9 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
         return "ready", "probe"
     if served(evidence):
         return "serving", "counters"
-    phase = phase_of_frames([*evidence.stacks, *evidence.log.traced], evidence.run.knowledge)
+    if was_up(evidence.log) and not at_rest(evidence):
+        return "serving", "log"
+    phase = phase_of_frames([*evidence.stacks, *evidence.log.traced], evidence.run.knowledge) or _by_collective(evidence)
     if phase is not None:
         return phase, "stacks"
     if any(row["source"] == "flight_recorder" and TRAINS.search(row["communicator"] or "") for row in evidence.collectives):
@@ -245,6 +274,22 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
         return "ready", "probe"
     return "launch", "none"
+
+
+def _by_collective(evidence: Evidence) -> str | None:
+    """Phase that a collective which timed out tells: ranks join by the first ones, the later ones are those of work."""
+    mark = evidence.log.first("collective_timeout")
+    number = whole_number(mark.fields.get("seq")) if mark else None
+    if number is None or number < 0:
+        return None
+    if number <= thresholds(evidence.run.knowledge)["first_collectives"]:
+        return "dist_init"
+    return "train_step" if _trains(evidence) else "serving"
+
+
+def _trains(evidence: Evidence) -> bool:
+    """Whether no server wrote the log."""
+    return evidence.log.server is None or evidence.log.server in libraries()
 
 
 def served(evidence: Evidence) -> dict | None:

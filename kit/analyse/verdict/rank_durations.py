@@ -39,6 +39,17 @@ def slow(evidence: Evidence) -> Slow | None:
     return None
 
 
+def outlasting(evidence: Evidence, seconds: float, but: set[int | None]) -> dict[int, tuple[float, Row]]:
+    """Ranks that say that one thing took them longer than that, but for some: the seconds and the record of each."""
+    found: dict[int, tuple[float, Row]] = {}
+    for rows in evidence.log.of_ranks.values():
+        for rank, row in rows.items():
+            took = _took(row["text"]) or 0.0
+            if rank not in but and took > max(seconds, found.get(rank, (0.0, row))[0]):
+                found[rank] = took, row
+    return found
+
+
 def _took(text: str) -> float | None:
     """Seconds that a record says something took."""
     found = _TOOK.search(text)

@@ -7,9 +7,11 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.rank_counters import apart, together
+from kit.analyse.verdict.rank_durations import outlasting
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.clock import show_duration
 from kit.words import count_of, named, short
 
 APART = ("mismatch", "missing", "unresponsive", "incomplete")
@@ -40,6 +42,20 @@ def timeouts(scene: Scene) -> Signs:
         if works:
             claim = f"{named('rank', [works.rank])} was at work meanwhile: {short(works.text, 120)}"
             yield Sign("absent_rank_works", claim, [works.ref], absent)
+
+
+@rule("absent_rank_works", needs=("log",))
+def outlasted(scene: Scene) -> Signs:
+    """Ranks that are not among those that timed out were at work of their own for longer than a collective may take."""
+    lines, limit = scene.log.of("collective_timeout"), scene.fact("timeout_ms")
+    waited = {rank_of(mark, scene.processes) for mark in lines}
+    if took := outlasting(scene.evidence, limit / 1000, waited) if lines and limit else {}:
+        rank = max(took, key=lambda rank: took[rank][0])
+        claim = f"{named_ranks(took, scene.processes)} spent up to {show_duration(took[rank][0])} on work of their own"
+        where = [ref(row, row["raw"][:300]) for _, row in took.values()][:3]
+        yield Sign(
+            "absent_rank_works", f"{claim}, and a collective gave up after {show_duration(limit / 1000)}", where, sorted(took)
+        )
 
 
 @rule("desync_report", needs=("log",))

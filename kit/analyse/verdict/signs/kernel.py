@@ -15,7 +15,7 @@ from kit.words import named, short
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
 
 
-@rule("d_state", "d_state_twice", needs=("processes|threads",))
+@rule("d_state", "d_state_twice", needs=("processes|threads|kernel_log",))
 def uninterruptible(scene: Scene) -> Signs:
     """Processes in state D, and those that stay in it."""
     pids = scene.fact("d_state_pids") or []

@@ -37,6 +37,10 @@ WEIGHED_PHASES = (
 """Phases that speak for or against a class."""
 
 
+LEAST_FRAMES = 3
+"""Frames of a bar without a stamp, at the log's end, that show it moving."""
+
+
 def _item_s(bar: Bar) -> float | None:
     """Seconds that an item of a bar takes: as printed, else elapsed time by items; a download's are not alike."""
     if bar.kind == "download":
@@ -47,7 +51,12 @@ def _item_s(bar: Bar) -> float | None:
 def _still_s(bar: Bar, scene: Scene) -> float | None:
     """Seconds for which a bar has not moved, None where no clock tells."""
     now = scene.evidence.run.captured_ns if scene.evidence.run.captured_known else scene.log.last_time
-    return (now - bar.moved_time) / NS if now is not None and bar.moved_time is not None else scene.silence_s
+    still = (now - bar.moved_time) / NS if now is not None and bar.moved_time is not None else scene.silence_s
+    if bar.elapsed_s is None or not bar.points:
+        return still
+    own = bar.elapsed_s - bar.points[-1][1]  # a bar has a clock of its own
+    drawn = len(bar.points) >= LEAST_FRAMES and scene.log.records - bar.order <= LEAST_FRAMES
+    return max(still, own) if still is not None else own if drawn or own > scene.limits["recent_s"] else None
 
 
 @rule(*MOVES, *STANDS, "graph_bar_never_moved", needs=("log",), moving=MOVES)
@@ -57,8 +66,8 @@ def bars(scene: Scene) -> Signs:
     if bar is None or bar.done or scene.phase not in PHASES_OF_BAR.get(bar.kind, ()):
         return
     still, item = _still_s(bar, scene), _item_s(bar)
-    if still is None:
-        return
+    if still is None or not bar.n and not scene.evidence.run.captured_known:
+        return  # where a bar begins is no sign of its moving
     count = _count(bar)
     if still <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * (item or 0.0)):
         when = (

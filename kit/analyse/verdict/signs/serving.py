@@ -8,7 +8,7 @@ from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.failures import moment
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.phases import at_rest
+from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.two_samples import compilers_work
@@ -46,6 +46,8 @@ def ready_line(scene: Scene) -> Signs:
         yield Sign("ready_line", f"the log says ready: {short(ready[0].text, 100)}", [ready[0].ref])
     elif rests := at_rest(scene.evidence):
         yield Sign("ready_line", "it answers, and loads a model when one is asked for", [rests])
+    elif was_up(scene.log):
+        return  # it begins in the middle, when it was up
     elif (scene.log.records and scene.log.known) or scene.fact("log_deleted"):
         yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
 
