@@ -254,6 +254,7 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 
 WIDTHS = range(60, 400)
 LEAST_FULL, LEAST_OPENED = 4, 3
+_LABELLED = re.compile(rb"[\w.\[\]/-]{1,40}: |\w+=")
 SOFT_WIDTHS = range(60, 81)
 """Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
 LEAST_STAYING = 0.8
@@ -328,7 +329,7 @@ def _soft_width(head: bytes) -> int | None:
         if inside and rest and not _opens(rest):
             pairs.append((line, rest))
     width = max((_columns(line) for line in lines if _opens(line)), default=0)
-    if width not in SOFT_WIDTHS or any(not _goes_on(rest) or rest[:1] in b" \t" for _, rest in pairs):
+    if width not in SOFT_WIDTHS or any(_BEGINS.match(rest) or _LABELLED.match(rest) for _, rest in pairs):
         return None
     wrapped = sum(1 for line, rest in pairs if _wraps(line, rest, width))
     return width if wrapped >= LEAST_OPENED and wrapped >= LEAST_STAYING * len(pairs) else None
