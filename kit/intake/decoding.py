@@ -254,7 +254,7 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 
 WIDTHS = range(60, 400)
 LEAST_FULL, LEAST_OPENED = 4, 3
-_LABELLED = re.compile(rb"[\w.\[\]/-]{1,40}: |\w+=")
+_LABELLED = re.compile(rb"\d{1,5}: |[\w./-]+\[\d+\]: |[\w./-]{2,20}: (?:error|warning|fatal)\b|\w+=")
 SOFT_WIDTHS = range(60, 81)
 """Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
 LEAST_STAYING = 0.8

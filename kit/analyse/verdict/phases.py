@@ -80,6 +80,8 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
             found.phase = (
                 "ready" if at_rest(evidence) else phase_of_frames(evidence.log.traced, evidence.run.knowledge) or "launch"
             )
+        if said_ready(evidence.log):
+            found.phase = "ready"
         if found.phase in ("launch", "compile") and _by_collective(evidence) == "dist_init" and _trains(evidence):
             found.phase = "dist_init"  # a training builds its kernels before its ranks meet
         _lag(found, evidence, marks, ranks, processes)
@@ -232,6 +234,13 @@ def was_up(log: LogDigest) -> list[Mark]:
     begun = min((mark.order for mark in log.marks if mark.phase in ORDER or mark.kind == "error"), default=log.records)
     moved = log.bars and log.bars[0].first_order < answered[0].order if answered else True
     return [] if moved or answered[0].order > min(begun, LEADING) else answered[:1]
+
+
+def said_ready(log: LogDigest) -> list[Mark]:
+    """Where who sent the log says that it started, and it shows nothing else: no error, and no phase before the last ones."""
+    furthest = max((ORDER[step.phase] for step in [*log.marks, *log.bars] if step.phase in ORDER), default=None)
+    against = furthest is not None and furthest not in range(ORDER["graph_capture"], ORDER["ready"])
+    return [] if against or any(mark.kind == "error" for mark in log.marks) else log.of("said_ready")[-1:]
 
 
 LEADING = 3

@@ -210,3 +210,21 @@ def test_barrier_in_which_clients_connect(tmp_path: Path) -> None:
     )
     found = judged(tmp_path, text)
     assert (found["class"], found["phase"]) == ("rendezvous_wait", "dist_init")
+
+
+@pytest.mark.parametrize(
+    "words", ["After two hours it finally started.", "等了两个小时，终于启动了。", "Nach zwei Stunden endlich gestartet."]
+)
+def test_reporter_who_saw_it_start(tmp_path: Path, words: str) -> None:
+    found = judged(tmp_path, f"{words}\n\nlast log:\n" + "\n".join(RECORDS) + "\n")
+    assert (found["class"], found["phase"], found["facts"]["ready"]) == ("ready", "ready", True)
+
+
+def test_reporters_word_does_not_stand_against_a_log(tmp_path: Path) -> None:
+    error = "ERROR 05-06 07:00:10 [core.py:90] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    text = "Yesterday it finally started.\n\n" + "\n".join(RECORDS) + "\n" + error
+    assert judged(tmp_path, text)["class"] == "gpu_oom"
+    early = "Yesterday it finally started.\n\nINFO 05-06 07:00:00 [model_runner.py:90] Starting to load model /m...\n"
+    found = judged(tmp_path, early)
+    assert (found["class"], found["phase"]) != ("ready", "ready") and not found["facts"]["ready"]
+    assert judged(tmp_path, "It has not finally started.\n" + "\n".join(RECORDS) + "\n")["class"] != "ready"
