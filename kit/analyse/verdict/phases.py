@@ -238,7 +238,8 @@ def was_up(log: LogDigest) -> list[Mark]:
 
 def said_ready(log: LogDigest) -> list[Mark]:
     """Where who sent the log says that it started, and it shows nothing else: no error, and no phase before the last ones."""
-    furthest = max((ORDER[step.phase] for step in [*log.marks, *log.bars] if step.phase in ORDER), default=None)
+    phases = [*(mark.phase for mark in log.marks), *(bar.phase for bar in log.bars)]
+    furthest = max((ORDER[phase] for phase in phases if phase in ORDER), default=None)
     against = furthest is not None and furthest not in range(ORDER["graph_capture"], ORDER["ready"])
     return [] if against or any(mark.kind == "error" for mark in log.marks) else log.of("said_ready")[-1:]
 

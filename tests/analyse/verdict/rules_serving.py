@@ -89,6 +89,8 @@ SERVING = [
     shown("port_closed", *SERVER, listen(22, 1, "sshd"), unlike=[*SERVER, listen(30000, 10)]),
     shown("port_closed", *SERVER, asked("/health", error="connection refused"), unlike=[*SERVER, asked("/health", 200)]),
     shown("log_deleted", DELETED, unlike=[row("fds", fd=1, pid=10, target="/var/log/server.log")]),
+    shown("said_ready", line("said_ready", kind="other"), unlike=[line("said_ready", kind="other"), error("exception")]),
+    shown("said_works", line("said_works", kind="other"), unlike=[line("args")]),
     shown("log_holds_nothing", line(None, "nohup: ignoring input", kind="other"), unlike=[line("args")]),
     shown("log_holds_nothing", line(None, "x", kind="other"), unlike=[line(None, "x", kind="other")] * 4),
     shown("bind_error", error("bind_error", "address already in use"), unlike=[error("exception", "address")]),
