@@ -113,7 +113,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
         if isinstance(item, Note):
             notes.append(item)
             continue
-        if item.how == "talk" and _printed(item.file, item.head()):
+        if item.how == "talk" and _printed(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))
