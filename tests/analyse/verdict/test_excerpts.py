@@ -182,7 +182,7 @@ def test_debuggers_interrupt_is_no_end(tmp_path: Path) -> None:
     text += "#0  0x00007fffd627cbde in rocr::core::InterruptSignal::WaitRelaxed () from /opt/rocm/lib/libhsa-runtime64.so.1\n"
     text += "#1  0x00007ffff4a9d7c1 in hipStreamSynchronize () from /opt/rocm/lib/libamdhip64.so.6\n(gdb) quit\n"
     found = judged(tmp_path, text)
-    assert (found["class"], found["phase"], found["facts"].get("exited")) == ("device_hang", "serving", None)
+    assert (found["class"], found["phase"], found["facts"].get("exited")) == ("device_hang", "serving", False)
 
 
 def test_terminal_that_broke_frames_and_records_at_its_width(tmp_path: Path) -> None:
