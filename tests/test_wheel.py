@@ -41,7 +41,7 @@ def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], **check)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", environment / "bin" / "python"]
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--quiet", wheel], **check)
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--no-compile", "--quiet", wheel], **check)
     (packages,) = environment.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return environment
