@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from kit.errors import DONE, TROUBLE
 from kit.untrusted import visible, visible_json
 
 GOOD_STATES = ("ready", "progressing")
-SLOW_S = 1.0
-"""What takes longer shows that it works."""
+SLOW_S, PACE_S = 1.0, 10.0
+"""What takes longer shows that it works; the time that is left is told by the pace of the last seconds."""
 EVIDENCE = "a run, a folder of evidence, or one file"
 
 
@@ -130,14 +131,16 @@ def working(what: str) -> Iterator[Work]:
         transient=True,
     )
     task = bar.add_task(text.clean(what), read="")
-    first: list[tuple[float, float]] = []  # when the first bytes were read, and their share: the pace is taken from there
+    told: deque[tuple[float, float]] = deque()  # when how much was done: the pace is that of the last seconds
     timer = Timer(SLOW_S, bar.start)
     timer.daemon = True
     timer.start()
 
     def read(share: float) -> None:
-        first.append((time.monotonic(), share))
-        (began, at), (now, _) = first[0], first.pop() if len(first) > 1 else first[0]
+        told.append((now := time.monotonic(), share))
+        while len(told) > 2 and told[0][0] < now - PACE_S:
+            told.popleft()
+        began, at = told[0]
         left = (now - began) * (1 - share) / (share - at) if share > at and now - began >= SLOW_S else None
         about = f", about {show_duration(left)} left" if left is not None else ""
         bar.update(task, read=f", {percent(share)}{about}" if share < 1 else "")
