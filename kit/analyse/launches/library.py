@@ -43,9 +43,9 @@ DEEPEST, MOST_FILES = 4, 20_000
 PACKED = re.compile(r"\.(?:log|zip|tgz|tar|tar\.\w+|7z)(?:\.gz)?$", re.IGNORECASE)
 """Files beside the runs that are a launch each: archives and logs."""
 LONGEST_NAME, MOST_RANKS = 40, 4
-HEADS = ("run", "when", "server", "model", "ranks", "outcome", "belief", "to ready", "silent")
-ALIKE = ("server", "model", "ranks")
-NEVER_BROKEN = frozenset(("when", "ranks", "belief", "to ready", "silent"))
+HEADS = ("run", "when", "launch", "outcome", "belief", "to ready", "silent")
+ALIKE = ("launch",)
+NEVER_BROKEN = frozenset(("when", "belief", "to ready", "silent"))
 HALF_A_YEAR_NS = 183 * 86400 * NS
 AGO_S = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -153,7 +153,7 @@ class Library(Shown):
         return Document(f"{many}: {', '.join(parts) or 'none'}", sections, str(self.folder))
 
     def _table(self) -> Table:
-        """A line a run; of server, model and ranks, what is the same in all is told once."""
+        """A line a run; server, model and ranks are told once where they are the same in all."""
         newest = max((run.at_ns or 0 for run in self.read), default=0)
         rows = [_cells(run, newest) for run in self.read]
         told = [{row[n] for row in rows} for n in range(len(HEADS))]
@@ -171,22 +171,27 @@ class Library(Shown):
         return f"<Library {self.folder}: {len(self.runs)} of {self.total} runs>"
 
 
+def _lasted(seconds: float) -> str:
+    """A duration in a narrow column: what takes minutes is told without seconds."""
+    return re.sub(r"(?<=min) \d+ s$", "", show_duration(seconds))
+
+
 def _cells(run: LibraryRun, newest_ns: int) -> tuple[str, ...]:
     """A run under `HEADS`. As `ls -l` does, what is older than half a year is told by its date alone, a file's time by `?`."""
     at = run.at[5:16] if newest_ns - (run.at_ns or 0) < HALF_A_YEAR_NS else run.at[:10]
     phase = f" in {run.phase}" if run.phase and run.state not in GOOD else ""
     ranks = f", {named('rank', run.ranks)}" if 0 < len(run.ranks) <= MOST_RANKS else ""
-    ready = "" if run.ready_s is None else show_duration(run.ready_s)
+    model = short(run.model.rstrip("/").rpartition("/")[2], LONGEST_NAME)
+    size = count_of(run.world_size, "rank") if (run.world_size or 0) > 1 else ""
+    ready = "" if run.ready_s is None else _lasted(run.ready_s)
     return (
         short(run.path, LONGEST_NAME),
         at if run.dated or not at else f"{at.split(' ')[0]} ?",
-        run.server,
-        short(run.model.rstrip("/").rpartition("/")[2], LONGEST_NAME),
-        str(run.world_size or ""),
+        ", ".join(filter(None, (f"{run.server} {model}".strip(), size))),
         run.plain + phase + ranks,
         percent(run.confidence),
-        ready or ("" if run.lasted_s is None else f"≥ {show_duration(run.lasted_s)}"),
-        "" if run.silence_s is None else show_duration(run.silence_s),
+        ready or ("" if run.lasted_s is None else f"≥ {_lasted(run.lasted_s)}"),
+        "" if run.silence_s is None else _lasted(run.silence_s),
     )
 
 
