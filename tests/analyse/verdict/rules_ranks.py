@@ -58,6 +58,14 @@ STACKS = [
         *stack(10, "pack (a.py)", moment=1),
         unlike=[worker(0), *stack(10, "load (a.py)"), *stack(10, "load (a.py)", moment=1)],
     ),
+    shown(
+        "odd_rank_stays",
+        *TWO,
+        *stack(10, REDUCE),
+        *stack(11, "index (plugin.py)"),
+        *stack(11, "index (plugin.py)", moment=1),
+        unlike=[*TWO, *stack(10, REDUCE), *stack(11, COMPILE), *stack(11, "load (a.py)", moment=1)],
+    ),
     shown(  # other threads come and go
         "stacks_move",
         worker(0),

@@ -87,6 +87,14 @@ CASES = [
         ("wchan_driver",),
         unlike_signs=("wchan_driver", "nfs_dead"),
     ),
+    Case(
+        "storage-holds-a-task",
+        "driver_or_io_stuck",
+        (stack(10, "folio_wait_bit_common (kernel)"),),
+        ("hung_task",),
+        unlike=(stack(10, "uvm_ioctl (nvidia_uvm)"),),
+    ),
+    Case("odd-rank-stays", "rank_straggler", signs=("odd_rank_stays",), unlike_signs=("odd_rank_elsewhere",)),
     Case("storage-does-not-answer", "driver_or_io_stuck", signs=("nfs_dead",), unlike_signs=("wchan_driver",)),
     Case(
         "vllm-front-end-burns-in-requests",

@@ -104,9 +104,8 @@ def different_collectives(scene: Scene) -> Signs:
         yield Sign("different_collectives", claim, [stack.ref for stack in inside[:3]])
 
 
-@rule("stacks_move", needs=("stacks",), moving=True)
-def moving(scene: Scene) -> Signs:
-    """Stacks of the main threads at two moments: another place is life."""
+def _dumps(scene: Scene) -> dict[int, dict[int, tuple[str, Row]]]:
+    """By pid and moment: the top of the main thread's stack as py-spy dumped it, and its first row."""
     seen: dict[int, dict[int, tuple[str, Row]]] = {}
     for row in scene.evidence.stacks:
         dumped = row.get("tool") == "pyspy" and row.get("pid") is not None and row.get("moment") is not None
@@ -114,13 +113,33 @@ def moving(scene: Scene) -> Signs:
             place = f"{row.get('function')} ({row.get('file')})"
             text, first = seen.setdefault(row["pid"], {}).get(row["moment"], ("", row))
             seen[row["pid"]][row["moment"]] = (f"{text} < {place}", first)
-    for pid, moments in seen.items():
+    return seen
+
+
+@rule("stacks_move", needs=("stacks",), moving=True)
+def moving(scene: Scene) -> Signs:
+    """Stacks of the main threads at two moments: another place is life."""
+    for pid, moments in _dumps(scene).items():
         process = scene.processes.by_pid.get(pid)
         if len(moments) > 1 and process is not None and process.role in ("worker", "engine"):
             (before, _), (after, where) = moments[min(moments)], moments[max(moments)]
             if before != after:
                 yield Sign("stacks_move", f"the main thread of pid {pid} moved between two stack dumps", [ref(where)])
                 return
+
+
+@rule("odd_rank_stays", needs=("stacks",), moving=True)
+def odd_rank_stays(scene: Scene) -> Signs:
+    """The ranks that the others wait for stand in the same place at two moments."""
+    mains = main_stacks(scene.evidence, scene.processes)
+    odd = [rank for rank in odd_ranks(mains) if mains[rank].category in AT_WORK]
+    seen, pids = _dumps(scene), {process.rank: process.pid for process in scene.processes.workers}
+    looks = [seen.get(pids.get(rank), {}) for rank in odd]
+    if odd and all(len(moments) > 1 and len({text for text, _ in moments.values()}) == 1 for moments in looks):
+        last = [moments[max(moments)][1] for moments in looks]
+        who = named_ranks(odd, scene.processes)
+        claim = f"{who} {'stands' if len(odd) == 1 else 'stand'} in the same place in {len(looks[0])} stack dumps"
+        yield Sign("odd_rank_stays", claim, [ref(row) for row in last[:2]], odd)
 
 
 @rule("odd_rank_sleeps", needs=("threads",))
