@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -30,6 +31,9 @@ os.environ["MPLBACKEND"] = "Agg"
 # What a test starts (the kit, a kernel) need not compile the kit again; some machines of CI ask Python to keep nothing.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A background job of a shell starts with Ctrl-C ignored, and so would all that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # nbformat's import compiles grammars of IRIs that no notebook holds: two seconds in each worker.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 

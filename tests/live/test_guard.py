@@ -46,11 +46,6 @@ def until(condition: Callable[[], object], what: str) -> object:
     raise AssertionError(f"never came true: {what}")
 
 
-def heed_interrupts() -> None:
-    """A background job of a shell, such as tests in CI, starts with SIGINT ignored, and the guard would keep it so."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable]:
     """`begin(*words)` starts `kit guard` with its messages in a file; at the end all of it is ended."""
@@ -59,13 +54,7 @@ def begin(tmp_path: Path) -> Iterator[Callable]:
     def start(*words: object) -> tuple[subprocess.Popen, Path]:
         said = tmp_path / "said.txt"
         with open(said, "wb") as errors:
-            process = subprocess.Popen(
-                [*KIT, *map(str, words)],
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=heed_interrupts,
-            )
+            process = subprocess.Popen([*KIT, *map(str, words)], stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         started.append(process)
         return process, said
 
