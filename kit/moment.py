@@ -40,7 +40,7 @@ LOOK_S = 86_400
 """Looks that were taken within a day belong to one copy of the log."""
 _STREAMS = frozenset(
     """
-    log sampler strace atop atop_json pidstat query_range grafana_csv otlp collapsed speedscope chrome_trace shell sadf sar
+    kernel log sampler strace atop atop_json pidstat query_range grafana_csv otlp collapsed speedscope chrome_trace shell sadf sar
     """.split()
 )
 _LOOKS = {"gpus", "processes", "threads", "sockets", "probes", "stacks", "io"}

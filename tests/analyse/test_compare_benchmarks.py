@@ -323,7 +323,7 @@ def test_recorded_launches_that_compile_take_longer_and_the_part_is_named(data):
     ready = found["time_to_ready_s.run"]
     assert ready.verdict == "worse" and 0.5 < ready.interval[0] < ready.interval[1] < 1.0 and found.warnings
     assert found["phase_weights_s.run"].verdict == "withheld" and not found["phase_weights_s.run"].metric.primary
-    assert found["phase_post_load_s.run"].verdict == "inconclusive"
+    assert found["phase_launch_s.run"].verdict == "inconclusive"
     part = of(found.where, "largest_part_new")
     assert (part["part"], part["side"], round(part["part_change"]), round(part["share"], 2)) == (
         "phase_compile_s",

@@ -341,9 +341,9 @@ def test_killed_collector_leaves_a_run_that_opens_and_nothing_running(tmp_path):
     unfinished = {entry["file"] for entry in manifest["captures"] if not entry["whole"]}
     assert {"raw/sampler.jsonl", "raw/server.log"} <= unfinished and manifest["ended_at"] is None
     opened = open_run(tmp_path / "run")
-    assert {row["moment"] for row in opened.rows("processes")} >= {0, 1} and "raw/sampler.jsonl is cut" in " ".join(
-        opened.unread()
-    )
+    moments = {row["moment"] for row in opened.rows("processes")}
+    assert 0 in moments and len(moments) > 1, "a busy machine skips moments"
+    assert "raw/sampler.jsonl is cut" in " ".join(opened.unread())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
