@@ -265,7 +265,7 @@ def filled(text: str, names: Mapping[str, object]) -> str:
 
 
 def step_command(step: dict[str, Any], row: Tool | None, **values: object) -> str:
-    """The command of a step as a person types it, by the row of the table that takes it here.
+    """The command of a step as a person types it: its own, or that of the row of the table that takes it here.
 
     Examples
     --------
@@ -273,6 +273,7 @@ def step_command(step: dict[str, Any], row: Tool | None, **values: object) -> st
     >>> step_command(gpus, tool("amd_smi"))
     'amd-smi monitor > amd-smi.txt'
     """
-    if row is None:
+    if "command" in step:
         return filled(step["command"], values)
+    assert row is not None, "a step without a command of its own has a tool"
     return row.as_typed(step.get("pause_s", 0.0), limit=f"{row.limit_s:g}", path=row.path, **values)

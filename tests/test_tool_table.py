@@ -132,3 +132,11 @@ def test_a_mistake_names_file_line_and_key(tmp_path: Path) -> None:
     (tmp_path / "tools.toml").write_text('[[tool]]\nname = "a"\nwhat = "b"\ncomand = ["a"]\n')
     with pytest.raises(UsageError, match=r"tools.toml, line 4, key 'comand'.*did you mean 'command'"):
         table((tmp_path,))
+
+
+def test_a_step_with_a_command_of_its_own_is_taken_by_its_tool_on_a_live_launch() -> None:
+    """The kernel log around the end of a launch: a person is given the times, `kit triage` takes the whole log."""
+    (around,) = (step for step in steps() if step["name"] == "kernel log around the end")
+    typed = step_command(around, around["tools"][0], since="12:00", until="12:20")
+    assert typed.startswith("journalctl -k --no-pager --since '12:00' --until '12:20'")
+    assert [row.name for row in around["tools"]] == ["kernel"]
