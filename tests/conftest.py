@@ -195,7 +195,8 @@ def _descendants() -> list[int]:
         return [child.pid for child in psutil.Process().children(recursive=True)]
     found = [os.getpid()]
     for pid in found:
-        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-            with suppress(OSError):  # it has ended meanwhile
-                found += map(int, listed.read_text().split())
+        with suppress(OSError):  # it has ended meanwhile
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with suppress(OSError):  # or this thread of it
+                    found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found[1:]
