@@ -128,7 +128,7 @@ def moving(scene: Scene) -> Signs:
                 return
 
 
-@rule("odd_rank_stays", needs=("stacks",), moving=True)
+@rule("odd_rank_stays", needs=("stacks",))
 def odd_rank_stays(scene: Scene) -> Signs:
     """The ranks that the others wait for stand in the same place at two moments."""
     mains = main_stacks(scene.evidence, scene.processes)
