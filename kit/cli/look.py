@@ -259,7 +259,7 @@ def calls(args: argparse.Namespace) -> int:
     with working(f"reading {args.path}"):
         answer = studied(args.path, args.against, args.at)
     if args.html:
-        from kit.show.calls import write
+        from kit.render.calls import write
 
         put(f"{write(answer, args.html)}: needs no network")
         return DONE

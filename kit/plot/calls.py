@@ -278,7 +278,7 @@ def plot_call_rates(calls: Calls, ax: Axes | None = None) -> Axes:
     bar.ax.tick_params(labelsize=FONT_PT - 1)
     bar.set_label("calls/s", fontsize=FONT_PT - 1)
     dress(
-        ax, f"Calls over time ({count_rows(len(names), len(rates.pids), 'thread')}, most calls first; white: none)", x_label=TIME
+        ax, f"Calls over time ({count_rows(len(names), len(rates.pids), 'thread')}, most calls first; blank: none)", x_label=TIME
     )
     ax.grid(visible=False)
     return ax

@@ -104,7 +104,7 @@ def phase_name(ax: Axes, row: int, phase: str, begin_s: float) -> None:
         xytext=(4, 0),
         textcoords="offset points",
         va="center",
-        fontsize=FONT_PT - 1.5,
+        fontsize=FONT_PT - 1,
         color="white" if phase in DARK else ON_COLOUR,
         bbox={"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"},
         annotation_clip=True,

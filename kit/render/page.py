@@ -45,9 +45,12 @@ def own_script() -> str:
 
 
 def page(name: str, lead: str, parts: Sequence[Part], tone: str) -> str:
-    """The whole page; its policy lets two scripts run, by hash, and loads nothing from anywhere."""
+    """The whole page; its policy lets its own scripts run, by hash, and loads nothing from anywhere."""
     own = f"'sha256-{b64encode(sha256(own_script().encode()).digest()).decode()}'"
-    policy = f"default-src 'none'; script-src {script_hash()} {own}; style-src 'unsafe-inline'; img-src data:"
+    explores = any(part.name == "explore" for part in parts)
+    allowed = f"{script_hash()} {own}" if explores else own
+    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
+    module = f'<script type="module">{script()}</script>' if explores else ""
     links = "".join(f'<li><a href="#{part.name}">{escape(part.title)}</a></li>' for part in parts)
     body = "".join(
         f'<section id="{part.name}" aria-labelledby="{part.name}-title"><h2 id="{part.name}-title">{escape(part.title)}</h2>'
@@ -62,7 +65,7 @@ def page(name: str, lead: str, parts: Sequence[Part], tone: str) -> str:
         f'<body data-state="{escape(tone)}"><a class="skip" href="#why">Skip to the evidence</a>{lead}'
         f'<nav aria-label="Sections"><ul>{links}</ul></nav><main>{body}</main>'
         f"<footer>Made with stallkit {__version__}. This file needs no network and sends nothing.</footer>"
-        f'<script type="module">{script()}</script><script>{own_script()}</script></body></html>\n'
+        f"{module}<script>{own_script()}</script></body></html>\n"
     )
 
 

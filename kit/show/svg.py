@@ -1,15 +1,15 @@
-"""Figures as inline SVG in the ink and paper of the page, so that they follow dark mode; large ones as PNG at twice the size."""
+"""Figures as inline SVG in the ink and paper of the page, so that they follow dark mode; a narrow page scrolls them sideways."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from io import BytesIO, StringIO
+from io import StringIO
+from math import ceil
 from typing import TYPE_CHECKING
 
 from kit.document.html import escape
 from kit.plot import figure_alt
-from kit.plot.style import INK, STALL_COLOUR
+from kit.plot.style import FONT_PT, INK, STALL_COLOUR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 THEMED = {INK.lower(): "--ink", "#ffffff": "--paper", "#e9ecef": "--grid", STALL_COLOUR.lower(): "--stall"}
 """Colours of the figures, as matplotlib writes them, that a page may replace by its own; those that carry meaning stay."""
 MOST_BYTES = 400_000
-"""A larger drawing is a picture: a browser is slow with tens of thousands of paths."""
-PNG_DPI = 200
-"""Twice what a screen shows at the width of a page."""
+"""In a larger drawing the marks are a picture below the text: a browser is slow with tens of thousands of paths."""
+DPI = 200
+"""Of such pictures: twice what a screen shows at the width of a page."""
+LEAST_PX = 11
+"""Smallest type that is read without effort: a figure is never drawn narrower than that takes."""
 _COLOUR = re.compile("|".join(THEMED))
 _ID = re.compile(r' id="([^"]+)"')
 _USED = re.compile(r'#([\w.-]+)[")]')
@@ -35,25 +37,34 @@ def figure(drawn: Figure | Axes, caption: str = "") -> str:
     >>> from kit.frames import FRAMES
     >>> from kit.plot import plot_memory
     >>> shown = figure(plot_memory(FRAMES["processes"].empty()), "Ranks look alike.")
-    >>> shown[:36], shown[-57:], "var(--ink, #222222)" in shown
-    ('<figure><svg class="figure" role="im', '</svg><figcaption>Ranks look alike.</figcaption></figure>', True)
+    >>> shown[-63:], "var(--ink, #222222)" in shown
+    ('</svg></div><figcaption>Ranks look alike.</figcaption></figure>', True)
     """
-    from matplotlib import rc_context
-
     whole = drawn.get_figure(root=True)
     if whole is None:
         raise ValueError("these axes belong to no figure")
     alt = escape(figure_alt(whole) or caption)
-    file = StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": alt, "path.simplify": True}):
-        whole.savefig(file, format="svg", facecolor="none", metadata={"Date": None})
-    if len(file.getvalue()) > MOST_BYTES:
-        picture = BytesIO()
-        whole.savefig(picture, format="png", dpi=PNG_DPI, facecolor="white")
-        shown = f'<img alt="{alt}" src="data:image/png;base64,{b64encode(picture.getvalue()).decode()}">'
-    else:
-        shown = _inline(file.getvalue(), alt)
+    drawing = _written(whole, alt)
+    if len(drawing) > MOST_BYTES:
+        marks = [one for ax in whole.axes for one in (*ax.collections, *ax.patches, *ax.lines) if not one.get_rasterized()]
+        for mark in marks:
+            mark.set_rasterized(True)
+        drawing = _written(whole, alt)
+        for mark in marks:
+            mark.set_rasterized(False)
+    region = "class='kit-figure' tabindex='0' role='group' aria-label='figure, scrolls sideways' style='overflow-x:auto'"
+    shown = f"<div {region}>{_inline(drawing, alt)}</div>"
     return f"<figure>{shown}{f'<figcaption>{escape(caption)}</figcaption>' if caption else ''}</figure>"
+
+
+def _written(whole: Figure, salt: str) -> str:
+    """What matplotlib writes of a figure as SVG."""
+    from matplotlib import rc_context
+
+    file = StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "path.simplify": True}):
+        whole.savefig(file, format="svg", facecolor="none", dpi=DPI, metadata={"Date": None})
+    return file.getvalue()
 
 
 def _inline(svg: str, alt: str) -> str:
@@ -65,4 +76,6 @@ def _inline(svg: str, alt: str) -> str:
     used = set(_USED.findall(body))
     body = _ID.sub(lambda found: found[0] if found[1] in used else "", body)
     body = _COLOUR.sub(lambda found: f"var({THEMED[found[0]]}, {found[0]})", body)
-    return f'<svg class="figure" role="img" aria-label="{alt}" viewBox="{head["box"]}">{body}'
+    least = ceil(float(head["box"].split()[2]) * LEAST_PX / (FONT_PT - 1))
+    style = f"min-width:{least}px;white-space:pre;fill:var(--ink, {INK})"
+    return f'<svg class="figure" role="img" aria-label="{alt}" viewBox="{head["box"]}" style="{style}">{body}'

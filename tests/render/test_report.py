@@ -250,6 +250,25 @@ def test_nothing_for_axe_to_find(opened, view) -> None:
 
 
 @pytest.mark.needs_tool("chromium")
+def test_figures_are_read_and_scroll_by_keys_on_a_phone_and_fit_on_paper(opened) -> None:
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    opened.set_viewport_size({"width": 390, "height": 844})
+    smallest = opened.evaluate(
+        "Math.min(...[...document.querySelectorAll('main figure > .kit-figure text')].filter((one) => one.checkVisibility())"
+        ".map((one) => parseFloat(getComputedStyle(one).fontSize) * Math.hypot(one.getScreenCTM().a, one.getScreenCTM().b)))"
+    )
+    assert smallest >= 10.99
+    figure = opened.locator("#against .kit-figure")
+    figure.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.wait_for_function("document.querySelector('#against .kit-figure').scrollLeft > 0")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    opened.emulate_media(media="print")
+    assert figure.locator("svg").bounding_box()["width"] <= 390
+    opened.emulate_media(media="screen")
+
+
+@pytest.mark.needs_tool("chromium")
 def test_without_scripts_figures_stand_in_their_place(browser, hostile) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()

@@ -13,7 +13,7 @@ import kit
 from kit import show
 from kit.frames import FRAMES
 from kit.plot import figure_alt
-from kit.show import opening
+from kit.show import opening, svg
 
 
 class Tags(HTMLParser):
@@ -146,3 +146,14 @@ def test_the_appendix_is_folded_and_its_tables_sort():
     tags = [tag for tag, _ in shown.tags]
     assert tags.count("details") == 8 and not [about for tag, about in shown.tags if tag == "details" and "open" in about]
     assert tags.count("script") == 1 and tags.count("table") >= 5
+
+
+def test_a_large_drawing_is_a_picture_under_text_in_the_colours_of_the_page(monkeypatch):
+    drawn = Figure()
+    drawn.add_subplot(title="above").plot(range(9))
+    figure_alt(drawn, "nine")
+    marks = drawn.axes[0].lines
+    assert "<image" not in svg.figure(drawn)
+    monkeypatch.setattr(svg, "MOST_BYTES", 100)
+    shown = svg.figure(drawn)
+    assert shown.count("<image") == 1 and ">above</text>" in shown and not marks[0].get_rasterized()

@@ -26,7 +26,7 @@ from kit.tomlfile import Table, TomlFile
 FILE = PACKAGED / SIGNATURES
 FACTS = frozenset("class phase server version signs gpu gpu_generation filesystem error frame log place".split())
 """What a signature may ask about, beside `arg.NAME`."""
-_KEYS = frozenset("name what do source since fixed class example note when unless".split())
+_KEYS = frozenset("name like what do source since fixed class example note when unless".split())
 _ARGUMENT = re.compile(r"arg\.[\w.-]+")
 _NUMBER = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|dev|a|b)\d+)*)")
 
@@ -121,13 +121,20 @@ def read(path: Path) -> list[Signature]:
 def _read(files: list[TomlFile]) -> tuple[Signature, ...]:
     folders = dict.fromkeys(file.path.resolve().parent for file in files)
     words = {"class": tuple(classes(folder for folder in folders if folder != PACKAGED)), "phase": PHASES}
-    return tuple(_signature(table, words) for file in files for table in file.tables("signature"))
+    found: list[Signature] = []
+    for file in files:
+        for table in file.tables("signature"):
+            found.append(_signature(table, words, {one.name: one for one in found}))
+    return tuple(found)
 
 
-def _signature(table: Table, words: Mapping[str, Sequence[str]]) -> Signature:
+def _signature(table: Table, words: Mapping[str, Sequence[str]], earlier: Mapping[str, Signature]) -> Signature:
     """One [[signature]], held against the words that are known; an error names file, line and key."""
     table.known(_KEYS)
-    name, what, do = (table.text(key, needed=True) for key in ("name", "what", "do"))
+    like = earlier.get(table.text("like", earlier) or "")
+    name = table.text("name", needed=True)
+    what = table.text("what", needed=not like, default=like.what if like else None)
+    do = table.text("do", needed=not like, default=like.do if like else None)
     for key, sign in (("since", ">="), ("fixed", "<")):
         if table.text(key):
             _range(table, key, sign + table.values[key])
@@ -135,7 +142,7 @@ def _signature(table: Table, words: Mapping[str, Sequence[str]]) -> Signature:
         name=name,
         what=what,
         do=do,
-        source=table.text("source", default=""),
+        source=table.text("source", default=like.source if like else ""),
         since=table.text("since"),
         fixed=table.text("fixed"),
         klass=table.text("class", words["class"]),
