@@ -33,6 +33,7 @@ TABLES = {
     "captures": "capture",
     "tools": "tool",
     "options": "unlikely",
+    "reporter": "claim",
 }
 """Kinds of knowledge beside log grammars, by the name of their file, with the table that tells one under another name."""
 _TABLE = re.compile(r"^\s*\[+\s*([A-Za-z_]+)", re.MULTILINE)

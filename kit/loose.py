@@ -11,8 +11,9 @@ from pathlib import Path
 from kit import parse
 from kit.clock import in_range
 from kit.folder import why_not
-from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, segments, whole
+from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, prose, segments, whole
 from kit.parse import log_detection
+from kit.parse.prose import claims_something
 from kit.parse.text import HEAD_BYTES
 from kit.reading import FAILED, Capture
 from kit.untrusted import WRONG_FORM, no_surrogates
@@ -58,7 +59,7 @@ def captures(
             notes.append(Note(name, "cannot be read: permission denied"))
         except WRONG_FORM as error:  # a wrapping of a form that its tool never writes must not hide the other files
             notes.append(Note(name, f"{FAILED}: {type(error).__name__}: {error}"[:200]))
-    if not any(capture.kind for capture in found):
+    if not any(capture.kind not in (None, prose.KIND) for capture in found):
         texts = [one for one in found if one.content is None and one.size_bytes and not _NO_OUTPUT.search(one.file)]
         heads = {one.file: parse.head_of(one.path) for one in texts}
         # A few last lines that nothing tells are all that there is: they are read as a log, which decides nothing by itself.
@@ -109,10 +110,15 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
 
     if path.stat().st_size == 0:
         yield _capture(path, name, None)
-    for item in _in_one_piece(path, name) or segments(path, recognise, name):
+    items = list(_in_one_piece(path, name) or segments(path, recognise, name, claims_something))
+    spoken = {item.file for item in items if isinstance(item, Segment) and item.kind == prose.KIND and not _no_evidence(item)}
+    for item in items:
         if isinstance(item, Note):
             notes.append(item)
             continue
+        written = item.kind == prose.KIND or item.kind is None and item.how == "file"
+        if written and (item.kind == prose.KIND) != (item.file in spoken):
+            continue  # what people wrote is one capture, or nothing that counts
         if item.how == "talk" and _printed(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
@@ -153,7 +159,7 @@ def _printed(head: str) -> bool:
 
 
 def _no_evidence(segment: Segment) -> str | None:
-    head = segment.head()
+    head = segment.content.text.head(HEAD_BYTES).decode("utf-8", "replace") if segment.kind == prose.KIND else segment.head()
     return next((why for sign, why in _NO_EVIDENCE if sign.search(head)), None)
 
 

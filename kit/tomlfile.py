@@ -30,7 +30,7 @@ class Waiting:
         if name.startswith("__"):
             raise AttributeError(name)
         compiled = re.compile(self.pattern)
-        self.search, self.match, self.sub = compiled.search, compiled.match, compiled.sub
+        self.search, self.match, self.sub, self.finditer = compiled.search, compiled.match, compiled.sub, compiled.finditer
         return getattr(compiled, name)
 
 

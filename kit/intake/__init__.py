@@ -6,20 +6,24 @@ it that hold one kind of thing each, as texts with the line numbers of the file 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from kit.intake import prose
 from kit.intake.content import Chain, Content, Text, whole
 from kit.intake.cutting import Recognise, Segment, as_it_lies, cut
 from kit.intake.decoding import decode, encoding_of, is_binary
 from kit.intake.unpacking import Note, unpack
 
 
-def segments(path: Path, recognise: Recognise, name: str | None = None) -> Iterator[Segment | Note]:
+def segments(
+    path: Path, recognise: Recognise, name: str | None = None, says: Callable[[str], bool] | None = None
+) -> Iterator[Segment | Note]:
     """Segments of a file, and notes on what could not be read.
 
     `recognise`: takes a file name and its first 64 KiB as text, returns a kind or None. `name`: its name in the evidence; the
-    file's own where it is not given.
+    file's own where it is not given. `says`: whether a text that a person wrote says anything of the launch; without it no such
+    text is a segment.
 
     Examples
     --------
@@ -37,7 +41,10 @@ def segments(path: Path, recognise: Recognise, name: str | None = None) -> Itera
             yield as_it_lies(item, recognise)
         elif item.size:
             for text in decode(item):
-                yield from cut(text, recognise)
+                found = cut(text, recognise)
+                yield from found
+                if says is not None:
+                    yield from (words for words in prose.of(text, found) if says(words.head()))
 
 
 __all__ = [

@@ -17,7 +17,7 @@ from kit.tool_table import table
 MODULES = tuple(
     """
     sampler strace stacks locks collectives flight_recorder desync procfs procmaps hostfiles ps net gpu nvidia_lists amd
-    accelerators kernel disk cluster metrics sysstat atop containers environment series profiles lldb log
+    accelerators kernel disk cluster metrics sysstat atop containers environment series profiles lldb prose log
     """.split()
 )
 """Modules that list `FORMATS`. Order decides between equal scores only."""
@@ -89,7 +89,7 @@ def read(lines: LineReader, kind: str, source: Source, folders: tuple[Path, ...]
     report, entry = Report(), formats()[kind]
 
     def rows() -> Rows:
-        further = (folders,) if kind == "log" else ()  # other formats have no grammars
+        further = (folders,) if kind in ("log", "prose") else ()  # other formats have no grammars, no words
         content = lines.content() if entry.binary else lines
         for frame, row in entry.parse(content, source, report, *further):
             if not isinstance(row, dict):  # a table of many rows

@@ -151,6 +151,7 @@ class Evidence:
     collectives = _RowsOf()
     syscall_totals = _RowsOf()
     commands = _RowsOf()
+    statements = _RowsOf()
     host = _RowsOf()
 
     def has(self, *frames: str) -> bool:
@@ -230,6 +231,9 @@ def gather(
     evidence.later = run.cursor.later if run.cursor else 0
     for edge in edges.values():
         edge.finish()
+    if not evidence.stacks:  # nobody took one: what Ctrl-C printed tells where it stood
+        taken_by = {"tool": "traceback", "thread": "MainThread"}
+        evidence.stacks.extend({**row, **taken_by, "depth": depth} for depth, row in enumerate(evidence.log.interrupted))
     return evidence
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.analyse.verdict import facts_log, facts_process
+from kit.analyse.verdict import facts_log, facts_process, reporter
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.phases import Progression
 from kit.analyse.verdict.processes import Processes
@@ -70,6 +70,7 @@ MAKERS: tuple[Maker, ...] = (
     facts_process.gpus,
     facts_process.stacks,
     facts_process.lagging,
+    reporter.facts,
 )
 """Each gives some facts as name to (value, evidence)."""
 

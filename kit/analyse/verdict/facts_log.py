@@ -12,7 +12,7 @@ from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
-from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, said_ready, served, was_up
+from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
@@ -138,9 +138,7 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`ready`, `exited`, `signal`, `restarts`, `world_size`."""
     log = evidence.log
     given: dict = {"world_size": (processes.world_size, [])}
-    ready = (
-        [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"] or was_up(log) or said_ready(log)
-    )
+    ready = [mark for mark in log.marks if mark.phase in SERVING and mark.code != "probe_request"] or was_up(log)
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
         given["ready"] = (True, [ready[0].ref])
@@ -153,6 +151,8 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         )
     elif working := served(evidence) or at_rest(evidence):
         given["ready"] = (True, [working])
+    elif said := says_it_works(evidence):
+        given["ready"] = (True, [ref(said, f"the reporter says: {said['text'][:200]}")])
     elif log.records or evidence.probes or evidence.sockets or evidence.events:
         given["ready"] = (False, [])
     given["exited"] = exited(evidence, processes)

@@ -38,8 +38,11 @@ NO_LIFE = ("probe_request", "request_refused", "engine_idle")
 
 MOST_FRAMES = 100
 """Frames kept of a traceback."""
-_FRAME = re.compile(r'^File "([^"]+)", line \d+, in (?!<module>)(\S+)')
-"""A frame of a traceback; those of imports tell nothing of the work."""
+_FRAME = re.compile(
+    r'^File "(?P<file>[^"]+)", line \d+, in (?!<module>)(?P<function>\S+)'
+    r"|^(?:File )?(?P<notebook>[/~]\S+\.py)(?::\d+,)? in (?P<name>[A-Za-z_][\w.]*)\("
+)
+"""A frame of a traceback, also as notebooks print it; those of imports tell nothing of the work."""
 
 
 @dataclass
@@ -131,6 +134,8 @@ class LogDigest:
     tracebacks: set = field(default_factory=set)
     traced: list[Row] = field(default_factory=list)
     """Frames of the last traceback, as those of stacks."""
+    interrupted: list[Row] = field(default_factory=list)
+    """The same of the one that Ctrl-C brought, the innermost first: where it stood."""
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
     of_ranks: dict = field(default_factory=dict)
@@ -222,10 +227,13 @@ class LogDigest:
         if "Traceback (most recent call last)" in row["text"]:
             self.tracebacks.add(writer)
             self.traced = []
-        elif row.get("kind") == "error" and row["text"].startswith('File "') and len(self.traced) < MOST_FRAMES:
-            self.traced += [{"file": file, "function": function} for file, function in _FRAME.findall(row["text"])]
+        elif writer in self.tracebacks and len(self.traced) < MOST_FRAMES and (frame := _FRAME.match(row["text"])):
+            file, function = frame["file"] or frame["notebook"], frame["function"] or frame["name"]
+            self.traced.append({"file": file, "function": function, "capture": row["capture"], "line": row.get("line")})
         elif code == "exception" or (code and row.get("kind") == "error"):
             self.tracebacks.discard(writer)
+            if code == "interrupted":
+                self.interrupted, self.traced = self.traced[::-1], []
         if code is None and row.get("kind") == "error" and writer not in self.tracebacks:
             return "error_line"
         return code

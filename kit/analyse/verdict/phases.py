@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from kit.analyse.verdict import reporter
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import survived
 from kit.analyse.verdict.log_digest import Bar, LogDigest, Mark
@@ -15,6 +16,7 @@ from kit.clock import NS
 from kit.parse.grammar import codes, libraries, metric_names, traits
 from kit.parse.grammar_file import PHASES
 from kit.parse.records import global_rank
+from kit.schema import Row
 from kit.untrusted import whole_number
 
 ORDER = {phase: number for number, phase in enumerate(PHASES)}
@@ -27,6 +29,10 @@ LOADING = re.compile(r"(?i)loading model|model \S* ?is (?:currently |still )?loa
 
 TRAINS = re.compile(r"(?i)optimizer|data_parallel|fsdp")
 """Groups that only training has: gradients and parameters are gathered there (Megatron-LM, FSDP)."""
+
+
+BY_WORD_OF_MOUTH = {("ready", "serving"), *(("launch", phase) for phase in ORDER)}
+"""Phases that the evidence shows, with those that the reporter may name instead: what it is silent about."""
 
 
 @dataclass
@@ -80,13 +86,15 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
             found.phase = (
                 "ready" if at_rest(evidence) else phase_of_frames(evidence.log.traced, evidence.run.knowledge) or "launch"
             )
-        if said_ready(evidence.log):
+        if says_it_works(evidence):
             found.phase = "ready"
         if found.phase in ("launch", "compile") and _by_collective(evidence) == "dist_init" and _trains(evidence):
             found.phase = "dist_init"  # a training builds its kernels before its ranks meet
         _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
+    if (said := reporter.place(evidence)) and (found.phase, said["phase"]) in BY_WORD_OF_MOUTH:
+        found.phase, found.source = said["phase"], "words"
     return found
 
 
@@ -236,12 +244,13 @@ def was_up(log: LogDigest) -> list[Mark]:
     return [] if moved or answered[0].order > min(begun, LEADING) else answered[:1]
 
 
-def said_ready(log: LogDigest) -> list[Mark]:
-    """Where who sent the log says that it started, and it shows nothing else: no error, and no phase before the last ones."""
-    phases = [*(mark.phase for mark in log.marks), *(bar.phase for bar in log.bars)]
+def says_it_works(evidence: Evidence, claim: str = "starts") -> Row | None:
+    """The claim that it started, or works, where nothing recorded stands against it: no error, no phase before the last ones."""
+    phases = [*(mark.phase for mark in evidence.log.marks), *(bar.phase for bar in evidence.log.bars)]
     furthest = max((ORDER[phase] for phase in phases if phase in ORDER), default=None)
-    against = furthest is not None and furthest not in range(ORDER["graph_capture"], ORDER["ready"])
-    return [] if against or any(mark.kind == "error" for mark in log.marks) else log.of("said_ready")[-1:]
+    against = claim == "starts" and furthest is not None and furthest not in range(ORDER["graph_capture"], ORDER["ready"])
+    errors = claim == "starts" and any(mark.kind == "error" for mark in evidence.log.marks)
+    return None if against or errors else reporter.claims(evidence).get(claim)
 
 
 LEADING = 3

@@ -168,6 +168,15 @@ def all_stacks(evidence: Evidence) -> list[Stack]:
     return stacks
 
 
+WAITS = ("lock", "collective", "rendezvous", "device_sync", "queue")
+
+
+def stopped_in_a_wait(evidence: Evidence) -> bool:
+    """Whether all stacks are of a Ctrl-C that somebody pressed while it waited: that it ended then is not why it stood."""
+    stacks = all_stacks(evidence)
+    return bool(stacks) and all(stack.rows[0].get("tool") == "traceback" and stack.category in WAITS for stack in stacks)
+
+
 def main_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
     """The main thread's stack of each rank, by rank."""
     found: dict[int, Stack] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.verdict.signs.reporter import CODES
 from tests.analyse.verdict.scenes import bar, counter, error, line, listen, ps, row, shown, twice, worker
 
 SERVER = [line("args", phase="launch", port=30000, at=0), ps(10, "python3 -m sglang.launch_server --port 30000")]
@@ -16,6 +17,11 @@ LEFT = [
     line("prefill_batch", kind="request", at=100),
     *(line("handover_failed", kind="symptom", at=at, seconds=300.2) for at in (700, 701)),
 ]
+
+
+def said(claim: str) -> tuple:
+    """A claim of who sent the evidence."""
+    return row("statements", claim=claim, text="It is so.")
 
 
 def asked(path: str, status: int | None = None, **columns: object) -> tuple:
@@ -89,8 +95,13 @@ SERVING = [
     shown("port_closed", *SERVER, listen(22, 1, "sshd"), unlike=[*SERVER, listen(30000, 10)]),
     shown("port_closed", *SERVER, asked("/health", error="connection refused"), unlike=[*SERVER, asked("/health", 200)]),
     shown("log_deleted", DELETED, unlike=[row("fds", fd=1, pid=10, target="/var/log/server.log")]),
-    shown("said_ready", line("said_ready", kind="other"), unlike=[line("said_ready", kind="other"), error("exception")]),
-    shown("said_works", line("said_works", kind="other"), unlike=[line("args")]),
+    shown("said_starts", said("starts"), unlike=[said("starts"), error("exception")]),
+    shown("said_hang", said("hang"), unlike=[said("hang"), said("starts")]),
+    *(
+        shown(code, said(code.removeprefix("said_")), unlike=[said("other")])
+        for code in CODES
+        if code not in ("said_starts", "said_hang")
+    ),
     shown("log_holds_nothing", line(None, "nohup: ignoring input", kind="other"), unlike=[line("args")]),
     shown("log_holds_nothing", line(None, "x", kind="other"), unlike=[line(None, "x", kind="other")] * 4),
     shown("bind_error", error("bind_error", "address already in use"), unlike=[error("exception", "address")]),

@@ -16,6 +16,7 @@ from kit.analyse.verdict.signs import (  # noqa: F401
     peers,
     progress,
     ranks,
+    reporter,
     serving,
     stacks,
     threads,

@@ -13,6 +13,7 @@ from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
+from kit.analyse.verdict.stacks import stopped_in_a_wait
 from kit.clock import NS
 from kit.schema import Row
 from kit.words import count_of, named, short
@@ -183,8 +184,8 @@ def live_ranks(scene: Scene) -> Signs:
 
 @rule("exited")
 def ended(scene: Scene) -> Signs:
-    """The launch has ended."""
-    if scene.fact("exited"):
+    """The launch has ended, and not by hand while it waited."""
+    if scene.fact("exited") and not stopped_in_a_wait(scene.evidence):
         yield Sign("exited", "the launch has ended", scene.facts.refs("exited"))
 
 
@@ -208,7 +209,7 @@ def _stood(scene: Scene, ended: int | None) -> bool:
 def orderly_end(scene: Scene) -> Signs:
     """It finished, or was told to end before any error of its own; or only the tree is gone."""
     found = ending(scene.log) if scene.fact("exited") else None
-    if found is not None:
+    if found is not None and not stopped_in_a_wait(scene.evidence):
         # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
         worked = scene.fact("ready") or scene.fact("step")
         # Nor is it by a file of a job's errors alone, which shows nothing of the launch, that it had not worked.

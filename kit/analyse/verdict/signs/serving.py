@@ -8,7 +8,7 @@ from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.failures import moment
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.phases import at_rest, said_ready, was_up
+from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.two_samples import compilers_work
@@ -50,13 +50,6 @@ def ready_line(scene: Scene) -> Signs:
         return  # it begins in the middle, when it was up
     elif (scene.log.records and scene.log.known) or scene.fact("log_deleted"):
         yield Sign("no_ready_line", "no ready line in the log", scene.facts.refs("last_line"))
-
-
-@rule("said_ready", "said_works", needs=("log",))
-def reporter(scene: Scene) -> Signs:
-    """Who sent the evidence says that it started, or that it works."""
-    for mark in [*said_ready(scene.log), *scene.log.of("said_works")[-1:]]:
-        yield Sign(mark.code, f"the reporter says: {mark.text[:140]}", [mark.ref])
 
 
 OTHER_SOURCES = "stacks|processes|threads|gpus|syscalls"

@@ -1,0 +1,73 @@
+"""What the reporter says, where nothing recorded tells it: claims of frame `statements` as a phase and facts."""
+
+from __future__ import annotations
+
+import json
+from signal import Signals
+
+from kit.analyse.verdict.evidence import Evidence, ref
+from kit.analyse.verdict.processes import Processes
+from kit.schema import Row
+from kit.untrusted import whole_number
+
+ENDS = ("exits", "no_answer", "hang")
+"""Claims that say where a launch stands now, those first that say more."""
+OF_WORK = ("ready", "serving", "train_step")
+
+
+BEFORE_IT_CAME_UP = frozenset(
+    ("hang", "slow", "gpu_idle", "gpu_busy", "gpu_low_power", "cpu_busy", "cpu_idle", "compiling", "weights_slow")
+)
+"""Claims of what was before it came up in the end."""
+
+
+def claims(evidence: Evidence) -> dict[str, Row]:
+    """The last claim of each kind."""
+    said = {row["claim"]: row for row in evidence.statements}
+    return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}
+
+
+def fields(row: Row) -> dict:
+    """Values that a claim names."""
+    return json.loads(row.get("fields") or "{}")
+
+
+def place(evidence: Evidence) -> Row | None:
+    """The claim that says where the launch stands: of its end before that of a wait, of that before that it is slow."""
+    told = [row for row in evidence.statements if row.get("phase")]
+    order = {code: number for number, code in enumerate(ENDS)}
+    return min(told, key=lambda row: order.get(row["claim"], len(order)), default=None)
+
+
+def facts(evidence: Evidence, processes: Processes, found: object) -> dict:
+    """`signal`, `exited`, `generate_works`, `ready`, `restarts`, as somebody says: derived last, they fill what nothing tells."""
+    said = claims(evidence)
+    given: dict = {}
+    if row := said.get("exits"):
+        named = fields(row)
+        given["exited"] = True, [_ref(row)]
+        given["signal"] = _signal(named), [_ref(row)]
+    if (row := said.get("no_answer")) and "starts" not in said:
+        given["generate_works"] = False, [_ref(row)]
+    if (row := place(evidence)) and row["phase"] in OF_WORK and not evidence.log.records:
+        given["ready"] = True, [_ref(row)]
+    if (row := said.get("restarts")) and (times := whole_number(fields(row).get("restarts"))):
+        given["restarts"] = times, [_ref(row)]
+    return given
+
+
+def _ref(row: Row) -> dict:
+    return ref(row, f"the reporter says: {row['text'][:200]}")
+
+
+def _signal(named: dict) -> int | None:
+    """The signal that an exit code or a name tells."""
+    code = whole_number(named.get("exit_code"))
+    if code is not None:
+        return -code if code < 0 else code - 128 if 128 < code < 160 else None
+    word = str(named.get("signal") or "").upper()
+    if word == "KILLED":
+        return None  # by whom and how is not said
+    if word.startswith("SIG"):
+        return next((int(one) for one in Signals if one.name == word), None)
+    return whole_number(named.get("signal"))

@@ -1,0 +1,21 @@
+"""What the reporter says: each claim a sign of its own, weighed little, and said as a claim."""
+
+from __future__ import annotations
+
+from kit.analyse.verdict import reporter
+from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.phases import says_it_works
+from kit.analyse.verdict.rules import rule
+from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.parse.prose import words
+from kit.words import short
+
+CODES = tuple(f"said_{code}" for code in dict.fromkeys(claim.code for claim in words().claims))
+
+
+@rule(*CODES, needs=("statements",))
+def claims(scene: Scene) -> Signs:
+    """Who sent the evidence says what they saw; that it works counts where nothing recorded stands against it."""
+    for code, row in reporter.claims(scene.evidence).items():
+        if f"said_{code}" in CODES and (code not in ("starts", "works") or says_it_works(scene.evidence, code)):
+            yield Sign(f"said_{code}", f"the reporter says: {short(row['text'], 140)}", [ref(row, row["text"])])

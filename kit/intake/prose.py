@@ -1,0 +1,101 @@
+"""What people write around what they paste: the lines of a text that are sentences by their form, as a segment of its own."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from kit.intake.content import Content, Part, Text
+from kit.intake.cutting import Segment
+from kit.intake.wrapping import RECORD
+
+KIND = "prose"
+MOST_BYTES = 1 << 20
+"""A larger text is a program's, or its reporter's words are lost in it."""
+LEAST_LETTERS = 0.7
+LEAST_WORDS, LEAST_WORDS_IN_LOG = 2, 5
+_CODE = re.compile(r"\.(?:py|sh|ya?ml|toml|cfg|ini|c|cc|cpp|cu|h|go|rs|js|ts|patch|diff|csv|tsv|prom)$", re.IGNORECASE)
+"""Names of files whose sentences are comments of a program."""
+_QUOTE = re.compile(r"^\s*(?:[>|]\s?)*(?:[-*•+]\s+|\d+[.)]\s+|#{1,6}\s+)?")
+_PRINTED = re.compile(
+    r"^\s{4,}|^(?:File \"|\$ |[~^=+|{}\[\]<]|/|\w+\(|#\d|\(\w+\) |export |Thread |Process \d)"
+    r"|\.(?:py|cc|cpp|h|rs|go|cu):\d|\w(?:Warning|Error|Exception)\b"
+    r"|^[\w.-]*[_\d][\w.-]*: |^(?:[a-z]+: (?:error|fatal|job|warning)\b|curl: |(?:mpirun|mpiexec|srun|slurmstepd)\b)"
+    r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"
+    r"|0x[0-9a-f]{4,}|\b\w+=\S+.*\b\w+=|\d\d:\d\d:\d\d|::\w|\w\(\w*\)\.|[{}]\s*$|;\s*$|\|.*\|"
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts that put no space between words, or whose words say more than one."""
+_JSON = re.compile(rb"\s*(?:\{|\[\s*(?:[\[{\"]|-?[\d.]+\s*[,\]]))")
+
+
+def of(text: Text, found: Iterable[Segment]) -> list[Segment]:
+    """The segment of a text that its reporter wrote, where there is one; `found` are its other segments."""
+    if text.size > MOST_BYTES or text.stream is not None or _CODE.search(text.name) or _JSON.match(text.head(256)):
+        return []
+    taken, printed = _ranges(found)
+    parts = [part for in_log, part, lines in _paragraphs(text, taken, printed) if _written(lines, in_log)]
+    return [Segment(Content(text, tuple(parts), leads=False), "words", "", kind=KIND)] if parts else []
+
+
+def _ranges(found: Iterable[Segment]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Stretches that hold no words of the reporter, and stretches that are a program's, among which words must stand free."""
+    taken, printed = [], []
+    for segment in found:
+        if segment.kind is not None or segment.how == "assistant":
+            ranges = taken if segment.how in ("assistant", "fence", "section") else printed
+            ranges.extend((part.begin, part.end) for part in segment.content.parts)
+    return sorted(taken), sorted(printed)
+
+
+def _within(ranges: list[tuple[int, int]], at: int) -> bool:
+    before = bisect_right(ranges, (at, 1 << 62)) - 1
+    return before >= 0 and ranges[before][0] <= at < ranges[before][1]
+
+
+def _paragraphs(text: Text, taken: list, printed: list) -> Iterable[tuple[bool, Part, list[str]]]:
+    """Runs of lines that look written, each with whether it stands in a log, free at neither end there."""
+    lines: list[str] = []
+    begin = first = at = 0
+    free = True  # a blank line, another piece or the text's begin stands before
+    number = 0
+    with text.data.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            inside = _within(taken, at)
+            line = raw.decode("utf-8", "replace").rstrip()
+            blank = not line.strip() or inside
+            if not blank and _looks_written(line):
+                if not lines:
+                    begin, first, freed = at, number, free
+                lines.append(line)
+            elif lines:
+                yield (
+                    _within(printed, begin) and not (freed and blank),
+                    Part(begin, at + len(raw) * (blank and not inside), first),
+                    lines,
+                )
+                lines = []
+            free = blank or bool(lines) and free
+            at += len(raw)
+    if lines:
+        yield _within(printed, begin) and not freed, Part(begin, at, first), lines
+
+
+def _looks_written(line: str) -> bool:
+    """Whether a line may be a person's: mostly letters, and none of the marks of what programs print."""
+    plain = _QUOTE.sub("", line)
+    if not plain or RECORD.match(plain.encode()) or _PRINTED.search(plain[:400]):
+        return False
+    letters = sum(sign.isalpha() or sign in " .,'’" for sign in plain)
+    return letters >= LEAST_LETTERS * len(plain)
+
+
+def _written(lines: list[str], in_log: bool) -> bool:
+    """Whether a run of lines holds words enough for a sentence."""
+    text = " ".join(lines)
+    return len(_WORD.findall(text)) + len(_DENSE.findall(text)) // 2 >= (LEAST_WORDS_IN_LOG if in_log else LEAST_WORDS)
+
+
+__all__ = ["KIND", "of"]

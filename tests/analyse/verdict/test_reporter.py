@@ -1,0 +1,104 @@
+"""What the reporter says beside a log: it names what the log is silent about, and never outweighs a recorded line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kit
+
+STARTED = "INFO 05-06 07:00:00 [api_server.py:1] vLLM API server version 0.9.1\n"
+READY = STARTED + "INFO:     Application startup complete.\n"
+
+
+def judged(folder: Path, text: str, name: str = "report.md") -> kit.Verdict:
+    (folder / name).write_text(text)
+    return kit.verdict(folder)
+
+
+def test_claims_of_an_issue_around_a_fence_are_rows_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "issue.md").write_text(f"It hangs at loading the weights.\n\n```\n{STARTED}```\n\nGPU util is 100 %.\n")
+    rows = kit.open_run(tmp_path).frame("statements")
+    assert list(zip(rows["claim"], rows["capture"], rows["line"], strict=True)) == [
+        ("hang", "issue.md", 1),
+        ("gpu_busy", "issue.md", 7),
+    ]
+
+
+def test_output_of_tools_and_a_servers_lines_are_no_words(tmp_path: Path) -> None:
+    log = READY + "WARNING: the worker process died, it hangs and nothing happens any more here\n" * 2
+    (tmp_path / "server.log").write_text(log)
+    (tmp_path / "pods.txt").write_text(
+        "NAME   READY   STATUS             RESTARTS   AGE\nvllm   0/1     CrashLoopBackOff   9   30m\n"
+    )
+    assert kit.open_run(tmp_path).frame("statements").empty
+
+
+def test_phase_that_the_log_is_silent_about(tmp_path: Path) -> None:
+    found = judged(tmp_path, f"{STARTED}\nIt hangs while the weights are loaded.\n")
+    assert found.phase == "weights"
+
+
+def test_phase_of_the_log_stands(tmp_path: Path) -> None:
+    log = STARTED + "Loading safetensors checkpoint shards:  10% Completed | 1/10 [00:01<00:09,  1.0s/it]\n"
+    assert judged(tmp_path, f"```\n{log}```\n\nIt hangs in the warm-up.\n").phase == "weights"
+
+
+def test_ready_server_that_answers_nobody(tmp_path: Path) -> None:
+    found = judged(tmp_path, f"```\n{READY}```\n\nThe port answers, but any request times out.\n")
+    assert (found.phase, found.facts.value("generate_works")) == ("serving", False)
+    assert found.klass != "ready"
+    assert "the reporter says" in found.signs["said_no_answer"].claim
+
+
+def test_answered_request_outweighs_a_claim(tmp_path: Path) -> None:
+    served = READY + 'INFO:     10.0.0.9:1 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 3
+    assert judged(tmp_path, f"```\n{served}```\n\nAny request times out.\n").facts.value("generate_works") is True
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [("It ends with exit code 143.", 15), ("Then it exits with status -9.", 9), ("The pod gets SIGKILL.", 9)]
+)
+def test_signal_by_word_of_mouth(tmp_path: Path, words: str, number: int) -> None:
+    found = judged(tmp_path, f"```\n{STARTED}```\n\n{words}\n")
+    assert (found.facts.value("signal"), found.facts.value("exited")) == (number, True)
+    assert found.facts.refs("signal")[0]["text"].startswith("the reporter says")
+
+
+def test_recorded_signal_goes_first(tmp_path: Path) -> None:
+    died = STARTED + "ERROR 05-06 07:01:00 [x.py:1] Worker VllmWorkerProcess pid 88 died, exit code: -6\n"
+    assert judged(tmp_path, f"```\n{died}```\n\nIt ends with exit code 143.\n").facts.value("signal") == 6
+
+
+INTERRUPTED = """\
+[2026-02-03 04:05:06,113] [INFO] [comm.py:683:init_distributed] Initializing TorchBackend in DeepSpeed with backend nccl
+Using /home/user/.cache/torch_extensions/py310_cu121 as PyTorch extensions root...
+KeyboardInterrupt                         Traceback (most recent call last)
+/tmp/ipykernel_9/1.py in <cell line: 4>()
+----> 4 trainer.train()
+/usr/lib/python3/dist-packages/torch/utils/cpp_extension.py in _jit_compile(name, sources)
+-> 1736             baton.wait()
+/usr/lib/python3/dist-packages/torch/utils/file_baton.py in wait(self)
+---> 42             time.sleep(self.wait_seconds)
+KeyboardInterrupt:
+"""
+PLAIN = """\
+Traceback (most recent call last):
+  File "/x/train.py", line 9, in main
+    model = build()
+  File "/usr/lib/python3/site-packages/torch/utils/file_baton.py", line 42, in wait
+    time.sleep(self.wait_seconds)
+KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("trace", [INTERRUPTED, INTERRUPTED.split("KeyboardInterrupt  ")[0] + PLAIN])
+def test_the_stack_of_ctrl_c_tells_where_it_stood(tmp_path: Path, trace: str) -> None:
+    found = judged(tmp_path, trace, "train.log")
+    assert (found.klass, found.phase) == ("lock_wait", "compile")
+
+
+def test_ctrl_c_in_work_is_an_end(tmp_path: Path) -> None:
+    trace = INTERRUPTED.replace("utils/file_baton.py in wait", "nn/linear.py in forward")
+    assert judged(tmp_path, trace, "train.log").klass != "lock_wait"
