@@ -97,3 +97,14 @@ def test_a_table_that_would_break_words_is_told_as_records() -> None:
     assert "  first launch   flashinfer_mla_backend" in told and "third launch   triton_attention_back" in told
     wide = text.render(Document("x", [Section("settings", [Table(heads, rows)])]), 100)
     assert wide.split("\n")[-1].split() == list(rows[0]), "one line where there is room"
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_says_so() -> None:
+    heads = ("run", "when", "launch", "outcome")
+    rows = [("pipe-ticker", "11-29 18:56", "vllm tiny-llama", "one rank is behind in weights")] * 2
+    shown = Document("x", [Section("", [Table(heads, rows, spare=("launch", "when"))])])
+    assert "left out" not in text.render(shown, 80)
+    narrow = text.render(shown, 60).split("\n")
+    assert narrow[1].split() == ["run", "when", "outcome"] and narrow[-1] == "left out at 60 columns: launch"
+    cut = text.render(shown, 60, cut=True).split("\n")
+    assert len(cut) == 4, "on a screen a row is a line"

@@ -162,24 +162,31 @@ def watch(args: argparse.Namespace) -> int:
 
 
 def _watch_each(args: argparse.Namespace, limit_s: float | None, connection: Connection) -> int:
-    """A line for each host whose state changed."""
-    from kit.live.screen import one_line
+    """A line a host."""
+    from kit.live.screen import Screen
     from kit.live.several import WatchEach
+    from kit.show.hosts import Hosts
 
-    live = WatchEach(args.targets, launch=_launch(args), out=args.out, limit_s=limit_s, say=say, connection=connection)
-    said: dict[str, tuple] = {}
-    boards = live.boards()
-    while True:
-        try:
-            for name, board in boards:
-                now = (board.state, board.klass, board.phase, board.ranks)
-                if said.get(name) != now:
-                    put(f"{name}: {one_line(board)}")
-                said[name] = now
-            break
-        except KeyboardInterrupt:
-            live.stop()
-            boards = live.rest()
+    began, screen = time.monotonic(), Screen(quit=lambda: live.stop())
+
+    def tell(name: str, said: str) -> None:
+        """Where there is a screen, what is said of a host without a board stands in its line."""
+        if not screen.live:
+            say(f"{name}: {said}")
+
+    live = WatchEach(args.targets, launch=_launch(args), out=args.out, limit_s=limit_s, say=tell, connection=connection)
+    with screen:
+        boards = live.boards()
+        while True:
+            screen.show(Hosts(live.shown), "connecting")
+            try:
+                for _ in boards:
+                    screen.show(Hosts(live.shown), f"watched for {show_duration(time.monotonic() - began)}, Ctrl-C ends")
+                break
+            except KeyboardInterrupt:
+                live.stop()
+                boards = live.rest()
+        screen.last = Hosts(live.shown)
     if args.out is not None:
         put(f"kept in {args.out}; look at it: kit verdict --hosts {args.out}")
     return DONE

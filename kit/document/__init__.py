@@ -75,6 +75,7 @@ class Table:
     odd: AbstractSet[int] = frozenset()  # rows to stress
     # the values that the cells were written from, where a cell says less: HTML sorts by them and shows them on hover
     raw: Sequence[Sequence[object]] = ()
+    spare: Sequence[str] = ()  # columns that a narrow terminal leaves out, the first first
 
     @property
     def count(self) -> str:

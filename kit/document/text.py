@@ -14,6 +14,7 @@ from kit.untrusted import visible
 from kit.words import short
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.text import Text
 
 WIDTH = 110
@@ -23,6 +24,8 @@ NARROWEST, WIDEST, UNTOLD = 60, 120, 80
 LONGEST_WORD = 30
 """A longer word of a cell may be broken; a table that would break a shorter one is shown as one record below the other."""
 LONGEST_CELL, GAP = 160, 2
+ROOMY, CUT = 20, 13
+"""Text of a table that may leave out columns is wrapped into no fewer columns than that, cut to no fewer than that."""
 COLOURS = {"ready": "green", "progressing": "cyan", "stalled": "red", "failed": "red", "ended": "cyan", "unknown": "yellow"}
 MARKS = {"!": "bold red", "→": "bold", "+": "green", "−": "red", "×": "red", "?": "yellow"}
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[µm]?s|min|h|days?|[kMGT]?i?B(?:/s)?|W|of \d)(?!\w))")
@@ -239,22 +242,31 @@ class _Page:
         columns = list(zip(*([table.columns] if headed else []), *rows, strict=True))
         widths = [max(_text(line).cell_len for cell in column for line in cell.split("\n")) for column in columns]
         words = [max((_text(word).cell_len for cell in column for word in cell.split()), default=0) for column in columns]
+        cut, roomy = self.cut and bool(table.spare), ROOMY if table.spare else 0
         least = [
-            width if name in table.numeric else min(width, word, LONGEST_WORD)
+            width if name in table.numeric else min(width, CUT if cut else max(min(word, LONGEST_WORD), roomy))
             for name, width, word in zip(table.columns, widths, words, strict=True)
         ]
-        room = self.width - len(lead) - GAP * (len(widths) - 1)
-        if sum(least) > room:
+        room = self.width - len(lead)
+        kept = list(range(len(widths)))
+        for name in table.spare:
+            if name in table.columns and sum(least[n] + GAP for n in kept) - GAP > room:
+                kept.remove(list(table.columns).index(name))
+        room -= GAP * (len(kept) - 1)
+        if sum(least[n] for n in kept) > room:
             self.records(table, rows, lead)
             return
-        while sum(widths) > room:  # the widest gives, as far as its words allow
-            widths[max(range(len(widths)), key=lambda n: (widths[n] > least[n], widths[n]))] -= 1
+        while sum(widths[n] for n in kept) > room:  # the widest gives, as far as its words allow
+            widths[max(kept, key=lambda n: (widths[n] > least[n], widths[n]))] -= 1
         grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=headed, header_style="dim")
-        for name, width in zip(table.columns, widths, strict=True):
-            grid.add_column(_text(name), justify="right" if name in table.numeric else "left", overflow="fold", width=width)
+        for name, width in ((table.columns[n], widths[n]) for n in kept):
+            justify: JustifyMethod = "right" if name in table.numeric else "left"
+            grid.add_column(_text(name), justify=justify, overflow="ellipsis" if cut else "fold", width=width, no_wrap=cut)
         for number, row in enumerate(rows):
-            grid.add_row(*map(_text, row), style="bold red" if number in table.odd else None)
+            grid.add_row(*(_text(row[n]) for n in kept), style="bold red" if number in table.odd else None)
         self.console.print(Padding(grid, (0, 0, 0, len(lead))))
+        if not cut and (left := [name for n, name in enumerate(table.columns) if n not in kept]):
+            self.paragraph(lead, _text(f"left out at {self.width} columns: {', '.join(left)}", "dim"))
 
     def records(self, table: Table, rows: list[list[str]], lead: str) -> None:
         """The first cell of each row, and below it the others with their heads."""

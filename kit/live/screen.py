@@ -1,4 +1,4 @@
-"""The status of a launch in a terminal: redrawn in place, or one line a change where there is no terminal."""
+"""The status of a launch, or of those of several hosts, in a terminal: redrawn in place, or one line a change without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from kit.clock import show_duration
 from kit.document import text
 from kit.live.keys import Keys
 from kit.plot.style import human_bytes
-from kit.show.status import fitted, title
+from kit.show import hosts as show_hosts
+from kit.show import status as show_status
+from kit.show.hosts import Hosts
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Alternate screen and no cursor; back."""
@@ -31,9 +33,11 @@ SORTS = (
     ("last progress", "progress_s"),
 )
 """Orders of the processes, and the values that they go by, the largest first."""
+HOST_SORTS = (("state", ""), ("last progress", "silence_s"), ("last log line", "log_silence_s"), ("reads", "read_bytes_per_s"))
+"""Orders of hosts, and the values that they go by."""
 
 
-def render_text(status: Status, width: int = 100, height: int = 40, colours: bool = False, note: str = "") -> str:
+def render_text(status: Status | Hosts, width: int = 100, height: int = 40, colours: bool = False, note: str = "") -> str:
     """Draw a status as text of at most so many columns (60 or more) and lines.
 
     Examples
@@ -44,7 +48,12 @@ def render_text(status: Status, width: int = 100, height: int = 40, colours: boo
     run · 12:00:00
     phase weights
     """
-    lines = text.render(fitted(status, width, height, note), width, colours, cut=True).split("\n")
+    page = (
+        show_hosts.fitted(status, width, height, note)
+        if isinstance(status, Hosts)
+        else show_status.fitted(status, width, height, note)
+    )
+    lines = text.render(page, width, colours, cut=True).split("\n")
     return "\n".join(lines[:height])
 
 
@@ -56,7 +65,7 @@ def one_line(status: Status) -> str:
     >>> one_line(Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0], silence_s=61))
     '12:00:00  stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %, no progress in the log for 61 s'
     """
-    words = [title(status), *status.bars]
+    words = [show_status.title(status), *status.bars]
     if status.silence_s is not None and status.silence_s >= 10:
         words.append(f"no progress in the log for {show_duration(status.silence_s)}")
     if status.read_bytes_per_s:
@@ -67,18 +76,18 @@ def one_line(status: Status) -> str:
 class Screen:
     """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager.
 
-    On a terminal `q` calls `quit`, `s` sorts the processes by another column, `r` turns their order. The terminal is put back
-    as it was at the end, whatever ended it, and while the process is suspended.
+    On a terminal `q` calls `quit`, `s` sorts the processes or hosts by another column, `r` turns their order, `n` shows the next
+    host alone. The terminal is put back as it was at the end, whatever ended it, and while the process is suspended.
     """
 
     def __init__(self, stream: TextIO | None = None, quit: Callable[[], None] = lambda: None):
         self.stream = stream if stream is not None else sys.stdout
         self.live = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.colours = text.coloured(self.stream)
-        self.last: Status | None = None
-        self._said: tuple | None = None
+        self.last: Status | Hosts | None = None
+        self._said: dict[str, tuple] = {}
         self._note, self._quit, self._ends = "", quit, False
-        self._sort, self._turned = 0, False
+        self._sort, self._turned, self._alone = 0, False, 0
         self._keys, self._lock = Keys(self._press), threading.RLock()
         self._handlers: dict[int, Any] = {}
 
@@ -89,17 +98,20 @@ class Screen:
             self._handle()
         return self
 
-    def show(self, board: Status, note: str = "") -> None:
-        """Draw a status."""
+    def show(self, board: Status | Hosts, note: str = "") -> None:
+        """Draw a status, or those of several hosts."""
         with self._lock:
             self.last, self._note = board, note
         if self.live:
             self._draw()
             return
-        news = (board.state, board.klass, board.phase, tuple(board.ranks), board.gone)
-        if news != self._said:
-            self._said = news
-            self._write(one_line(board) + "\n")
+        for name, one in board.boards.items() if isinstance(board, Hosts) else [("", board)]:
+            if isinstance(one, str):
+                continue  # it was said when it became known
+            news = (one.state, one.klass, one.phase, tuple(one.ranks), one.gone)
+            if news != self._said.get(name):
+                self._said[name] = news
+                self._write(f"{name}: " * bool(name) + one_line(one) + "\n")
 
     def __exit__(self, *about: object) -> None:
         """Leave the last status on the normal screen."""
@@ -138,14 +150,24 @@ class Screen:
                 self._ends = True
                 self._quit()
             elif key == "s":
-                self._sort, self._turned = (self._sort + 1) % len(SORTS), False
+                self._sort, self._turned = (self._sort + 1) % len(self._sorts), False
             elif key == "r":
                 self._turned = not self._turned
+            elif key == "n" and isinstance(self.last, Hosts):
+                self._alone = (self._alone + 1) % (len(self.last.boards) + 1)
         self._draw()
 
-    def _sorted(self, board: Status) -> Status:
-        """A status with its processes in the order that was asked for; what is not known stands last."""
-        column = SORTS[self._sort][1]
+    @property
+    def _sorts(self) -> tuple[tuple[str, str], ...]:
+        return HOST_SORTS if isinstance(self.last, Hosts) else SORTS
+
+    def _sorted(self, board: Status | Hosts) -> Status | Hosts:
+        """A status with its processes, or hosts, in the order that was asked for; what is not known stands last."""
+        column = self._sorts[self._sort][1]
+        if isinstance(board, Hosts):
+            found = board.ordered(column, self._turned)
+            alone = list(found.boards.values())[self._alone - 1] if self._alone else ""
+            return found if isinstance(alone, str) else alone
         rows = board.rows
         if column:
             known = sorted((row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=True)
@@ -162,7 +184,8 @@ class Screen:
             self._write(HOME + "".join(f"{line}{TO_LINE_END}\r\n" for line in drawn.split("\n")) + TO_END)
             if self._keys.on:
                 turned = ", turned" if self._turned else ""
-                keys = "ending …" if self._ends else f"q quits · s sorts (by {SORTS[self._sort][0]}{turned}) · r turns the order"
+                keys = f"q quits · s sorts (by {self._sorts[self._sort][0]}{turned}) · r turns the order"
+                keys = "ending …" if self._ends else keys + " · n next host alone" * isinstance(self.last, Hosts)
                 dim = ("\x1b[2m", "\x1b[0m") if self.colours else ("", "")
                 self._write(f"\x1b[{size.lines};1H{dim[0]}{keys}{dim[1]}")
 

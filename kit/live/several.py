@@ -98,10 +98,11 @@ class WatchEach:
         launch: dict[str, Any],
         out: Path | None = None,
         limit_s: float | None = None,
-        say: Callable[[str], None],
+        say: Callable[[str, str], None],
         connection: Connection,
     ):
         self.names = folder_names(targets)
+        self.shown: dict[str, Status | str] = dict.fromkeys(self.names, "connecting …")  # the last board, or what was said
         self._targets = dict(zip(self.names, targets, strict=True))
         self._how = {**launch, "limit_s": limit_s, "connection": connection}
         self._out, self._say = out, say
@@ -113,7 +114,7 @@ class WatchEach:
     def _look(self, name: str) -> Callable[[Callable[[Any], None]], None]:
         def one(tell: Callable[[Any], None]) -> None:
             own = self._out / name if self._out is not None else None
-            watch = Watch(self._targets[name], out=own, say=lambda text: self._say(f"{name}: {text}"), **self._how)
+            watch = Watch(self._targets[name], out=own, say=lambda text: self._tell(name, text), **self._how)
             self._watches.append(watch)
             if self._stop.is_set():
                 watch.stop()
@@ -136,9 +137,16 @@ class WatchEach:
             if value is None:
                 self._waiting.discard(name)
             elif isinstance(value, Exception):
-                self._say(f"{name}: not watched: {value}")
+                self._tell(name, f"not watched: {value}")
             else:
+                self.shown[name] = value
                 yield name, value
+
+    def _tell(self, name: str, said: str) -> None:
+        """Say something of a host; it stands for its board where there is none."""
+        if isinstance(self.shown[name], str):
+            self.shown[name] = said
+        self._say(name, said)
 
     def stop(self) -> None:
         """End all; `boards` goes on until each has ended in order."""

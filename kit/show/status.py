@@ -9,7 +9,7 @@ from kit.analyse.verdict.verdict_text import answer
 from kit.clock import show_duration
 from kit.document import Command, Document, Section, Table, Values, items
 from kit.plot.style import human_bytes
-from kit.words import named, short
+from kit.words import named
 
 HEADS = ("rank", "host", "pid", "role", "state", "CPU", "CPU until now", "RSS", "reads", "threads", "last progress", "waits in")
 HISTORY, BARS, SPARK = HEADS[6], "▁▂▃▄▅▆▇█", 13
@@ -19,17 +19,17 @@ QUIET = {"read_bytes_per_s": 2.0**20, "records_per_min": 10.0}
 NUMERIC = frozenset(("rank", "pid", "CPU", "RSS", "reads", "threads", "last progress"))
 SPARED = ("threads", "reads", "host", "role", "RSS", HISTORY)
 """Columns that a narrow terminal does without, in this order."""
-LONGEST, SHORTEST = 24, 12
+LONGEST = 24
 """Characters of the place where a process waits."""
 ODD = "▶"
 LEAST_ROWS, MOST_LINES, MOST_NAMED = 3, 8, 4
 
 
-def document(status: Status, note: str = "", room: int | None = None, most: int | None = None, less: int = 0) -> Document:
+def document(status: Status, note: str = "", most: int | None = None, less: int = 0) -> Document:
     """All of a status.
 
-    `note`: what there is to say of the view itself. `room`: columns for the table of processes; all it has without it. `most`:
-    rows of that table. `less`: what stands below it, 0 all, 1 the first piece of evidence and the first step, 2 neither.
+    `note`: what there is to say of the view itself. `most`: rows of the table of processes. `less`: what stands below it, 0 all,
+    1 the first piece of evidence and the first step, 2 neither.
     """
     moves = [" · ".join(words) for words in (progress(status), rates(status)) if words]
     below = (None, 1, 0)[less]
@@ -38,7 +38,7 @@ def document(status: Status, note: str = "", room: int | None = None, most: int 
         subtitle=" · ".join(filter(None, (status.name, status.at, note))),
         sections=[
             Section("", items(moves, "")),
-            Section("processes", [process_table(status, room, most)]),
+            Section("processes", [process_table(status, most)]),
             Section("last log lines", [Values(lines)] if (lines := last_lines(status)) else []),
             Section("evidence", items(status.evidence[:below])),
             Section("next", [Command(step["command"], step["what"]) for step in status.next[:below]]),
@@ -90,7 +90,7 @@ def spark(values: Sequence[float | None], top: float = 0.0) -> str:
     return "".join(BARS[int(7 * max(part) / top) if top > 0 else 0] if part else " " for part in parts)
 
 
-def process_table(status: Status, room: int | None = None, most: int | None = None) -> Table:
+def process_table(status: Status, most: int | None = None) -> Table:
     """Processes, ranks first; the odd ones are marked. Hosts are named where there are several.
 
     Examples
@@ -105,33 +105,26 @@ def process_table(status: Status, room: int | None = None, most: int | None = No
     several = len({row["host"] for row in status.rows}) > 1
     watched = any(row.get("cpu_history") for row in status.rows)
     shown = [n for n, head in enumerate(HEADS) if (several or head != "host") and (watched or head != HISTORY)]
-    widths = [max(len(line[number]) for line in [HEADS, *rows]) + 2 for number in range(len(HEADS))]
-    widths[-1] = min(widths[-1], SHORTEST + 2)
-    for head in SPARED:
-        if room is not None and sum(widths[number] for number in shown) - 2 > room:
-            shown = [number for number in shown if HEADS[number] != head]
-    if room is not None:
-        left = room - sum(widths[number] for number in shown) + 2 + SHORTEST
-        rows = [(*row[:-1], short(row[-1], max(SHORTEST, left))) for row in rows]
     return Table(
         columns=[HEADS[number] for number in shown],
         rows=[[row[number] for number in shown] for row in rows[:most]],
         total=None if most is None else len(rows),
         numeric=NUMERIC,
         odd={number for number, row in enumerate(status.rows) if row["odd"]},
+        spare=SPARED,
     )
 
 
 def fitted(status: Status, width: int, height: int, note: str = "") -> Document:
-    """A status that fits a terminal: fewer columns, less below the table, then fewer rows; it counts those that are left out."""
+    """A status that fits a terminal: less below the table, then fewer rows; it counts those that are left out."""
     from kit.document.text import render
 
     for less in range(3):
-        page = document(status, note, width - 2, less=less)
+        page = document(status, note, less=less)
         too_many = render(page, width, cut=True).count("\n") + 1 - height
         if too_many <= 0 or not status.rows:
             return page
-    return document(status, note, width - 2, max(LEAST_ROWS, len(status.rows) - too_many - 1), less)
+    return document(status, note, max(LEAST_ROWS, len(status.rows) - too_many - 1), less)
 
 
 def title(status: Status) -> str:
@@ -174,9 +167,9 @@ def rates(status: Status) -> list[str]:
     """
     said = []
     if status.read_bytes_per_s is not None:
-        said.append(f"reads {_rate(status.read_bytes_per_s)}{_until_now(status, 'read_bytes_per_s')}")
+        said.append(f"reads {rate(status.read_bytes_per_s)}{_until_now(status, 'read_bytes_per_s')}")
     if status.rss_bytes_per_s is not None:
-        said.append(f"memory {'−' if status.rss_bytes_per_s < 0 else '+'}{_rate(abs(status.rss_bytes_per_s))}")
+        said.append(f"memory {'−' if status.rss_bytes_per_s < 0 else '+'}{rate(abs(status.rss_bytes_per_s))}")
     if status.records_per_min is not None:
         said.append(f"{status.records_per_min} log records in the last minute{_until_now(status, 'records_per_min')}")
     return said
@@ -209,12 +202,19 @@ def cells(row: dict) -> tuple[str, ...]:
         of("cpu_percent", lambda value: f"{value:.1f} %"),
         spark(row.get("cpu_history") or (), top=100.0),
         of("rss_bytes", human_bytes),
-        of("read_bytes_per_s", _rate),
+        of("read_bytes_per_s", rate),
         of("threads", str),
         of("progress_s", lambda value: f"{show_duration(value)} ago"),
         (row["waits_in"] or "")[:LONGEST],
     )
 
 
-def _rate(value: float) -> str:
+def rate(value: float) -> str:
+    """Bytes a second.
+
+    Examples
+    --------
+    >>> rate(2.0**30), rate(-1.0)
+    ('1.0 GiB/s', '0 B/s')
+    """
     return f"{human_bytes(value)}/s" if value >= 1024 else f"{max(0.0, value):.0f} B/s"

@@ -72,9 +72,10 @@ def test_a_triage_that_does_not_answer_in_time_is_given_up(monkeypatch: pytest.M
 
 
 def test_a_watch_of_several_goes_on_without_the_dead_one(sshd, tmp_path: Path) -> None:
-    said: list[str] = []
+    said: list[tuple[str, str]] = []
     with launched(stalling(tmp_path / "launch"), tmp_path / "launch.log") as process:
-        how = {"launch": {"pid": process.pid, "clock": Clock(3)}, "say": said.append, "connection": Connection(**sshd.options())}
+        say = lambda *words: said.append(words)  # noqa: E731
+        how = {"launch": {"pid": process.pid, "clock": Clock(3)}, "say": say, "connection": Connection(**sshd.options())}
         live = WatchEach(targets(sshd), **how)
         seen: set[str] = set()
         for name, board in live.boards():
@@ -83,7 +84,8 @@ def test_a_watch_of_several_goes_on_without_the_dead_one(sshd, tmp_path: Path) -
             if len(seen) == 2:
                 live.stop()
     assert seen == {"127.0.0.1", "127.0.0.1-2"}
-    assert [text.split(":")[0] for text in said if "not watched" in text] == [DEAD]
+    assert [name for name, text in said if "not watched" in text] == [DEAD]
+    assert "nothing listens there" in live.shown[DEAD] and live.shown["127.0.0.1"].rows
     assert wait_for(lambda: not looking()) and not sshd.children()
 
 

@@ -25,6 +25,7 @@ from kit.errors import EvidenceError, UsageError
 from kit.live.screen import Screen, one_line, render_text
 from kit.live.watch import Watch, watch_frame
 from kit.open import open_run
+from kit.show.hosts import Hosts
 from kit.show.watch import StatusView
 from tests.live.launches import stalling
 from tests.live.test_guard import until
@@ -117,6 +118,33 @@ def test_without_a_terminal_each_change_is_one_line(capsys: pytest.CaptureFixtur
     lines = stream.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines] == ["12:00:00", "12:00:00"]
     assert "device_hang" in lines[1] and "\x1b" not in stream.getvalue()
+
+
+def test_several_hosts_are_a_line_each_the_urgent_one_on_top() -> None:
+    reading = board(state="progressing", plain="weights load slowly", ranks=[], silence_s=3.0, log_silence_s=1.0)
+    hosts = Hosts({"gpu-a": reading, "gpu-b": board(log_silence_s=61.0), "gpu-c": "not watched: nothing listens there"}).ordered()
+    drawn = render_text(hosts, 120, 24, note="Ctrl-C ends").split("\n")
+    assert drawn[0].startswith("gpu-b: stalled in weights: one rank is behind")
+    assert [line.split()[:2] for line in drawn[3:6]] == [["▶", "gpu-b"], ["gpu-c", "no"], ["gpu-a", "progressing"]]
+    assert "61 s ago" in drawn[3] and "not watched: nothing listens there" in drawn[4] and "1.0 s ago" in drawn[5]
+    assert list(hosts.ordered("silence_s").boards)[0] == "gpu-a" and max(map(len, render_text(hosts, 60).split("\n"))) <= 60
+    many = Hosts({f"gpu-{n}": reading for n in range(64)})
+    assert len(render_text(many, 80, 20).split("\n")) <= 20 and " of 64 rows" in render_text(many, 80, 20)
+    stream = io.StringIO()
+    with Screen(stream) as screen:
+        for found in (hosts, hosts, Hosts({**hosts.boards, "gpu-a": board()})):
+            screen.show(found)
+    assert [line.split(":")[0] for line in stream.getvalue().splitlines()] == ["gpu-b", "gpu-a", "gpu-a"]
+
+
+def test_a_key_shows_each_host_alone() -> None:
+    screen = Screen(io.StringIO())
+    screen.last = Hosts({"gpu-a": board(state="ready"), "gpu-b": board()})
+    shown = [screen._sorted(screen.last)]
+    for _ in range(3):
+        screen._press("n")
+        shown.append(screen._sorted(screen.last))
+    assert [getattr(one, "state", "all") for one in shown] == ["all", "stalled", "ready", "all"]
 
 
 def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ PACKED = re.compile(r"\.(?:log|zip|tgz|tar|tar\.\w+|7z)(?:\.gz)?$", re.IGNORECAS
 LONGEST_NAME, MOST_RANKS = 40, 4
 HEADS = ("run", "when", "launch", "outcome", "belief", "to ready", "silent")
 ALIKE = ("launch",)
+SPARE = ("silent", "launch", "belief", "to ready", "when")
+"""What a narrow terminal leaves out first: what was launched is told by the run's name, mostly."""
 NEVER_BROKEN = frozenset(("when", "belief", "to ready", "silent"))
 HALF_A_YEAR_NS = 183 * 86400 * NS
 AGO_S = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -164,6 +166,7 @@ class Library(Shown):
             [[row[n] for n in shown] for row in rows],
             caption=f"the same in all: {', '.join(alike)}" if alike else "",
             numeric=NEVER_BROKEN,
+            spare=SPARE,
             odd={n for n, run in enumerate(self.read) if run.state in BAD},
         )
 
