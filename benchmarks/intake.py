@@ -1,6 +1,7 @@
 """What unpacking, decoding, cutting and recognising cost beside the verdict: `.venv/bin/python benchmarks/intake.py --mib 1024`.
 
-Times are wall time of this process, the best of `--repeats`; the log is made of lines as vLLM and NCCL print them.
+Times are CPU of this process, the best of `--repeats`: other work on the machine sways them less than wall time. The log is made
+of lines as vLLM and NCCL print them.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ def write(path: Path, mib: int, prefix: str = "", opened: Callable = open) -> Pa
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
-    """Best wall time of a call."""
+    """Least CPU of a call."""
     times = []
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = time.process_time()
         call()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return min(times)
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.compiled import inner
+from kit.compiled import inner, keeping
+
+compiled = keeping(__file__)
+
+UNKNOWN = -1
+"""In the place of a key's number: it is not known."""
+SEED = np.uint64(0x243F6A8885A308D3)
+MIX = np.uint64(0x9E3779B97F4A7C15)
+SEVEN, REST, HALF, ONE = (np.uint64(value) for value in (7, 57, 32, 1))
+NEWLINE, STRIDE = 10, 64
 
 
 @inner
@@ -22,3 +31,70 @@ def is_at(data, at, end, text):
         if byte_at(data, at + n) != text[n]:
             return False
     return True
+
+
+@inner
+def line_end(data, at):
+    """Where the next newline stands; the size of the data where there is none. Many bytes are looked at in one go."""
+    while at + STRIDE <= data.size:
+        ends = np.uint8(0)
+        for n in range(STRIDE):
+            ends |= np.uint8(byte_at(data, at + n) == NEWLINE)
+        if ends:
+            break
+        at += STRIDE
+    while at < data.size and byte_at(data, at) != NEWLINE:
+        at += 1
+    return at
+
+
+# --- keys of texts, and tables of them --------------------------------------------------------------------------------------
+
+
+@inner
+def plus(value, code):
+    """The key of a text with one more byte, by the byte's code."""
+    return ((value << SEVEN) | (value >> REST)) + code
+
+
+@inner
+def mixed(value):
+    """A key whose lowest bits tell it from others."""
+    value = (value ^ (value >> HALF)) * MIX
+    return value ^ (value >> HALF)
+
+
+@compiled
+def place(keys, numbers, key):
+    """Where a key stands in a table, or would: its lowest bits say, or it is one after that."""
+    mask = np.uint64(keys.size - 1)
+    at = key & mask
+    while numbers[at] != UNKNOWN and keys[at] != key:
+        at = (at + ONE) & mask
+    return at
+
+
+@compiled
+def find(keys, numbers, key):
+    """Number of a key; UNKNOWN where it is not there."""
+    return numbers[place(keys, numbers, key)]
+
+
+@compiled
+def put(keys, numbers, key, number):
+    """Remember the number of a key."""
+    at = place(keys, numbers, key)
+    keys[at], numbers[at] = key, number
+
+
+def table(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and their numbers, empty; the size is a power of two."""
+    return np.zeros(size, np.uint64), np.full(size, UNKNOWN, np.int32)
+
+
+def codes_of(same: bytes = b"", dropped: bytes = b"") -> np.ndarray:
+    """Codes of all bytes: one of some that are all alike, 0 of those that add nothing to a key."""
+    codes = np.random.default_rng(14).integers(1, 1 << 63, 256, np.uint64) | ONE
+    codes[list(same)] = codes[list(same[:1])]
+    codes[list(dropped)] = 0
+    return codes

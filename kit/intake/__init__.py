@@ -13,6 +13,7 @@ from kit.intake import prose
 from kit.intake.content import Chain, Content, Text, whole
 from kit.intake.cutting import Recognise, Segment, as_it_lies, cut
 from kit.intake.decoding import decode, encoding_of, is_binary
+from kit.intake.terminal import Steered
 from kit.intake.unpacking import Note, unpack
 
 
@@ -40,11 +41,14 @@ def segments(
         elif is_binary(item):
             yield as_it_lies(item, recognise)
         elif item.size:
-            for text in decode(item):
-                found = cut(text, recognise)
-                yield from found
+            try:
+                found = [(text, cut(text, recognise)) for text in decode(item)]
+            except Steered:
+                found = [(text, cut(text, recognise)) for text in decode(item, steered=True)]
+            for text, cuts in found:
+                yield from cuts
                 if says is not None:
-                    yield from (words for words in prose.of(text, found) if says(words.head()))
+                    yield from (words for words in prose.of(text, cuts) if says(words.head()))
 
 
 __all__ = [

@@ -16,7 +16,10 @@ from typing import Any, BinaryIO
 
 MEMORY_BYTES = 8 << 20
 """What is unpacked or decoded stays in memory up to this size, and goes to a temporary file beyond it."""
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 16
+"""Bytes that are read at once: they stay in a core's second-level cache, and malloc takes no pages anew for them."""
+LONGEST_LINE = 4 << 20
+"""A longer line comes in pieces of this size."""
 
 
 class Numbers:
@@ -96,6 +99,7 @@ class Text:
     numbers: Numbers | None = None  # line numbers in the original; None where they are the same
     mtime_ns: int | None = None  # when the original was written
     form: str | None = None  # what was taken off: `journal`, `html`, `terminal`, …; None where nothing was
+    unsearched: bool = False  # whether control of a terminal may be in it: who reads it first looks (`terminal.Steered`)
     stream: str | None = None  # service whose lines these are, where those of several stood in one text
 
     @property
@@ -113,20 +117,21 @@ class Text:
             return file.read(size)
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Whole lines in blocks of about 1 MiB, each with its offset; a longer line comes in pieces."""
+        """Whole lines in blocks, each with its offset; a very long line comes in pieces."""
         with self.data.open("rb") as file:
-            offset, pending = 0, b""
+            offset, pending, waiting = 0, [], 0
             while chunk := file.read(BLOCK_BYTES):
                 end = chunk.rfind(b"\n") + 1
-                block = b"".join((pending, memoryview(chunk)[:end])) if end else b""
-                pending = chunk[end:] if end else pending + chunk
-                if not end and len(pending) >= 4 * BLOCK_BYTES:
-                    block, pending = pending, b""
-                if block:
+                if end or waiting >= LONGEST_LINE:
+                    block = b"".join((*pending, memoryview(chunk)[:end]))
                     yield offset, block
                     offset += len(block)
+                    pending, waiting, chunk = [], 0, chunk[end:]
+                if chunk:
+                    pending.append(chunk)
+                    waiting += len(chunk)
             if pending:
-                yield offset, pending
+                yield offset, b"".join(pending)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kit import compiled
-from kit.intake import announce, beginnings, wrapping
+from kit.intake import announce, beginnings, terminal, wrapping
 from kit.intake.content import Content, Part, Text, whole
 from kit.intake.wrapping import COLOUR, RECORD
 from kit.untrusted import short_digits
@@ -130,8 +130,11 @@ def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
     pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
     marks: list[_Mark] = []
     lines = _lines(pattern, text.size)
+    steers = terminal.steering() if text.unsearched else None
     inside = 0
     for offset, block in text.blocks():
+        if steers is not None and steers(block):
+            raise terminal.Steered
         for first, last in lines.unknown(block):
             line = block[first:last]
             found = pattern.match(line[: beginnings.LONGEST])

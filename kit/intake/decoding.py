@@ -68,15 +68,16 @@ def is_binary(text: Text) -> bool:
     return sum(shown.count(sign) for sign in "\ufffd\0\x01\x02\x03\x04") > BINARY * len(shown)
 
 
-def decode(text: Text) -> list[Text]:
+def decode(text: Text, steered: bool = False) -> list[Text]:
     """Take off what lies around the lines of a text, and part those of several services.
 
+    `steered`: whether it is known to steer a terminal. A large text is not searched for that, since its lines are read next.
     Returns the text, where there was nothing to take off; one a service where it is the stream of several.
     """
-    return [_bared(one) for one in streams.apart(_lines(text))]
+    return [_bared(one) for one in streams.apart(_lines(text, steered))]
 
 
-def _lines(text: Text) -> Text:
+def _lines(text: Text, steered: bool) -> Text:
     """A text as its writers printed it: out of its encoding, its records, its page, its terminal."""
     text = _to_utf8(text)
     head = text.head(HEAD_BYTES)
@@ -99,7 +100,7 @@ def _lines(text: Text) -> Text:
         text = _rewritten(text, shippers.cast_lines, "terminal")
     if b"\f" in head and text.size <= OPENED_BYTES:
         text = _document(text, lambda data: ("pages", lines) if (lines := markup.unpaged(data)) else None)
-    return _plain(text)
+    return _plain(text, steered)
 
 
 def _bared(text: Text) -> Text:
@@ -183,13 +184,12 @@ def _document(text: Text, read: Callable[[bytes], tuple[str, list[tuple[int, str
     return _rewritten(text, lambda blocks, numbers: markup.to_bytes(lines, numbers), form)
 
 
-def _plain(text: Text) -> Text:
+def _plain(text: Text, steered: bool) -> Text:
     """Terminal control off, written-out control too."""
     changes = terminal.written_out(text.head(1 << 20))
-    steers = terminal.steering(text.size)
-    needed = bool(changes) or any(
-        steers(block) or (text.size < LARGE_BYTES and (b"\x1b" in block or b"\r\n" in block)) for _, block in text.blocks()
-    )
+    if text.size >= LARGE_BYTES and not changes and not steered:
+        return replace(text, unsearched=True)
+    needed = changes or steered or any(sign in block for _, block in text.blocks() for sign in (b"\x1b", b"\b", b"\r\n"))
     return _changed(text, [*changes, terminal.clean], "terminal") if needed else text
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping
-from kit.compiled_bytes import byte_at, is_at
+from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, find, is_at, put, table
 
 compiled = keeping(__file__)
 
@@ -24,11 +24,10 @@ LONGEST_ADDED, LEVEL_WITHIN, LONGEST_LEARNT = 128, 60, 8192
 MESSAGE, TIME, BEFORE, ADDED, EXACT, WIDTH = range(6)
 """Of a form: which of its strings are message and time (-1: none), sizes of what stands before the time and before the message,
 and whether numbers in other strings tell forms apart."""
-NONE, ODD = -1, -2
+NONE, ODD = UNKNOWN, -2
 """In the place of a form: none is known; its lines are read with care."""
-MIX, SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x452821E638D01377)
-_FIVE, _REST, _HALF, _ONE = np.uint64(5), np.uint64(59), np.uint64(32), np.uint64(1)
-QUOTE, BACKSLASH, NEWLINE, ZERO = 34, 92, 10, 48
+_FIVE, _REST = np.uint64(5), np.uint64(59)
+QUOTE, BACKSLASH, ZERO = 34, 92, 48
 ISO = np.frombuffer(b"2000-00-00T00:00:00", np.uint8)
 STATE = 5
 LINES, ENDS, TEXT_OK, KEY, FULL = range(STATE)
@@ -48,17 +47,8 @@ class Forms(NamedTuple):
 
 @inner
 def _plus(value, char):
+    """The key of a form with one more byte: records that are not of it are written out wrong, so that it is a dearer one."""
     return (((value << _FIVE) | (value >> _REST)) ^ np.uint64(char)) * MIX
-
-
-@compiled
-def find(keys, numbers, key):
-    """Where a key stands, or would."""
-    mask = np.uint64(keys.size - 1)
-    at = key & mask
-    while numbers[at] != NONE and keys[at] != key:
-        at = (at + _ONE) & mask
-    return at
 
 
 @inner
@@ -131,7 +121,7 @@ def scan(data, at, strings, exact):
             value = _plus(value, char)
             at += 1
     strings[count, 0] = -1
-    return (value ^ (value >> _HALF)) | _ONE, at
+    return (value ^ (value >> HALF)) | ONE, at
 
 
 @compiled
@@ -151,7 +141,7 @@ def values_key(data, strings, message, time, value, exact):
             if char > 126 or (char == BACKSLASH and (number == time or byte_at(data, n + 1) == 117)):
                 return np.uint64(0)
             value = _plus(value, ZERO if 48 <= char <= 57 and not (exact and number != time) else char)
-    return (value ^ (value >> _HALF)) | _ONE
+    return (value ^ (value >> HALF)) | ONE
 
 
 @inner
@@ -227,14 +217,14 @@ def unwrap(data, at, out, to, state, strings, shapes, forms):
         if byte_at(data, at) != 123 or key == 0:
             break
         state[KEY] = np.int64(key)
-        shape = shapes.numbers[find(shapes.keys, shapes.numbers, key)]
+        shape = find(shapes.keys, shapes.numbers, key)
         if shape < 0:
             break
         about = shapes.about[shape]
         full = scan(data, at, strings, True)[0] if about[EXACT] else key
         key = values_key(data, strings, about[MESSAGE], about[TIME], full, about[EXACT] != 0)
         state[KEY] = np.int64(key)
-        form = forms.numbers[find(forms.keys, forms.numbers, key)] if key else NONE
+        form = find(forms.keys, forms.numbers, key) if key else NONE
         if form < 0:
             break
         if to + 2 * LONGEST_ADDED + end - at > out.size:
@@ -278,21 +268,15 @@ class _Table:
 
     def __init__(self) -> None:
         self.used = 0
-        self.arrays = Forms(
-            np.zeros(SIZE, np.uint64),
-            np.full(SIZE, NONE, np.int32),
-            np.zeros((MOST, WIDTH), np.int32),
-            np.zeros((MOST, 2 * LONGEST_ADDED), np.uint8),
-        )
+        self.arrays = Forms(*table(SIZE), np.zeros((MOST, WIDTH), np.int32), np.zeros((MOST, 2 * LONGEST_ADDED), np.uint8))
 
     def number(self, key: np.uint64) -> int:
         """Number of a form; NONE where it is not known."""
-        return int(self.arrays.numbers[find(self.arrays.keys, self.arrays.numbers, key)])
+        return int(find(self.arrays.keys, self.arrays.numbers, key))
 
     def put(self, key: np.uint64, form: _Form | None) -> None:
         """Remember a form; None of one whose lines are read with care."""
-        at = find(self.arrays.keys, self.arrays.numbers, key)
-        self.arrays.keys[at], self.arrays.numbers[at] = key, ODD if form is None else self.used
+        put(self.arrays.keys, self.arrays.numbers, key, ODD if form is None else self.used)
         if form is not None:
             before, added = form.before.encode(), form.added.encode()
             text = before + added

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from kit import compiled
-from kit.intake.beginnings import COMPILED_FROM_BYTES, may_hold
+from kit.intake.beginnings import may_hold
 
 CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[()*+#%][ -~]|[ -Z\\^-~])")
 """CSI, OSC and other strings up to their end, charsets, single functions (ECMA-48)."""
@@ -27,9 +27,13 @@ def needs_cleaning(block: bytes) -> bool:
     return (b"\x1b" in block and _SGR_ONLY.search(block) is not None) or b"\x08" in block
 
 
-def steering(size: int) -> Callable[[bytes], bool]:
-    """`needs_cleaning`, for a large text by a compiled pass, where numba is installed."""
-    if size < COMPILED_FROM_BYTES or not compiled.installed():
+class Steered(Exception):
+    """A large text steers a terminal, and has to be decoded anew."""
+
+
+def steering() -> Callable[[bytes], bool]:
+    """`needs_cleaning`, by a compiled pass where numba is installed."""
+    if not compiled.installed():
         return needs_cleaning
 
     def steers(block: bytes) -> bool:
@@ -187,4 +191,4 @@ def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
     return [change for sign, change in (*_WRITTEN, (_months()[0], _in_english)) if may_hold(sign, head) and sign.search(head)]
 
 
-__all__ = ["clean", "needs_cleaning", "written_out"]
+__all__ = ["Steered", "clean", "needs_cleaning", "steering", "written_out"]

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping
-from kit.compiled_bytes import byte_at, is_at
+from kit.compiled_bytes import MIX, ONE, SEED, UNKNOWN, byte_at, find, is_at, mixed, plus, put
 
 compiled = keeping(__file__)
 
-UNKNOWN, READ = -1, -2
-"""In the place of a shape's number: none is known; the line has to be read, or told by its finer shape."""
+READ = -2
+"""In the place of a shape's number: the line has to be read, or told by its finer shape."""
 COARSE, FINE, BEGIN = range(3)
 """What a line was looked up by: its shape, that with what zeros and statuses are, how it begins."""
 NONE, SOME, ANY = range(3)
@@ -86,43 +86,9 @@ class Tables(NamedTuple):
     state: np.ndarray
 
 
-MIX, SEED, FINE_SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344)
-_SEVEN, _REST, _HALF = np.uint64(7), np.uint64(57), np.uint64(32)
-ONE, SIX, LOW = np.uint64(1), np.uint64(6), np.uint64(63)
+FINE_SEED, SIX, LOW = (np.uint64(value) for value in (0x13198A2E03707344, 6, 63))
 ZERO_CODE = np.uint64(0xA4093822299F31D0)
 HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint8)
-
-
-@inner
-def plus(value, code):
-    """A shape with one more byte."""
-    return ((value << _SEVEN) | (value >> _REST)) + code
-
-
-@inner
-def mixed(value):
-    value = (value ^ (value >> _HALF)) * MIX
-    return value ^ (value >> _HALF)
-
-
-@compiled
-def find(keys, numbers, key):
-    """Number of a key; UNKNOWN where it is not there."""
-    mask = np.uint64(keys.size - 1)
-    at = key & mask
-    while numbers[at] != UNKNOWN and keys[at] != key:
-        at = (at + np.uint64(1)) & mask
-    return numbers[at]
-
-
-@compiled
-def put(keys, numbers, key, number):
-    """Remember the number of a key."""
-    mask = np.uint64(keys.size - 1)
-    at = key & mask
-    while numbers[at] != UNKNOWN and keys[at] != key:
-        at = (at + np.uint64(1)) & mask
-    keys[at], numbers[at] = key, number
 
 
 @inner

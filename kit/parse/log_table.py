@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kit.compiled_bytes import UNKNOWN, codes_of, find, put, table
 from kit.parse import log_compiled as c
 from kit.parse.log_shapes import DROPPED, LATEST, MOST_STAMPS, Head, Name, Shape, Told, shape_of
 
@@ -18,17 +19,6 @@ FAR = 1 << 30
 _HOW = ("coarse", "fine", "begin")
 
 
-def _codes() -> np.ndarray:
-    codes = np.random.default_rng(14).integers(1, 1 << 63, 256, np.uint64) | np.uint64(1)
-    codes[list(DROPPED)] = 0
-    return codes
-
-
-def _table(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and their numbers, empty."""
-    return np.zeros(size, np.uint64), np.full(size, c.UNKNOWN, np.int32)
-
-
 class Lines:
     """As `kit.parse.log_lines.Lines`."""
 
@@ -38,7 +28,7 @@ class Lines:
             row[: len(about) + 1] = [len(about), *about]
         self._stages: dict[str, c.Tables] = {}
         self._all = c.Tables(
-            codes=_codes(),
+            codes=codes_of(dropped=DROPPED),
             keys=np.empty(0, np.uint64),
             shapes=np.empty(0, np.int32),
             classes=np.zeros(MOST, c.CLASS),
@@ -49,7 +39,7 @@ class Lines:
             befores=np.zeros((MOST_HEADS, LONGEST_BEFORE), np.uint8),
             stamped=np.zeros((MOST_HEADS, LONGEST_BEFORE), np.uint8),
             writer_keys=np.zeros(4 * MOST, np.uint64),
-            writer_numbers=np.full(4 * MOST, c.UNKNOWN, np.int32),
+            writer_numbers=np.full(4 * MOST, UNKNOWN, np.int32),
             blocked=np.zeros(2 * MOST, np.uint8),
             begin_bits=np.empty(0, np.uint64),
             begin_keys=np.empty(0, np.uint64),
@@ -62,7 +52,7 @@ class Lines:
             sign_next=np.zeros(MOST_SIGNS, np.int16),
             telling=np.zeros((MOST_BEGINS, MOST_SIGNS), np.bool_),
             whose_keys=np.zeros(4 * MOST_WHOSE, np.uint64),
-            whose_numbers=np.full(4 * MOST_WHOSE, c.UNKNOWN, np.int32),
+            whose_numbers=np.full(4 * MOST_WHOSE, UNKNOWN, np.int32),
             whose_lines=np.zeros((MOST_WHOSE, 3), np.int64),
             whose_texts=np.empty((MOST_WHOSE, LONGEST_WHOSE), np.uint8),
             parts=parts,
@@ -138,8 +128,8 @@ class Lines:
 
     def _tables(self, stage: str) -> c.Tables:
         if stage not in self._stages:
-            keys, shapes = _table(4 * MOST)
-            begin_keys, begin_numbers = _table(4 * MOST_BEGINS)
+            keys, shapes = table(4 * MOST)
+            begin_keys, begin_numbers = table(4 * MOST_BEGINS)
             self._stages[stage] = self._all._replace(
                 keys=keys, shapes=shapes, begin_bits=np.zeros(64, np.uint64), begin_keys=begin_keys, begin_numbers=begin_numbers
             )
@@ -153,7 +143,7 @@ class Lines:
     def learn(self, stage: str, name: Name, shape: Shape | None) -> None:
         t = self._tables(stage)
         self._known.add((stage, name))
-        c.put(t.keys, t.shapes, np.uint64(int(name[1]) % (1 << 64)), c.READ if shape is None else self._number(shape))
+        put(t.keys, t.shapes, np.uint64(int(name[1]) % (1 << 64)), c.READ if shape is None else self._number(shape))
 
     def _number(self, shape: Shape) -> int:
         """Number of a shape in the tables."""
@@ -199,7 +189,7 @@ class Lines:
     def learn_writer(self, stage: str, name: Name, line: bytes, writer: tuple) -> None:
         t = self._tables(stage)
         key = int(name[1])
-        shape = t.begins[key] if name[0] == "begin" else c.find(t.keys, t.shapes, np.uint64(key % (1 << 64)))
+        shape = t.begins[key] if name[0] == "begin" else find(t.keys, t.shapes, np.uint64(key % (1 << 64)))
         if shape >= 0 and t.classes[shape]["head"] >= 0:
             head = t.classes[shape]["head"]
             stamp, first, known = t.stamps[-1], t.firsts[head], t.heads[head]
@@ -208,7 +198,7 @@ class Lines:
             writer_key, size, _ = c.writer_key(data, 0, head, t.codes, t.spans[head], stamp, *unused)
             if c.is_before(stamp, size, first, known["first_size"]):
                 first[:size], known["first_size"] = stamp[:size], size
-            c.put(t.writer_keys, t.writer_numbers, np.uint64(writer_key), len(self._writers))
+            put(t.writer_keys, t.writer_numbers, np.uint64(writer_key), len(self._writers))
             self._all.blocked[len(self._writers)] = writer in self._open
             self._writers.append(writer)
 
@@ -217,7 +207,7 @@ class Lines:
     def drop_latest(self, line: bytes, about: bytes) -> None:
         t, part = self._all, np.frombuffer(about, np.uint8)
         key = c.whose_key(np.frombuffer(line, np.uint8), 0, len(line), part)
-        number = c.find(t.whose_keys, t.whose_numbers, np.uint64(key))
+        number = find(t.whose_keys, t.whose_numbers, np.uint64(key))
         if number >= 0 and t.whose_lines[number, 2]:
             self._count(int(t.whose_lines[number, 1]))
             t.whose_lines[number, 2] = 0

@@ -157,7 +157,9 @@ def test_letters_that_cat_v_wrote_out(tmp_path: Path) -> None:
     assert "█" in text_of(taken(put(tmp_path, "server.log", "^MINFO M-bM-^VM-^H^M\n"))[0])
 
 
-def test_a_typescript_is_what_was_typed_and_what_came_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [64 << 20, 0])
+def test_a_typescript_is_what_was_typed_and_what_came_back(tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kit.intake.decoding.LARGE_BYTES", large)  # a large one is searched for control where it is cut
     prompt = "\x1b[?2004h\x1b]0;u@h: ~\x07\x1b[01;32mu@h\x1b[00m:\x1b[01;34m~\x1b[00m$ "
     typed = "ca t\b\x1b[K\b\x1b[Kt /proc/7/status"
     script = f"Script started on 2026-02-20\n{prompt}{typed}\r\n\x1b[?2004l\r{STATUS}".replace("\n", "\r\n") + f"{prompt}exit\r\n"

@@ -145,7 +145,7 @@ def test_wrapped_log_reads_the_same(form: str, case: Path, tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr("kit.compiled.installed", lambda: False)
         careful = found(log.parent, None, NEVER, patch)
-    for module in ("decoding.terminal", "shippers", "beginnings"):
+    for module in ("shippers", "beginnings"):
         monkeypatch.setattr(f"kit.intake.{module}.COMPILED_FROM_BYTES", 0)
     assert found(log.parent, None, 1, monkeypatch) == careful
 
