@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kit import compiled
 from kit.intake import announce, beginnings, terminal, wrapping
@@ -61,7 +61,11 @@ class Segment:
     def head(self, lead: bool = False) -> str:
         """Its beginning as text."""
         content = self.content if lead or not self.content.leads else replace(self.content, leads=False)
-        return short_digits(content.head(HEAD_BYTES).decode("utf-8", "replace").replace("\0", ""))[0]
+        return _as_text(content.head(HEAD_BYTES))
+
+
+def _as_text(data: bytes) -> str:
+    return short_digits(data.decode("utf-8", "replace").replace("\0", ""))[0]
 
 
 @dataclass(frozen=True)
@@ -216,8 +220,8 @@ def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -
 class _Cutter:
     """One text on its way to segments."""
 
-    def __init__(self, text: Text, recognise: Recognise):
-        self.text = text
+    def __init__(self, text: Text, file: BinaryIO, recognise: Recognise):
+        self.text, self._file = text, file
         self.recognise = recognise
         around = wrapping.of(text.head(HEAD_BYTES))
         self.prefix = around.pattern if around is not None and around.stays else b""
@@ -225,16 +229,29 @@ class _Cutter:
         self._kinds: dict[tuple[str, int], str | None] = {}
 
     def kind(self, segment: Segment) -> str | None:
-        """Kind of a piece; pieces that differ in digits only are looked up once."""
-        head = segment.head(lead=True)
-        if not segment.head().strip():
+        """Kind of a piece."""
+        head = self._head(segment)
+        if not head.strip():
             return None
-        key = segment.name, hash(head.encode().translate(None, beginnings.DROPPED))
+        lead = segment.content.parts[0].lead.decode("utf-8", "replace") if segment.content.leads else ""
+        return self._told(segment.name, head, f"{lead}\n{head}" if lead and segment.command else "")
+
+    def _head(self, segment: Segment) -> str:
+        """Beginning of a piece, without what is put before it."""
+        content = segment.content
+        if len(content.parts) > 1 or content.strip:
+            return segment.head()
+        self._file.seek(content.parts[0].begin)
+        return _as_text(self._file.read(min(content.parts[0].end - content.parts[0].begin, HEAD_BYTES)))
+
+    def _told(self, name: str, head: str, led: str = "") -> str | None:
+        """Kind of a name and a beginning, with the line that leads to it if need be; those that differ in digits only are looked
+        up once."""
+        key = name, hash((led or head).encode().translate(None, beginnings.DROPPED))
         if key not in self._kinds:
             if len(self._kinds) >= MOST_SEGMENTS:
                 return None
-            plain = self.recognise(segment.name, segment.head())
-            self._kinds[key] = plain or (self.recognise(segment.name, head) if segment.command else None)
+            self._kinds[key] = self.recognise(name, head) or (self.recognise(name, led) if led else None)
         return self._kinds[key]
 
     def segments(self, kind: str | None) -> list[Segment]:
@@ -299,9 +316,8 @@ class _Cutter:
     def _lead(self, begin: int) -> announce.Said | None:
         """What the lines before a fence say about it."""
         size = min(begin, LEAD_LINES * LONGEST_LEAD * 2)
-        with self.text.data.open("rb") as file:
-            file.seek(begin - size)
-            before = file.read(size).decode("utf-8", "replace")
+        self._file.seek(begin - size)
+        before = self._file.read(size).decode("utf-8", "replace")
         for text in [line for line in before.split("\n") if line.strip()][-LEAD_LINES:][::-1]:
             if text.strip(" >").startswith(("```", "~~~", "</pre", "{code", "{noformat")) or len(text) > LONGEST_LEAD:
                 return None
@@ -312,7 +328,7 @@ class _Cutter:
 
     def _launches(self, piece: Segment) -> Iterator[Segment]:
         """The command at a prompt, where it is one that starts a server: evidence by itself."""
-        if piece.how != "prompt" or self.recognise("command.sh", piece.command) != "launch":
+        if piece.how != "prompt" or self._told("command.sh", piece.command) != "launch":
             return
         (part,) = piece.content.parts
         yield replace(piece, content=Content(self.text, (replace(part, end=part.begin),)), name="command.sh", kind="launch")
@@ -401,7 +417,7 @@ class _Cutter:
     def _with_silent(self, groups: dict[tuple, list[Segment]], last: Segment, segment: Segment) -> Segment:
         """The last piece with a command behind it that printed nothing, which says something too: fuser, curl."""
         both = self._joined([last, segment])
-        both.kind = self.recognise(both.name, both.head(lead=True)) or last.kind
+        both.kind = self._told(both.name, both.head(lead=True)) or last.kind
         if both.kind == last.kind:
             groups[self._key(last)].append(segment)
             return last
@@ -458,7 +474,8 @@ def cut(text: Text, recognise: Recognise) -> list[Segment]:
     `recognise`: takes a file name and the first 64 KiB as text, returns a kind or None (`kit.parse.recognise`). They come in
     the order of the text, those of no kind last.
     """
-    return _Cutter(text, recognise).segments(as_it_lies(text, recognise).kind)
+    with text.data.open("rb") as file:
+        return _Cutter(text, file, recognise).segments(as_it_lies(text, recognise).kind)
 
 
 def _as_it_lies(text: Text) -> Segment:
