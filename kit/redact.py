@@ -8,10 +8,12 @@ URLs with a password). Words that only look like it are kept, for analysis needs
 `tokenizer='…'`, `eos_token_id=2`, `api_key=None`. Every pattern is linear in the length of a line.
 """
 
+import json
 import re
 
-MARK = "[redacted]"
-"""What stands in place of a secret."""
+from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, Lines, quoted
+from kit.secret_names import HARMLESS, PROSE, STRICT, WEAK, secret_name, strict_name, words_of
+from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, token_mark
 
 ENVIRON_PREFIXES = tuple(
     """
@@ -30,257 +32,155 @@ ENVIRON_NAMES = frozenset(
     """.split()
 )
 
-# --- names ---------------------------------------------------------------------------------------------------------------
-
-_STRICT = frozenset("secret secrets password passwords passwd passphrase pwd".split())
-"""Words whose values are secret even where they are plain numbers or plain words."""
-_WORDS = _STRICT | frozenset(
-    """
-    token pass apikey apikeys apitoken credential credentials creds authtoken accesstoken secretkey accesskey privatekey
-    hftoken signature jwt
-    """.split()
-)
-_FLAG_WORDS = frozenset("key auth cookie cookies pat bearer cred sas".split())
-"""Words that a command-line flag hides where a variable of that name would not."""
-_WEAK = frozenset(("auth",))
-"""Names that hold a secret as often as the name of a method; the value decides."""
-_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "credentials")
-"""Ends of words that are written without a gap: `PGPASSWORD`, `dbpassword`, `HFTOKEN`."""
-_BEFORE_KEY = frozenset(
-    """
-    api access secret private signing encryption auth ssh account master service shared admin client license deploy host
-    session storage ssl tls webhook hf
-    """.split()
-)
-_NOT_TOKEN = frozenset(
-    """
-    bos eos pad unk sep cls mask image video audio special next last first stop per each draft cache new prompt output input
-    sampled max min num total think start end
-    """.split()
-)
-"""Words that make a `…_token` one of a vocabulary."""
-_ABOUT = frozenset(
-    """
-    file files path paths dir type name names id ids len length size count counts limit rate url uri endpoint expires expiry ttl
-    policy mode manager config server version usage per budget format provider prefix ring bytes seconds error errors field
-    prediction probability probs embedding embeddings latency throughput class fn func function parser head heads cache shape
-    dim index indices position positions logprobs mask group rotation refresh required enabled timeout validity
-    """.split()
-)
-"""Words behind a secret's that make the name one about a secret: `password_file`, `token_ids`, `secretName`."""
-_OTHER_KEYS = frozenset("monkey turkey hotkey donkey jockey keyboard passkey".split())
-_HARMLESS = re.compile(
-    r"(?:none|null|nil|true|false|auto|unset|yes|no|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\$\{?\w+\}?|\$\(.*|%\w+%|\{\{.*|<.*|"
-    r"\*{2,}|x{4,}|\.{2,}|redacted|os\.environ.*|str|int|bool|optional.*)\Z",
-    re.IGNORECASE,
-)
-"""Values that hold no secret: plain numbers and words, references, stars that somebody put in its place."""
-_PROSE = frozenset(
-    """
-    a an the is are was be to of in on for from with and or not no if as it this that flag flags option options argument
-    arguments parameter value values must may can will should needs requires instead here there set given missing invalid
-    """.split()
-)
-"""Words behind a flag that a sentence speaks of: `the --token flag`."""
-
-
-def _words_of(name):
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
-
-
-def secret_name(name, flag=False):
-    """Tell whether a variable, key or flag of this name holds a secret.
-
-    `name`: name without leading dashes. `flag`: it is a command-line flag: there a plain `key` counts too.
-
-    Examples
-    --------
-    >>> [secret_name(n) for n in ("HF_TOKEN", "api_key", "dbPassword", "MY_KEY", "PGPASSWORD", "api_keys")]
-    [True, True, True, True, True, True]
-    >>> [secret_name(n) for n in ("max_tokens", "tokenizer", "eos_token_id", "VLLM_MAX_TOKENS_PER_STEP", "password_file")]
-    [False, False, False, False, False]
-    """
-    words = _words_of(name)
-    capitals = name.isupper()
-    for place, word in enumerate(words):
-        before, after = words[:place], words[place + 1 :]
-        if word == "key" and before[-1:] == ["access"] and after == ["id"]:
-            return True
-        if _ABOUT.intersection(after[:1]) or word in _OTHER_KEYS:
-            continue
-        if word in ("token", "pass") and not capitals and after and not after[0].isdecimal():
-            continue  # `multi_token_prediction`, `pass_config`
-        if word.endswith("token") and _NOT_TOKEN.intersection(before):
-            continue
-        if (
-            word in _WORDS
-            or word in _WEAK
-            and not after
-            or len(word) > 6
-            and word.endswith(_ENDINGS)
-            or flag
-            and word in _FLAG_WORDS
-            and not after
-        ):
-            return True
-        if word in ("key", "keys", "tokens") and _BEFORE_KEY.intersection(before[-1:]):
-            return True
-        if capitals and (word.endswith("key") or word == "sig" and before):
-            return True
-    return False
-
-
-def _strict(name):
-    """Names whose values are secret even where they are plain numbers."""
-    return name.isupper() and "TOKEN" not in name or bool(_STRICT.intersection(_words_of(name)))
-
-
-# --- shapes --------------------------------------------------------------------------------------------------------------
-
-SHAPES = (
-    r"hf_[A-Za-z0-9]{8,}",  # Hugging Face
-    r"api_org_[A-Za-z0-9]{20,}",
-    r"[sr]k-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic and those who copy them
-    r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",
-    r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}|ABSK[A-Za-z0-9+/=]{30,}",  # AWS
-    r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent)-[A-Za-z0-9_-]{16,}",
-    r"xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{16,}|hooks\.slack\.com/services/[A-Za-z0-9_/-]{16,}",
-    r"nvapi-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}",
-    r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}",
-    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}",  # JSON web token
-    r"(?:gsk|r8|fw|jina|ntn|figd|whsec)_[A-Za-z0-9+/=]{20,}|(?:xai|pplx|tvly)-[A-Za-z0-9-]{20,}|tgp_v1_[A-Za-z0-9_-]{20,}",
-    r"dapi[a-f0-9]{32}|hv[sbr]\.[A-Za-z0-9_-]{16,}|do[opr]_v1_[a-f0-9]{32,}|lsv2_(?:pt|sk)_[A-Za-z0-9_]{24,}|wandb_v1_\w{20,}",
-    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{24,}|lin_api_[A-Za-z0-9]{20,}",
-    r"key-[0-9a-f]{32}|tskey-[a-z]+-[A-Za-z0-9-]{10,}|sntry[su]_[A-Za-z0-9_=+/]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}",
-    r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}|discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{16,}",
-)
-"""Shapes of issued tokens, as their issuers and gitleaks' rules describe them; without look-around, as RE2 wants them."""
-_SHAPES = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))(?:" + "|".join(SHAPES) + ")")
-_CERTAIN = re.compile(
-    r"(?:hf_|gh[pousr]_|sk-(?:ant|proj)-|nvapi-|glpat-|gsk_|npm_|r8_|xox[a-z]-|dckr_pat_|hvs\.)[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}(?![0-9A-Z])"
-)
-"""Shapes so telling that a letter before them changes nothing."""
-_PHRASE = re.compile(
-    r"(?:(?:[A-Z][a-z]+(?![a-z])|[a-z]{2,}(?![a-z])|[A-Z]{1,5}(?![A-Za-z])|[A-Z]{1,4}(?=[A-Z][a-z])|[0-9]{1,3}(?![0-9]))[_-]?)+\Z"
-)
-"""Words and numbers written together, as in `hf_Qwen3MoeForCausalLM` and `sk-container-id-1`."""
-_LOOSE = ("hf_", "sk-", "rk-")
-
-
-def _shape(found):
-    text = found.group(0)
-    if text.startswith(_LOOSE):
-        body = text[3:]
-        mixed = re.search(r"[A-Z]", body) or len(re.findall(r"\d", body)) > 3
-        if not mixed or _PHRASE.match(body):
-            return text
-    return MARK
-
-
 # --- text ----------------------------------------------------------------------------------------------------------------
 
-_QUICK = re.compile(
-    r"token|key|secret|pass|pwd|credential|cred|auth|bearer|://|cookie|sig|jwt|\s-u|--user|hf_|sk[-_]|rk[-_]|AKIA|ASIA|ABIA|ACCA|"
-    r"ABSK|gh[pousr]_|github_pat|gl\w+-|xox|xapp|nvapi-|AIza|ya29|GOCSPX|eyJ|dckr_|npm_|pypi-|gsk_|r8_|fw_|jina_|ntn_|figd_|whsec_|xai-|"
-    r"pplx-|tvly-|tgp_|dapi|hv[sbr]\.|do[opr]_v1_|lsv2_|wandb_|SG\.|shp\w\w_|lin_api_|tskey|sntry|:AA|webhooks|services/|"
-    r"PRIVATE KEY|mysql|mariadb|sshpass|redis-cli|iov_base|code=",
-    re.IGNORECASE,
-)
-"""Text without any of these holds nothing to scrub: one cheap search for most log lines."""
-_PEM = re.compile(
-    r"(-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----)(?:.*?(-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----)|.*)", re.DOTALL
-)
+_HINTS = """
+token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql
+mariadb redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp wandb
+""".split()
+"""Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
 _URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
 _HTTP_USER = re.compile(r"(?i)(\bhttps?://)[^\s/:@'\"<>]+@(?=[^\s@])")
 _HEADER = re.compile(
     r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A)\s*\\?['\"]?)(?!\[redacted\])"
     r"((?:bearer|basic|token|digest|apikey|negotiate)\s+)?(?!\[redacted\])([^\r\n'\"\\]+)"
 )
-_BEARER = re.compile(r"(?i)\b(bearer\s+)(?!\[redacted\])(?=[^\s'\",;]*[0-9A-Z._-])([A-Za-z0-9._~+/=-]{6,})")
-_SIGNED = re.compile(r"([?&](?:sig|code)=)(?!\[redacted\])[^&\s'\"]{6,}")
-_USER = re.compile(r"(?<!\S)(-u|--user|--proxy-user)([\s=]+['\"]?[^\s:'\"/=]+:)(?!\[redacted\])(?!\d+(?:\s|\Z))([^\s'\"/]+)")
-_PROGRAM = re.compile(
-    r"\b((?:mysql|mariadb)\w*\s(?:[^|;&\r\n]{0,300}?\s)?-p|sshpass\s+-p\s?|redis-cli\s(?:[^|;&\r\n]{0,300}?\s)?-a\s+)"
-    r"(?!\[redacted\])(['\"]?[^\s'\"|;&]+['\"]?)"
+_BEARER = re.compile(r"(?i)\b(bearer,?\s+)(?!\[redacted\]|realm=)(?=[^\s'\",;]*[0-9A-Z._-])([A-Za-z0-9._~+/=-]{6,})")
+_PGPASS = re.compile(
+    r"(?m)(^[ \t]{0,40}[\"']?(?:[A-Za-z][\w.-]*|\*):(?:\d{2,5}|\*):(?!\d+:)[\w*-]+:[\w*-]+:)(?=\S*[\d!#$%&+?@^])"
+    r"(?!\[redacted\])[^\s\"\\]+"
 )
-_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,100}"
+_BY_PLACE = (
+    ("=", r"([?&](?:sig|code)=)(?!\[redacted\])[^&\s'\"]{6,}"),
+    ("-", r"(?<!\S)((?:-u|--user|--proxy-user)[\s=]+['\"]?[^\s:'\"/=]+:)(?!\[redacted\])(?!\d+(?:\s|\Z))[^\s'\"/]+"),
+    ("login", r"(\blogin\s+\S{1,100}\s+password\s+)(?!\[redacted\])[^\s\"\\]+"),  # ~/.netrc
+    (" '", r"(?i)(\bidentified\s+by\s+'|\bpassword\s+')(?!\[redacted\])[^'\s]+"),  # SQL
+    ("jdbc:", r"(\bjdbc:oracle:\w+:[^\s/@]{1,100}/)(?!\[redacted\])[^\s@]+(?=@)"),
+    ("(", r"(?i)((?:basic_?auth|\bauth)\s{0,4}=?\s{0,4}\(\s{0,4}['\"][^'\"\s]{0,100}['\"],\s{0,4}['\"])(?!\[redacted\])[^'\"]+"),
+    ("-stdin", r"(?i)(\becho\s+['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|[^|\r\n]{0,200}--password-stdin)"),
+)
+_FIXED = tuple((hint, re.compile(pattern)) for hint, pattern in _BY_PLACE)
+"""Places of a secret that no name tells, and a text that each has: what stands before the secret is kept."""
 _VALUE = re.compile(
-    r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\[[^\]\r\n]*\]?|\\?[\"'][^\"'\\]*|(?:%22|%27)?[^\s,;&)}\]'\"<>%\\]+(?:%(?!22|27|26|2C|7D)[^\s,;&)}\]'\"<>%\\]*)*"
+    r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?|\[[^\]\r\n]*\]?|\\{1,4}[\"'][^\"'\\]*|&quot;[^&]*|\\{1,4}u002[27][^\\]*|"
+    r"(?:%(?:25)?2[27])?[^\s,;&)}\]'\"<>%\\]+(?:%(?!22|27|26|2C|7D)[^\s,;&)}\]'\"<>%\\]*)*"
 )
 _KEY = re.compile(
-    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C))(-{0,2})("
-    + _NAME
-    + r")((?:\\?['\"]|%22|%27)?[ \t]{0,40}(?:[:=]|%3A|%3D|=>)[ \t]{0,40})"
+    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027)|(?<=[\s\"'{]\.))(-{0,2})("
+    + NAME + r")((?:\[\d*\])?" + QUOTE + r"?\]?[ \t]{0,40}(?::=|={1,3}>?|:|->|%(?:25)?3[AD])[ \t]{0,40}"
+    r"(?:![a-z]{1,20}[ \t])?(?:\w{1,20}\((?=['\"])|[bfru]{1,2}(?=['\"]))?)"
+)  # fmt: skip
+_XML = re.compile(r"(<)(?:\w{1,40}:)?(" + NAME + r")((?:\s[^<>]{0,200})?>)(?=[^<>]{1,4000}</)")
+_WORD = r"(?:token|secret|passw|passphrase|pwd|key|cred|pass\b|jwt|auth|psk|bindpw)"
+_GAPPED = re.compile(
+    r"(?i)(?<![A-Za-z0-9_.-])()((?:api|access|secret|private|license|account)[ ](?:key|token)|[A-Za-z0-9_.-]{0,60}?"
+    + _WORD
+    + r"[A-Za-z0-9_]{0,40})("
+    + QUOTE
+    + r"?(?:[ \t]{1,40}(?:[|\u2502\u2503]|\.{3,40}|is|was|of|provided)?:?[ \t]{0,40}|:[ ]|,[ ]?[bu]?(?=['\"]))"
+    + QUOTE
+    + r"?)(?=\S)"
 )
-_FLAG = re.compile(r"(?<![\w-])(--?)(" + _NAME + r")((?:['\"],)?[ \t]+)(?=\S)")
+_FLAG = re.compile(r"(?<![\w-])(--?)(" + NAME + r")((?:['\"],)?[ \t]+)(?=\S)")
 _GAP = r"\s{0,40}"
+_FIELD = r"\\?['\"]?" + _GAP + r"[:=]" + _GAP + r"\\?['\"]?"
 _APART = re.compile(
-    r"(?i)((?:name|key)\\?['\"]?"
-    + _GAP
-    + r"[:=]"
-    + _GAP
-    + r"\\?['\"]?)("
-    + _NAME
+    r"(?i)((?:name|key)"
+    + _FIELD
+    + ")("
+    + NAME
     + r")(\\?['\"]?"
     + _GAP
-    + "[,;]?"
+    + r"[,;]?[^{}\r\n]{0,200}?\s{0,40}\\?['\"]?\bvalue\\?['\"]?"
     + _GAP
-    + r"\\?['\"]?value\\?['\"]?"
-    + _GAP
-    + r"[:=]"
+    + "[:=]"
     + _GAP
     + r")(?=\S)"
 )
-NAMED = re.compile(r"(?:^|[\s\"'{,-])(?:name|key)['\"]?\s*[:=]\s*['\"]?(" + _NAME + r")['\"]?,?\s*$", re.IGNORECASE)
-"""A line that ends in the name of a variable, as YAML and `kubectl` put it before the line with its value."""
-VALUED = re.compile(r"^(\s*(?:-\s*)?['\"]?value['\"]?\s*[:=]\s*)(\S.*?)(\s*)$", re.IGNORECASE)
+_BEFORE = re.compile(
+    r"(?i)(\bvalue"
+    + _FIELD
+    + r")([^'\"\s,{}\\]{1,4000})(\\?['\"]?"
+    + _GAP
+    + ",?"
+    + _GAP
+    + r"\\?['\"]?(?:name|key)"
+    + _FIELD
+    + ")("
+    + NAME
+    + ")"
+)
 _PARTS = re.compile(r'(iov_base=)"((?:[^"\\]|\\.)*)"')
-
-
+_LIST = re.compile(r"\[\"(?:[^\"\\]|\\.)*\"(?:, ?\"(?:[^\"\\]|\\.)*\")+|\['(?:[^'\\]|\\.)*'(?:, ?'(?:[^'\\]|\\.)*')+")
+_ESCAPED = re.compile(r"(?<!\\)\"[^\"\\]*\\.(?:[^\"\\]|\\.)*\"")
+_ITEM = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 _FLAG_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\[[^\]\r\n]*\]?|\\?[\"'][^\"'\\]*|[^\s;&)}\]'\"]+")
 _LONG_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9-]*(?:=|\Z)|-[A-Za-z]\Z")
 
 
-def _quoted(value):
-    """Put the mark in place of a value and keep its quotes, so that JSON and Python literals stay readable."""
-    escaped = value[:1] == "\\"
-    quote = value[escaped : escaped + 1]
-    if quote in ("'", '"') and len(value) > escaped + 1:
-        closed = value.endswith(quote)
-        return ("\\" if escaped else "") + quote + MARK + (quote if closed else "")
-    return MARK
-
-
 def _is_secret(name, between, value, flag):
     """Whether the value behind a secret's name is one."""
-    bare = value.strip("\\'\"[] ")
+    bare = re.sub(QUOTE, "", value).strip("\\[] ")
     if not bare or bare == "redacted" or MARK in value:
         return False
-    if _HARMLESS.match(bare):
-        return _strict(name) and bare[:1].isdecimal() and not flag
-    prose = between.endswith((" ", "\t")) and value[:1] not in "'\"\\["  # `next token: Hello`; what is no word is a secret
-    if not flag and (name.lower() in _WEAK or prose and len(_words_of(name)) == 1 and not _strict(name)):
+    if HARMLESS.match(bare):
+        return strict_name(name) and bare[:1].isdecimal() and not flag
+    quoted = re.match(QUOTE + r"|\[", value) is not None
+    prose = between.endswith((" ", "\t")) and not quoted  # `next token: Hello`; what is no word is a secret
+    if re.match(QUOTE, between) and prose:  # `"vol": secret not found`: a text in JSON has quotes
+        return re.search(r"\d", bare) is not None
+    if not flag and (name.lower() in WEAK or prose and len(words_of(name)) == 1 and not strict_name(name)):
         return len(bare) >= 16 or len(bare) >= 6 and re.search(r"\d", bare) is not None
     return True
 
 
-def _masked(text, pattern, is_flag):
+def _is_secret_behind_a_gap(name, between, value, flag):
+    """Whether what follows a secret's name after mere blanks, a bar or dots is a secret: such words are often prose."""
+    bare = re.sub(QUOTE, "", value).strip("\\[](){}.,:;<> ")
+    if (
+        MARK in value
+        or len(bare) < 6
+        or value[:1] in "[{"
+        or bare[:1] in "/-#("
+        or re.search(r"[=(/]|://", bare[:-2])
+        or HARMLESS.match(bare)
+    ):
+        return False
+    if not re.search(r"[A-Za-z]", bare) or not re.search(r"[\d!#$%^&*+~?@]", bare):
+        return False
+    words = words_of(name)
+    if (
+        re.search("[|\u2502\u2503:]|\\.\\.|b['\"]", between)
+        or name.isupper()
+        and len(words) > 1
+        or STRICT.intersection(words) - {"secret", "secrets"}
+        or words[-1] not in ("secret", "key", "token")
+    ):
+        return True
+    mixed = re.search(r"[a-z]", bare) and re.search(r"[A-Z]", bare) and not PHRASE.match(bare)
+    return bool(mixed) and len(bare) >= 8 or re.search(r"[a-z0-9]{20}", bare) is not None and len(re.findall(r"\d", bare)) > 3
+
+
+def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
     """Mask the value behind each name of a secret. A name that is none takes nothing along, so `INFO: HF_TOKEN=…` is seen."""
     out, done = [], 0
     for found in pattern.finditer(text):
         if found.start() < done:
             continue
         name, between = found.group(2), found.group(3)
-        flag = is_flag or bool(found.group(1)) and found.re is not _APART
-        if not secret_name(name, flag):
+        flag = is_flag or found.group(1) in ("-", "--")
+        if not secret_name(name.replace(" ", "_"), flag):
             continue
-        value = (_FLAG_VALUE if is_flag else _VALUE).match(text, found.end())
-        if value is None or is_flag and (_LONG_FLAG.match(value.group(0)) or value.group(0).strip(".,:").lower() in _PROSE):
+        value = (_FLAG_VALUE if is_flag else _TEXT if pattern is _XML else _VALUE).match(text, found.end())
+        if value is None or is_flag and (_LONG_FLAG.match(value.group(0)) or value.group(0).strip(".,:").lower() in PROSE):
             continue
-        if _is_secret(name, between, value.group(0), flag):
-            out += (text[done : found.end()], _quoted(value.group(0)))
+        if is_secret(name, between, value.group(0), flag):
+            out += (text[done : found.end()], quoted(value.group(0)))
             done = value.end()
     return "".join(out) + text[done:] if out else text
+
+
+_TEXT = re.compile(r"[^<>]+")
 
 
 def _parts(text):
@@ -290,6 +190,51 @@ def _parts(text):
     if len(buffers) < 2 or scrub_text(joined) == joined:
         return text
     return _PARTS.sub(lambda found: found.group(1) + '"' + MARK + '"', text)
+
+
+def _list(found):
+    """A command line as strace, Docker and Python print it, word by word."""
+    words = [one.group(1) or one.group(2) or "" for one in _ITEM.finditer(found.group(0))]
+    left = iter(list(zip(words, scrub_argv(words))))  # noqa: B905 Python 3.6 knows no strict
+
+    def item(one):
+        word, clean = next(left)
+        return one.group(0) if word == clean else one.group(0)[0] + clean + one.group(0)[0]
+
+    return _ITEM.sub(item, found.group(0))
+
+
+def _strings(text):
+    """Text within JSON, and within the strings of strace: it has escapes, and is text all the same."""
+    lines = Lines()
+
+    def clean(found):
+        try:
+            inner = json.loads(found.group(0))
+        except ValueError:
+            return found.group(0)
+        scrubbed = scrub_text(lines.text(inner))
+        return (
+            found.group(0)
+            if scrubbed == inner
+            else json.dumps(scrubbed, ensure_ascii=all(one < "\x7f" for one in found.group(0)))
+        )
+
+    return _ESCAPED.sub(clean, text)
+
+
+def _command(found):
+    """A program whose options hold secrets, in a line of a shell."""
+    spans = [(one.start(), one.end()) for one in re.finditer(r"\"[^\"]*\"?|'[^']*'?|\S+", found.group(0))]
+    words = [found.group(0)[start:end] for start, end in spans]
+    text = found.group(0)
+    for place, kept in reversed(_hidden([word.strip("'\"") for word in words])):
+        start, end = spans[place]
+        start += kept + (text[start] in "'\"")
+        end -= text[end - 1] in "'\""
+        if MARK not in text[start:end]:
+            text = text[:start] + MARK + text[end:]
+    return text
 
 
 def scrub_text(text):
@@ -305,32 +250,118 @@ def scrub_text(text):
     "ServerArgs(api_key=None, hf_token='[redacted]', tokenizer='m')"
     >>> scrub_text("GET http://ada:hunter2@proxy:3128/ Authorization: Bearer abc.def")
     'GET http://[redacted]@proxy:3128/ Authorization: Bearer [redacted]'
-    >>> scrub_text("INFO: HF_TOKEN=abc")
-    'INFO: HF_TOKEN=[redacted]'
+    >>> scrub_text("token: |\\n  hunter2\\nport: 8000")
+    'token: |\\n  [redacted]\\nport: 8000'
     """
-    if not _QUICK.search(text):
-        return text
-    text = _PEM.sub(lambda found: found.group(1) + MARK + (found.group(2) or ""), text)
+    lower = text.lower()
+    if not any(hint in lower for hint in _HINTS) and not _PGPASS.match(text):
+        return TOKENS.sub(token_mark, text)
+    text = KEY_BEGIN.sub(lambda found: found.group(1) + MARK + (found.group(2) or ""), text)
+    if "\n" in text or "\r" in text:
+        text = Lines().text(text)
     if "iov_base" in text:
         text = _parts(text)
-    text = _URL.sub(r"\1" + MARK + "@", text)
-    text = _HTTP_USER.sub(lambda found: found.group(0) if MARK in found.group(0) else found.group(1) + MARK + "@", text)
-    text = _HEADER.sub(_header, text)
-    text = _BEARER.sub(r"\1" + MARK, text)
-    text = _SIGNED.sub(r"\1" + MARK, text)
-    text = _USER.sub(r"\1\2" + MARK, text)
-    text = _PROGRAM.sub(r"\1" + MARK, text)
+    if "\\" in text and '"' in text:
+        text = _strings(text)
+    if '["' in text or "['" in text:
+        text = _LIST.sub(_list, text)
+    if "://" in text:
+        text = _URL.sub(r"\1" + MARK + "@", text)
+        text = _HTTP_USER.sub(lambda found: found.group(0) if MARK in found.group(0) else found.group(1) + MARK + "@", text)
+    if "auth" in lower or "cookie" in lower:
+        text = _HEADER.sub(_header, text)
+    text = _BEARER.sub(r"\1" + MARK, text) if "bearer" in lower else text
+    for hint, pattern in _FIXED:
+        text = pattern.sub(r"\1" + MARK, text) if hint in lower else text
+    text = _PGPASS.sub(r"\1" + MARK, text)
+    text = _COMMAND.sub(_command, text)
     text = _masked(text, _FLAG, True)
-    text = _masked(text, _APART, False) if "value" in text.lower() else text
-    text = _masked(text, _KEY, False)
-    text = _CERTAIN.sub(_shape, text)
-    return _SHAPES.sub(_shape, text)
+    if "value" in lower:
+        text = _BEFORE.sub(_before, _masked(text, _APART))
+    text = _masked(text, _KEY)
+    text = _masked(text, _XML) if "</" in text else text
+    text = _masked(text, _GAPPED, False, _is_secret_behind_a_gap)
+    text = CERTAIN.sub(token_mark, text)
+    return TOKENS.sub(token_mark, text)
+
+
+def _before(found):
+    """A value before its name."""
+    value, name = found.group(2), found.group(4)
+    return found.group(1) + MARK + found.group(3) + name if secret_name(name) and not HARMLESS.match(value) else found.group(0)
 
 
 def _header(found):
     """The rest of a header's line goes, for a cookie has several parts; a word that is none stays."""
     name, between, scheme, value = found.groups()
-    return found.group(0) if _HARMLESS.match(value.strip()) or MARK in value else name + between + (scheme or "") + MARK
+    first = value.strip().partition(" ")[0].strip(".,:").lower()
+    return (
+        found.group(0)
+        if HARMLESS.match(value.strip()) or first in PROSE or MARK in value
+        else name + between + (scheme or "") + MARK
+    )
+
+
+# --- command lines -------------------------------------------------------------------------------------------------------
+
+_PROGRAMS = """
+mysql mysqldump mysqladmin mariadb mariadb-dump: -p*
+sshpass: -p -p*
+7z 7za: -p*
+zip unzip: -P -P*
+ldapsearch ldapadd ldapmodify ldapwhoami: -w
+ipmitool sqlcmd bcp: -P -P*
+mongosh mongo: -p -p*
+redis-cli: -a
+snmpget snmpwalk snmpset: -A -X
+smbclient: -U%
+lftp: -u,
+curl: -u: -U: -b
+docker podman nerdctl skopeo buildah crane helm az oc: login/-p
+twine: upload/-p
+wandb vault: login/=login
+mc: set/=last
+aws: configure/=name
+"""
+"""Options of programs that hold a secret: `-p` in the next word, `-p*` in the same, `-u:` behind the sign; with a word that
+must be there. `=login`: the word behind it, `=last`: the last, `=name`: the word behind the name of a secret."""
+_OPTIONS = {}
+for _line in _PROGRAMS.strip().splitlines():
+    for _program in _line.partition(":")[0].split():
+        _OPTIONS[_program] = [option.rpartition("/")[::2] for option in _line.partition(": ")[2].split()]
+COMMANDS = "|".join(sorted(map(re.escape, _OPTIONS), key=len, reverse=True))
+_COMMAND = re.compile(r"(?<![\w.-])(?:" + COMMANDS + r")(?=\s)[^|;&\r\n]{0,1000}")
+
+
+def _hidden(words):
+    """Which words of a command hold a secret by the rules of its program, and how much of the front of each is kept."""
+    found = []
+    for needed, option in _OPTIONS.get(re.sub(r".*/", "", words[0]), ()) if words else ():
+        if needed and needed not in words:
+            continue
+        if option == "=last":
+            found += [(len(words) - 1, 0)] if len(words) > words.index(needed) + 4 else []
+            continue
+        for place, word in enumerate(words[1:], 1):
+            before = words[place - 1]
+            if option == "=login":
+                hit, kept = before == "login" and word[:1] != "-", 0
+            elif option == "=name":
+                hit, kept = place > 1 and secret_name(before) and before[:1] != "-", 0
+            elif option[2:] == "*":
+                hit, kept = word.startswith(option[:2]) and len(word) > 2 and word[1] != "-", 2
+            else:
+                attached = option[2:] and word.startswith(option[:2]) and len(word) > 2
+                hit, kept = before == option[:2] or bool(attached), 0
+                if option[2:]:
+                    name, sign, secret = word.partition(option[2])
+                    hit, kept = hit and bool(sign) and not secret.isdecimal() and not secret.startswith("//"), len(name) + 1
+            found += [(place, kept)] if hit else []
+    return sorted(set(found))
+
+
+_SINGLE = frozenset("token jwt cookie password passwd passphrase secret auth creds".split())
+"""Flags with exactly one word behind them, whatever it begins with."""
 
 
 def scrub_argv(argv):
@@ -343,34 +374,28 @@ def scrub_argv(argv):
     --------
     >>> scrub_argv(["vllm", "serve", "m", "--api-key", "k1", "k2", "--port", "8000", "--hf-token=x"])
     ['vllm', 'serve', 'm', '--api-key', '[redacted]', '[redacted]', '--port', '8000', '--hf-token=[redacted]']
+    >>> scrub_argv(["docker", "login", "-u", "ada", "-p", "x"]), scrub_argv(["curl", "-u", "ada:x"])
+    (['docker', 'login', '-u', 'ada', '-p', '[redacted]'], ['curl', '-u', 'ada:[redacted]'])
     """
     scrubbed, hiding = [], None
-    program = re.sub(r".*/", "", argv[0]) if argv else ""
-    for word in argv:
+    hidden = dict(_hidden(argv))
+    for place, word in enumerate(argv):
         is_flag = word.startswith("-") and len(word) > 1
+        if place in hidden:
+            scrubbed.append(word[: hidden[place]] + MARK)
+            continue
         if hiding is not None and (not is_flag or hiding in _SINGLE and not _LONG_FLAG.match(word)):
-            scrubbed.append(_behind_user(word) if hiding in ("u", "user", "proxy-user") else MARK)
+            scrubbed.append(_behind_user(word) if hiding in _USERS else MARK)
             hiding = hiding if hiding.lower().replace("_", "-").endswith(("api-key", "api-keys")) else None
             continue
-        hiding = None
-        if is_flag:
-            name = word.lstrip("-")
-            if "=" not in name and (secret_name(name, flag=True) or name in _SINGLE or name in _OF_PROGRAM.get(program, ())):
-                hiding = name
-            attached = next(
-                (flag for flag in _OF_PROGRAM.get(program, ()) if word.startswith("-" + flag) and len(word) > 2), None
-            )
-            scrubbed.append("-" + attached + MARK if attached and word[1] != "-" else _whole_word(word))
-        else:
-            scrubbed.append(_whole_word(word))
+        name, hiding = word.lstrip("-"), None
+        if is_flag and "=" not in name and (secret_name(name, flag=True) or name in _SINGLE or name in _USERS):
+            hiding = name
+        scrubbed.append(_whole_word(word))
     return scrubbed
 
 
-_SINGLE = frozenset("u user proxy-user token jwt cookie password passwd passphrase secret auth creds".split())
-"""Flags with exactly one word behind them, whatever it begins with."""
-_OF_PROGRAM = dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass"), ("p",))
-_OF_PROGRAM["redis-cli"] = ("a",)
-_OF_PROGRAM["curl"] = ("b",)
+_USERS = frozenset("u user proxy-user".split())
 
 
 def _behind_user(word):
@@ -383,8 +408,8 @@ def _whole_word(word):
     """Scrub one word: an assignment goes to the word's end, blanks included."""
     name, equals, value = word.partition("=")
     bare = name.lstrip("-")
-    if equals and value and re.match(_NAME + r"\Z", bare) and secret_name(bare, flag=name != bare):
-        if not _HARMLESS.match(value) or _strict(bare):
+    if equals and value and re.match(NAME + r"\Z", bare) and secret_name(bare, flag=name != bare):
+        if not HARMLESS.match(value) or strict_name(bare):
             return name + equals + MARK
     return scrub_text(word)
 
@@ -402,5 +427,6 @@ def scrub_environ(environ):
     kept = {}
     for name in sorted(environ):
         allowed = name in ENVIRON_NAMES or name.startswith(ENVIRON_PREFIXES)
-        kept[name] = scrub_text(environ[name]) if allowed and not secret_name(name) else None
+        allowed = allowed and not secret_name(name, flag=True) and not name.endswith("_ACCESS")
+        kept[name] = scrub_text(environ[name]) if allowed else None
     return kept

@@ -9,7 +9,24 @@ from typing import Any
 
 SAMPLER_MODULES = ("reading", "tree", "threads", "process", "machine", "files", "programs", "script")
 """Modules of kit/capture/sampler in the order in which they need one another."""
+_REDACTION = ("secret_names", "secret_shapes", "secret_lines", "redact")
 _OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import [^(\n]+\n", re.MULTILINE)
+
+
+def redaction() -> str:
+    """Text of the scrubbing functions, as it goes in front of a program that is sent to a host.
+
+    Examples
+    --------
+    >>> "def scrub_argv" in redaction() and "from kit" not in redaction()
+    True
+    """
+    folder = Path(__file__).resolve().parent.parent
+    return _together([folder / f"{name}.py" for name in _REDACTION])
+
+
+def _together(paths: list[Path]) -> str:
+    return "\n\n".join(_OWN_IMPORT.sub("", path.read_text(encoding="utf-8")) for path in paths)
 
 
 def sampler_program(parameters: dict[str, Any] | None = None) -> str:
@@ -21,8 +38,6 @@ def sampler_program(parameters: dict[str, Any] | None = None) -> str:
     >>> "def scrub_argv" in text and "from kit" not in text and text.rstrip().endswith("main()")
     True
     """
-    here = Path(__file__).resolve().parent
-    paths = [here.parent / "redact.py", *(here / "sampler" / f"{name}.py" for name in SAMPLER_MODULES)]
+    folder = Path(__file__).resolve().parent / "sampler"
     texts = [f"PARAMETERS = {json.dumps(parameters)!r}"] if parameters is not None else []
-    texts += [_OWN_IMPORT.sub("", path.read_text(encoding="utf-8")) for path in paths]
-    return "\n\n".join(texts)
+    return "\n\n".join([*texts, redaction(), _together([folder / f"{name}.py" for name in SAMPLER_MODULES])])

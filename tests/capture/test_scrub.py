@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from kit.capture.logs.scrub import BLOCK_FROM_BYTES, LONGEST_LINE, SUSPECT, Scrubber, scrub_bytes
+from kit.capture.logs.scrub import BLOCK_FROM_BYTES, LONGEST_LINE, SUSPECT, Scrubber
+from tests.secret_corpus import placements
 from tests.test_redact import SECRETS
 
 PLAIN = b"[2026-02-18 02:11:52 TP0] Decode batch, #running-req: 1, #token: 20, token usage: 0.00, gen throughput (token/s): 7.1\n"
@@ -36,14 +37,16 @@ def test_lines_of_a_busy_server_are_not_suspect():
 def test_lines_made_of_pieces_of_secrets():
     """Each line of a block comes out as it does alone."""
     pieces = re.findall(r"\w+|\W", " ".join(template.format(secret) for template, secret in SECRETS))
+    pieces += re.findall(r"\w+|\W", " ".join(text for text, _ in placements()))
     pieces += ["\u00a0", "\x0b", "\u2028", "TOKEN", "Token", "token", "1234", "5", "é", "\0", *"=:-'\"\\ ", "--"]
     chance = random.Random(7)
-    lines = [re.sub("[\r\n]", " ", "".join(chance.choices(pieces, k=chance.randrange(3, 14)))) for _ in range(20_000)]
+    lines = [re.sub("[\r\n]", " ", "".join(chance.choices(pieces, k=chance.randrange(3, 14)))) for _ in range(6_000)]
     lines = [line for line in lines if "PRIVATE KEY" not in line]
     data = "\n".join(lines).encode() + b"\n"
-    expected = [scrub_bytes(line.encode() + b"\n") for line in lines]
+    alone = Scrubber()
+    expected = [alone.take(line.encode() + b"\n") for line in lines]
     found = by_block(data)
-    assert sum(line != other.encode() + b"\n" for line, other in zip(expected, lines, strict=True)) > 1000
+    assert sum(line != other.encode() + b"\n" for line, other in zip(expected, lines, strict=True)) > 500
     assert found == b"".join(expected)
 
 

@@ -14,6 +14,7 @@ from kit.frames import TABLES
 from kit.open import open_run
 from kit.redact import MARK, scrub_text, secret_name
 from kit.run import Run
+from kit.secret_lines import Lines
 
 if TYPE_CHECKING:
     import pandas
@@ -100,6 +101,12 @@ def hypotheses(path: str | Path | Run | Verdict) -> pandas.DataFrame:
 def _scrubbed(table: pandas.DataFrame) -> pandas.DataFrame:
     """A table without secrets: loose files were not scrubbed when they were captured."""
     table = table.copy(deep=False)
+    if "raw" in table.columns:  # records in their order: a key has several lines
+        lines = Lines(flat=True)
+        carried = table["raw"].map(lines.text, na_action="ignore")
+        changed = (carried != table["raw"]) & table["raw"].notna()
+        if changed.any():
+            table["raw"], table["text"] = carried, table["text"].mask(changed, carried.str.strip())
     for name in table.columns:
         if table[name].dtype.kind == "O" or str(table[name].dtype).startswith("str"):
             texts = {text: scrub_text(text) for text in table[name].dropna().unique() if isinstance(text, str)}

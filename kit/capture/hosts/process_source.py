@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit.capture import redaction
 from kit.redact import scrub_argv
 
 if TYPE_CHECKING:
@@ -167,8 +168,7 @@ class ProcFiles(ProcessSource):
         """Scrubbed on the host where it has Python, else here before they are written."""
         host = self._host
         if host.abilities.python:
-            redact = (Path(__file__).resolve().parents[2] / "redact.py").read_text(encoding="utf-8")
-            out = host.ask_python(redact + _COMMANDS.format(pids=pids, limit=int(ANSWER_S)), ANSWER_S)
+            out = host.ask_python(redaction() + _COMMANDS.format(pids=pids, limit=int(ANSWER_S)), ANSWER_S)
             return parse_commands(out)
         commands = {}
         for pid in pids:

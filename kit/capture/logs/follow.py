@@ -172,7 +172,7 @@ class FollowedFile:
         self.lacks(f"{left_out:,} bytes after the first {self.offset:,} were left out: the log is larger than {MOST_BYTES:,}")
         self.offset, self._skip_to = self._skip_to, 0
         self.tail = self.file.read(self.offset - TAIL_BYTES, TAIL_BYTES)
-        self.raw.write(self._scrubber.take(b"\n"))
+        self.raw.write(self._scrubber.end_line())
 
     def _truncated(self) -> None:
         """Read again from the start, after what copies hold that were made before (`copytruncate` of logrotate)."""
@@ -189,7 +189,7 @@ class FollowedFile:
         else:
             self.lacks(f"{said}; what was written between the last look and the truncation is missing, for no copy holds it")
             if self._scrubber.pending:
-                self.raw.write(self._scrubber.take(b"\n"))
+                self.raw.write(self._scrubber.end_line())
         self.offset, self.tail, self._grew_back_from = 0, b"", before
 
     def _copies_since(self) -> list[HostFile]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import hashlib
 import re
@@ -17,7 +16,7 @@ from kit import __version__, run_json
 from kit.capture.hosts.host import Host, HostFile, HostLost
 from kit.capture.hosts.targets import open_host
 from kit.capture.logs.follow import CHUNK_BYTES, TAIL_BYTES, blocks, opened_or_none, rotated_copies
-from kit.capture.logs.scrub import Scrubber
+from kit.capture.logs.scrub import Scrubber, utf16
 from kit.capture.manifest import Manifest, RawFile, make_folder, readable, safe_name
 from kit.capture.options import Connection, takes
 from kit.errors import EvidenceError, UsageError
@@ -250,7 +249,7 @@ def _connect_again(host: Host, error: HostLost, pauses: list[float]) -> None:
 class _Plain:
     """In place of a scrubber, for a file that is copied as it is."""
 
-    pending, in_key = 0, False
+    pending, waiting = 0, False
 
     def take(self, piece: bytes) -> bytes:
         return piece
@@ -285,27 +284,6 @@ class Unpacker:
                     block, self._member, piece = self._member.unused_data, zlib.decompressobj(31), b""
         except zlib.error as error:
             raise OSError(errno.EILSEQ, f"truncated or invalid gzip file ({error})") from error
-
-
-class Decoder:
-    """Makes UTF-8 of UTF-16 that comes in pieces, so that it is scrubbed as any text.
-
-    Examples
-    --------
-    >>> data = "one".encode("utf-16")
-    >>> decoder = Decoder(data)
-    >>> b"".join([*decoder.take(data[:5]), *decoder.take(data[5:])])
-    b'one'
-    """
-
-    whole = True
-
-    def __init__(self, head: bytes):
-        self._decoder = codecs.getincrementaldecoder(_utf16(head) or "utf-16")("replace")
-
-    def take(self, block: bytes) -> Iterator[bytes]:
-        """The same in UTF-8, as far as characters are whole."""
-        yield self._decoder.decode(block).encode("utf-8", "replace")
 
 
 class PulledFile:
@@ -366,14 +344,14 @@ class PulledFile:
             raw.note(note)
         whole = False
         try:
-            whole = self._write_all(raw, file, size, rule, head)
+            whole = self._write_all(raw, file, size, rule)
         finally:
             raw.close(whole)
         return begun, raw.entry["whole"]
 
-    def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str, head: bytes) -> bool:
+    def _write_all(self, raw: RawFile, file: HostFile, size: int, rule: str) -> bool:
         scrubber = _Plain() if rule == "binary" else Scrubber()
-        unpacker = Unpacker() if rule == "gzip" else Decoder(head) if rule == "utf-16" else None
+        unpacker, saves = Unpacker() if rule == "gzip" else None, rule in ("text", "binary")
         saved = time.monotonic()
         for block in blocks(file, self.offset, size):
             for piece in unpacker.take(block) if unpacker else (block,):
@@ -385,12 +363,12 @@ class PulledFile:
             read(len(block))
             if self._manifest.full.is_set():
                 return False
-            if unpacker is None and time.monotonic() - saved > SAVED_EVERY_S and not scrubber.in_key:
+            if saves and time.monotonic() - saved > SAVED_EVERY_S and not scrubber.waiting:
                 self._save(raw, file, self.offset - scrubber.pending)
                 self._manifest.write()
                 saved = time.monotonic()
-        if not scrubber.in_key:
-            self._save(raw, file, self.offset - (0 if unpacker else scrubber.pending))
+        if not scrubber.waiting or not saves:
+            self._save(raw, file, self.offset - (scrubber.pending if saves else 0))
         raw.write(scrubber.rest())
         return unpacker is None or unpacker.whole
 
@@ -443,17 +421,7 @@ def rule_of(head: bytes) -> str:
             return "binary" if is_binary(zlib.decompressobj(31).decompress(head, TAIL_BYTES)) else "gzip"
         except zlib.error:
             return "binary"
-    return "binary" if is_binary(head) else "utf-16" if _utf16(head) else "text"
-
-
-def _utf16(head: bytes) -> str | None:
-    """Codec of UTF-16, by its mark or by the zero bytes at every other place; None for other text."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if min(even, odd) or max(even, odd) < max(1, len(head) // 4):
-        return None
-    return "utf-16-be" if even else "utf-16-le"
+    return "binary" if is_binary(head) else "utf-16" if utf16(head) else "text"
 
 
 def is_binary(head: bytes) -> bool:
@@ -464,7 +432,7 @@ def is_binary(head: bytes) -> bool:
     >>> is_binary(b"text"), is_binary("text".encode("utf-16")), is_binary(b"\\x80\\x04\\x95\\x10\\x00\\x00")
     (False, False, True)
     """
-    if b"\0" not in head or _utf16(head):
+    if b"\0" not in head or utf16(head):
         return False
     rest = head.replace(b"\0", b"")
     odd = rest.translate(None, bytes(range(32, 256)) + b"\t\n\r\x0b\x0c\x1b\x08")

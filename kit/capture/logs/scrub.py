@@ -7,10 +7,15 @@ those are scrubbed by the rules of `kit.redact`.
 
 from __future__ import annotations
 
+import codecs
 import re
 
-from kit.redact import MARK, NAMED, SHAPES, VALUED, scrub_text, secret_name
+from kit.redact import COMMANDS, scrub_text
+from kit.secret_lines import Lines
+from kit.secret_shapes import SHAPES
 
+HEAD_BYTES = 1 << 12
+"""Enough of a log to tell UTF-16."""
 LONGEST_LINE = 1 << 20
 """A piece without a line end is written out when it grows beyond this."""
 BLOCK_FROM_BYTES = 1 << 14
@@ -18,47 +23,69 @@ BLOCK_FROM_BYTES = 1 << 14
 _PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")  # the last without an end, or each of its bytes would look for one
 _GAP = r"[^!-~]"  # white space of every kind, for RE2 sees bytes, and `\s` of `re` knows that of Unicode too
 _NAME = r"[a-z0-9_.-]*"
-SUSPECT = "(?i)" + "|".join(
+_QUOTE = r"(?:[\\\\'\"`\[\]0-9]|%(?:25)?2[27]|&quot;|&#3[49];|\\u002[27])*"
+_SEP = r"(?:[:=>]|->|%(?:25)?3[AD])"
+_SIGN = r"[0-9!#$%^&*+~?@]"
+_COUNT = re.compile(r"\{(\d+)(,?)\d*\}")
+
+
+def _fewer(count: re.Match) -> str:
+    """A lower count: it fits the more, and RE2, which compiles the pattern for each block, is ready sooner."""
+    least = int(count[1])
+    return f"{{{min(least, 12)}{',' if least > 12 or count[2] else ''}}}"
+
+
+_HINTS = rf"token|key|secret|pass|pwd|pw|psk|cred|auth|bear|login|{COMMANDS}"
+SUSPECT = "(?im)" + "|".join(
     (
-        rf"(?:key|secret|pass|pwd|cred|sig|jwt|auth|cookie|bearer|pat|sas|(?-i:TOKEN)){_NAME}(?:[\\\\'\"]|%2[27])*{_GAP}*(?:[:=]|%3A|%3D)",
+        rf"(?:key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth|cookie|bearer|pat|sas|dockerc|(?-i:TOKEN)){_NAME}{_QUOTE}{_GAP}*{_SEP}",
         # A plain number behind `token` is a count, and logs of a server are full of them.
-        rf"token{_NAME}(?:[\\\\'\"]|%2[27])*{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"\[]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|%3A|%3D)",
-        rf"-{_NAME}(?:token|key|secret|pass|pwd|cred|sig|auth|cookie|jwt|pat|bearer|sas){_NAME}[\\\\'\",]*{_GAP}",
+        rf"token{_NAME}{_QUOTE}{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"`\[\r\n&|>!]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|->|>|:=|==|%(?:25)?3[AD])",
+        rf"(?:token|secret|passw|passphrase|pwd|key|cred|pass|jwt|auth|psk|bindpw){_NAME}{_QUOTE}(?:[:, \t]|b')"
+        rf"(?:{_GAP}|[.|:]|is|was|of|provided|[bu]|[\\\\'\"`])*[^\s]*(?:[a-z][^\s]*{_SIGN}|{_SIGN}[^\s]*[a-z])",
+        rf"-{_NAME}(?:token|key|secret|pass|pwd|pw|psk|cred|sig|auth|cookie|jwt|pat|bearer|sas){_NAME}[\\\\'\",]*{_GAP}",
         rf"-(?:u|-user|-proxy-user)(?:{_GAP}|=)",
         r"://[^\s'\"<>]*@",
-        rf"bearer{_GAP}",
+        rf"bearer,?{_GAP}",
         r"[?&](?:sig|code)=",
-        r"mysql|mariadb|sshpass|redis-cli|iov_base=.*iov_base=",
-        rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|cred|sig|jwt|auth)",
-        "(?-i:" + "|".join(SHAPES) + ")",
-        r"PRIVATE KEY",
+        rf"(?:{COMMANDS})(?:{_GAP}|['\"])",
+        r"\[['\"].*['\"]-|iov_base=.*iov_base=|--password-stdin|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|login\s.*password\s",
+        r"^\s*['\"]?(?:[a-z][^:\s]*|\*):(?:[0-9]+|\*):[^:\s]+:[^:\s]+:",
+        rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
+        r"value[\\\\'\"]*[:= \t].*(?:name|key)",
+        r"kind[^a-z]*secret|^\s*['\"]?(?:data|stringdata)['\"]?\s*:|private-lines|begin .*(?:private key|static key)",
+        "(?-i:" + "|".join([*(_COUNT.sub(_fewer, shape) for shape in SHAPES[:-1]), SHAPES[-1]]) + ")",
+        rf"\\.*(?:{_HINTS})|(?:{_HINTS}).*\\",
         r"\x00",
     )
 )
-"""In RE2's syntax: fits every line that a rule of `kit.redact` may change, and each that holds a zero byte (UTF-16)."""
-_KEY_BODY = re.compile(
-    rb"(?:[A-Za-z0-9+/=:,. \t-]*|[^\r\n]*[ |:\]](?:[A-Za-z0-9+/=]{40,}|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/=]{4}))[\r\n]*\Z"
-)
-"""A line of a key, which a log may have put a prefix before."""
-_KEY_BEGIN, _KEY_END = re.compile(rb"PRIVATE KEY(?: BLOCK)?-----" + re.escape(MARK.encode())), b"-----END"
+"""In RE2's syntax: fits every line that a rule of `kit.redact` may change, and each that holds a zero byte."""
 
 
 def scrub_bytes(data: bytes) -> bytes:
-    r"""Scrub a piece of a log; bytes that are no UTF-8 pass unchanged, UTF-16 is looked into.
+    r"""Scrub a piece of a log; bytes that are no UTF-8 pass unchanged, zeros of a truncated log too.
 
     Examples
     --------
     >>> scrub_bytes(b"HF_TOKEN=abc\xff\n")
     b'HF_TOKEN=[redacted]\n'
-    >>> scrub_bytes("a=1".encode("utf-16-le"))
-    b'a\x00=\x001\x00'
+    >>> scrub_bytes(b"\0\0a=1"), scrub_bytes(b"\0\0HF_TOKEN=a")
+    (b'\x00\x00a=1', b'HF_TOKEN=[redacted]')
     """
     text = data.decode("utf-8", "surrogateescape")
-    if "\0" in text:
-        plain = text.replace("\0", "")
-        scrubbed = scrub_text(plain)
-        return data if scrubbed == plain else scrubbed.encode("utf-8", "surrogateescape")
-    return scrub_text(text).encode("utf-8", "surrogateescape")
+    plain = text.replace("\0", "")
+    scrubbed = scrub_text(plain)
+    return data if scrubbed == plain else scrubbed.encode("utf-8", "surrogateescape")
+
+
+def utf16(head: bytes) -> str | None:
+    """Codec of UTF-16, by its mark or by the zero bytes at every other place; None for other text."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if min(even, odd) or max(even, odd) < max(1, len(head) // 4):
+        return None
+    return "utf-16-be" if even else "utf-16-le"
 
 
 class Scrubber:
@@ -72,18 +99,37 @@ class Scrubber:
     """
 
     def __init__(self) -> None:
-        self._pending, self.in_key, self.named = b"", False, False
+        self._pending, self._lines, self._begun = b"", Lines(), False
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next line means something else than it would alone, as the body of a key does."""
+        return self._lines.waiting
 
     def take(self, piece: bytes) -> bytes:
-        """The whole lines that are there now, scrubbed."""
+        """The whole lines that are there now, scrubbed. UTF-16 becomes UTF-8."""
+        if piece and not self._begun:
+            self._begun, codec = True, utf16(piece[:HEAD_BYTES])
+            self._decoder = codecs.getincrementaldecoder(codec)("replace") if codec else None
+        return self._take(self._decoder.decode(piece).encode("utf-8", "replace") if self._decoder else piece)
+
+    def _take(self, piece: bytes) -> bytes:
         data = self._pending + piece if self._pending else piece
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         lines, self._pending = data[:end], data[end:]
         if len(self._pending) > LONGEST_LINE:
             lines, self._pending = data, b""
-        if len(lines) < BLOCK_FROM_BYTES or self.in_key or self.named:
+        if len(lines) < BLOCK_FROM_BYTES or self.waiting:
             return self._each_line(lines)
         return self._block(lines)
+
+    def end_line(self) -> bytes:
+        """What is there, and the end of a line that the log itself did not have; another stretch of it follows."""
+        if self._decoder:
+            self._decoder.reset()
+            self._begun = False
+        return self._take(b"\n")
 
     def rest(self) -> bytes:
         """The last line, which has no end."""
@@ -99,20 +145,10 @@ class Scrubber:
         return b"".join(self._line(piece) for piece in _PIECES.findall(lines))
 
     def _line(self, line: bytes) -> bytes:
-        if self.in_key:
-            self.in_key = _KEY_END not in line and _KEY_BODY.match(line) is not None
-            if self.in_key:
-                body = line.rstrip(b"\r\n")
-                return MARK.encode() + line[len(body) :] if body else line
-        if self.named:
-            self.named, value = False, VALUED.match(line.decode("utf-8", "surrogateescape"))
-            if value:
-                return (value[1] + MARK + value[3]).encode("utf-8", "surrogateescape")
-        scrubbed = scrub_bytes(line)
-        name = NAMED.search(scrubbed.decode("utf-8", "surrogateescape")) if b"ame" in scrubbed or b"key" in scrubbed else None
-        self.named = name is not None and secret_name(name[1])
-        self.in_key = _KEY_BEGIN.search(scrubbed) is not None and _KEY_END not in scrubbed
-        return scrubbed + line[len(line.rstrip(b"\r\n")) :] if self.in_key else scrubbed
+        text = line.decode("utf-8", "surrogateescape")
+        plain = text.replace("\0", "")  # UTF-16
+        scrubbed = scrub_text(self._lines.carried(plain))
+        return line if scrubbed == plain else scrubbed.encode("utf-8", "surrogateescape")
 
     def _block(self, lines: bytes) -> bytes:
         import numpy
@@ -131,7 +167,7 @@ class Scrubber:
                 continue
             out += (lines[done:start], self._line(lines[start:end]))
             done = end
-            while (self.in_key or self.named) and done < len(lines):  # what follows is no suspect by itself
+            while self.waiting and done < len(lines):  # what follows is no suspect by itself
                 next_end = int(starts[numpy.searchsorted(starts, done, "right")])
                 out.append(self._line(lines[done:next_end]))
                 done = next_end

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.capture import redaction
 from kit.capture.hosts.host import Host
 from kit.capture.tools import probe_script
 from kit.redact import scrub_text
@@ -55,8 +56,7 @@ def request(host: Host, port: int, path: str, payload: dict | None = None, limit
 
 
 def _by_python(host: Host, port: int, path: str, payload: dict | None, limit_s: float) -> tuple[int | None, str, str]:
-    folder = Path(__file__).resolve().parent
-    texts = [file.read_text(encoding="utf-8") for file in (folder.parents[1] / "redact.py", folder / "probe_script.py")]
+    texts = [redaction(), (Path(__file__).resolve().parent / "probe_script.py").read_text(encoding="utf-8")]
     call = f"import signal\nsignal.alarm({int(limit_s) + 5})\nmain({LOOPBACK!r}, {port}, {path!r}, {payload!r}, {limit_s})\n"
     out = host.ask_python("\n\n".join([*texts, call]), limit_s + 10)
     try:

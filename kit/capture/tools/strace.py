@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterable
 
 from kit.capture.hosts.host import Host, HostLost, Stream
+from kit.capture.logs.scrub import Scrubber
 from kit.capture.manifest import RawFile
-from kit.redact import scrub_text
 
 STRACE_MOST_BYTES = 64 << 20
 LONGEST_LINE = 1 << 20
@@ -49,25 +49,17 @@ class Strace:
         self._reader.start()
 
     def _copy(self) -> None:
-        size, pending = 0, b""
+        size, scrubber = 0, Scrubber()
         try:
             while piece := self._stream.read():
                 size += len(piece)
-                lines, newline, pending = (pending + piece).rpartition(b"\n")
-                self._write(lines + newline)
-                if len(pending) > LONGEST_LINE:
-                    self._write(pending)
-                    pending = b""
+                self.raw.write(scrubber.take(piece))
                 if size > STRACE_MOST_BYTES:
                     break
         except (HostLost, OSError, ValueError):
             self.lost = True
-        self._write(pending)
+        self.raw.write(scrubber.rest())
         self.cut = size >= STRACE_MOST_BYTES
-
-    def _write(self, data: bytes) -> None:
-        if data:
-            self.raw.write(scrub_text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
 
     def finish(self, patience_s: float = 0.0) -> str | None:
         """Wait for its end (at most `patience_s`), end it, close the capture; return the error where it traced nothing."""
