@@ -206,9 +206,13 @@ def _capture(path: Path, name: str, segment: Segment | None, promised: str | Non
 def _without_neighbours(found: list[Capture], notes: list[Note]) -> list[Capture]:
     """Captures without the logs of services beside the launch, where a file holds those of several."""
     of_launch: dict[str, set[str]] = {}
-    for capture in found:
-        if capture.stream and _of_a_launch(capture):
-            of_launch.setdefault(capture.file, set()).add(_workload(capture.stream))
+    streams = [capture for capture in found if capture.stream]
+    told = [capture for capture in streams if _of_a_launch(capture)]
+    pods = {(capture.file, _pod(capture)) for capture in told}
+    # A node's name is that of all containers of a pod, of which one may tell the launch and the others stand beside it.
+    told += [one for one in streams if naming.is_node(one.stream or "") and (one.file, _pod(one)) not in pods]
+    for capture in told:
+        of_launch.setdefault(capture.file, set()).add(_workload(capture.stream or ""))
     kept = []
     for capture in found:
         own = of_launch.get(capture.file, set())
@@ -237,9 +241,13 @@ def _workload(service: str) -> str:
 
 
 def _of_a_launch(capture: Capture) -> bool:
-    """Whether a stream is of a server, a launcher or a training, by how its lines begin, or of a node by its name."""
+    """Whether a stream is of a server, a launcher or a training, by how its lines begin."""
     head = capture.content.head(HEAD_BYTES).decode("utf-8", "replace") if capture.content else ""
-    return log_detection.of_a_launch(head) or naming.is_node(capture.stream or "")
+    return log_detection.of_a_launch(head)
+
+
+def _pod(capture: Capture) -> str:
+    return (capture.stream or "").partition("/")[0]
 
 
 def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[Capture]:

@@ -292,6 +292,8 @@ class _Cutter:
         start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
             inside = fence and mark.how != "end" and not _closes(mark, fence)
+            if mark.how == "prompt" and announce.EXIT_CODE.search(mark.text):
+                continue  # it asks how the command before it ended
             heading = announce.read(mark.text) if mark.how in ("heading", "lead") else None
             if inside and mark.how not in ("prompt", "empty") or self.log and heading and not heading.name:
                 continue

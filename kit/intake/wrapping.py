@@ -18,8 +18,8 @@ RECORD = re.compile(
     rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
 )
 """How lines of a log begin."""
-LEAST_STAYING = 0.8
-"""Share of the first lines that have a wrapping which stays: nothing is lost by it."""
+LEAST, LEAST_STAYING = 0.95, 0.8
+"""Share of the first lines that have a wrapping, and one which stays: nothing is lost by it."""
 FEW = 4
 """One that hardly differs from line to line has, without digits, at most one form for so many lines."""
 
@@ -33,7 +33,7 @@ class Wrapping:
     stays: bool = False
     few: bool = False
     counts: int = 0
-    least: float = 0.95
+    least: float | None = None
     common: bool = False
     named: bytes = b""
 
@@ -50,7 +50,7 @@ class Wrapping:
     def _holds(self, lines: list[bytes]) -> bool:
         matching = re.compile((COLOUR if self.stays else b"") + rb"(?:" + self.pattern + rb")").match
         marks = [found[0] for line in lines if (found := matching(line))]
-        if len(marks) < (LEAST_STAYING if self.stays else self.least) * len(lines):
+        if len(marks) < (self.least or (LEAST_STAYING if self.stays else LEAST)) * len(lines):
             return False
         if self.few and len({re.sub(rb"\d+", b"", mark) for mark in marks}) > 1 + len(lines) // FEW:
             return False

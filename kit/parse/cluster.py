@@ -341,7 +341,7 @@ def _is_shell(head: str) -> float:
     if not programs or programs & THEIRS or any("lock" in command for command in commands):
         return 0.0
     if any(_KILL.match(command) for command in commands):
-        return 0.98
+        return 1.5  # whatever the file's name says: no other reader keeps what kills
     kinds = programs & OURS
     if kinds == {"cat"}:
         return 0.98 if len({command.rsplit("/", 1)[-1] for command in commands}) > 1 else 0.0

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kit.intake.announce import EXIT_CODE
 from kit.parse.base import Report, Rows, Source
 from kit.parse.records import ANSI
 from kit.parse.snapshot import PROMPT, only_failures
@@ -56,6 +57,7 @@ class Probe:
     body: list[str] = field(default_factory=list)
     verbose: bool = False
     to_file: bool = False
+    asked: bool = False  # a command after it asks for its exit code
 
     @property
     def empty(self) -> bool:
@@ -93,7 +95,11 @@ def parse_curl(lines: Iterable[str], source: Source, report: Report) -> Rows:
             open_command = text
             continue
         open_command = None
-        if command or prompt:
+        if prompt and probe.command and not foreign and EXIT_CODE.match(prompt["command"]):
+            probe.asked = True
+        elif probe.asked and text.strip().isdecimal():
+            probe.code, foreign = int(text) or None, True  # and what follows is somebody's word
+        elif command or prompt:
             yield from _give(probe, report)
             probe, foreign = Probe(number), command is None and "curl" not in text
             if command or not foreign:

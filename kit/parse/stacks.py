@@ -19,7 +19,14 @@ from kit.schema import Row
 # --- what all dumps share ------------------------------------------------------------------------------------------------
 
 _ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .{0,200}?|\bpid[ =:]*)(\d+)\b", re.IGNORECASE)
-_BANNER = re.compile(r"^\s*+[=#*~>-]{2,}+(?:\W*+(?P<alone>\d{2,}+)\W*+$|.*\b(?:pid|process)\W*+(?P<named>\d+)\b)", re.IGNORECASE)
+_RANK = r"(?<![-\w])rank[ _=:#-]*(\d{1,5})\b"
+_OF_RANK = re.compile(_RANK, re.IGNORECASE)
+_FILE_OF_RANK = re.compile(r"(?<!node)(?:^|[^a-zA-Z])rank[_-]?(\d{1,5})(?!\d)")
+_BANNER = re.compile(
+    rf"^\s*+(?:[=#*~>-]{{2,}}+|#)(?:\W*+(?P<alone>\d{{2,}}+)(?:\W*+{_RANK})?\W*+$|.*\b(?:pid|process)\W*+(?P<named>\d+)\b)",
+    re.IGNORECASE,
+)
+_RANK_BANNER = re.compile(rf"^\W*+(?:\w[\w-]*+\W*+)?{_RANK}\W*+$", re.IGNORECASE)
 _NAMED_PID = re.compile(
     r"^\W*+(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*+(\d++)\W*+$", re.IGNORECASE
 )
@@ -38,29 +45,59 @@ class _Dump:
         self.tool, self.source, self.report = tool, source, report
         self.samples = Samples(source)
         self.asked = source.pid
-        self.about: Row = {}
+        self.main: int | None = None
+        self.rank: int | None = None
+        self.fresh = False
+        self.call(source.name, _FILE_OF_RANK)
+        self.about: Row = self._of_rank(None)
+        self.fresh = False
         self.thread_rows: list[Row] = []
         self.errors: list[Row] = []
 
     def process(self, pid: int | None, title: str | None = None) -> None:
-        """Begin a process."""
+        """Begin a process; a rank that something names is that of the first that follows."""
         self.samples.table()
-        self.about = {"pid": pid if pid is not None else self.asked, "process": title or None}
+        pid = pid if pid is not None else self.asked
+        if self.about.get("pid") not in (None, pid) and not self.fresh:
+            self.rank = None
+        self.fresh = False
+        self.about = {"pid": pid} | self._of_rank(title)
         self.thread_rows = []
 
+    def _of_rank(self, title: str | None) -> Row:
+        """Title of a process with the rank that is known from elsewhere, as a launcher would write it."""
+        rank = "" if self.rank is None or _OF_RANK.search(title or "") else f"rank {self.rank}"
+        return {"process": f"{title} ({rank})" if title and rank else title or rank or None}
+
+    def call(self, text: str, pattern: re.Pattern[str] = _OF_RANK) -> None:
+        """Note the rank that a command line, a banner or the file's name names."""
+        if found := pattern.search(text):
+            self.rank, self.fresh = int(found[1]), True
+
     def ask(self, title: str | None) -> None:
-        """Note the pid that a command line or a banner names."""
+        """Note the pid and the rank that a command line or a banner names."""
+        self.call(title or "")
         found = _ASKED_PID.search(title or "")
-        if found and int(found[1]) != self.asked:
-            self.asked = int(found[1])
-            self.process(self.asked)
+        pid = int(found[1]) if found else _banner_pid(f"## {title}")  # "# " before it was taken for root's prompt
+        if pid is not None and pid != self.asked:
+            self.asked = pid
+            self.process(pid)
+
+    def banner(self, text: str, pid: int | None) -> None:
+        """Begin the process that a line of its own announces."""
+        self.call(text)
+        self.asked, self.main = pid, None
+        self.process(pid)
 
     def thread(self, tid: int | None, name: str | None, state: str | None) -> None:
         """Begin a thread."""
         self.settle_thread()
         self.about |= {"tid": tid, "thread": name or None, "thread_state": state or None}
-        if name == "MainThread" and self.about.get("pid") is None:
-            self.about["pid"] = tid  # the main thread's id is that of the process
+        if name == "MainThread" and tid is not None and self.about.get("pid") == self.main:
+            if self.main is not None:
+                self.process(tid)
+                self.about |= {"tid": tid, "thread": name, "thread_state": state or None}
+            self.about["pid"] = self.main = tid  # the main thread's id is that of the process, and another one begins another
         self.thread_rows = []
 
     def settle_thread(self) -> None:
@@ -182,13 +219,12 @@ def _pyspy_line(line: Line, dump: _Dump, inside: bool, report: Report) -> bool:
     elif _PYSPY_ERROR.search(text) and not (inside and text[:1].isspace()):
         failed = _FAILED_PID.search(text)
         dump.error(line, text, int(failed[1]) if failed else None)
+    elif (pid := _banner_pid(text)) is not None or _RANK_BANNER.match(text):
+        dump.banner(text, pid)
     elif inside and frame:
         file, file_line = _place(frame["file"])
         dump.frame(line, frame["function"], file, file_line, file_line is None or bool(_NATIVE_FILE.search(file)))
         return True
-    elif (pid := _banner_pid(text)) is not None:
-        dump.asked = pid
-        dump.process(pid)
     elif not _PYSPY_FOLLOWS.match(text):
         report.odd("no line of a py-spy dump", text)
         return inside
@@ -216,6 +252,7 @@ def _is_pyspy(head: str) -> float:
                 or _PYSPY_ERROR.search(line)
                 or _PYSPY_FOLLOWS.match(line)
                 or _banner_pid(line) is not None
+                or _RANK_BANNER.match(line)
             )
             for line, thread in zip(lines, threads, strict=True)
         )
@@ -383,8 +420,7 @@ def parse_faulthandler(lines: Iterable[str], source: Source, report: Report) -> 
         elif binary:
             dump.frame(line, binary["function"] or "??", binary["file"], None, True)
         elif (pid := _banner_pid(text)) is not None:
-            dump.asked = pid
-            dump.process(pid)
+            dump.banner(text, pid)
         elif text.strip() and not _FAULT_OTHER.match(text):
             report.odd("no line of faulthandler", text)
     yield from dump.rows()

@@ -85,3 +85,13 @@ def test_events_of_a_pod_are_no_service_beside_its_only_container(tmp_path: Path
     (tmp_path / "all.log").write_text("".join(json.dumps(record) + "\n" for record in (*said, event)))
     (one,) = (one for one in segments(tmp_path / "all.log", lambda name, head: "log") if isinstance(one, Segment))
     assert one.content.head(len(VLLM[0])).decode() == VLLM[0]
+
+
+def test_what_runs_beside_the_server_in_a_pod_named_after_a_node_is_no_part_of_it(tmp_path: Path) -> None:
+    lines = [f"[pod/llm-head-0/main] {line}" for line in VLLM] + [f"[pod/llm-head-0/agent] {line}" for line in WEB]
+    pods = ["$ kubectl get pods", "NAME         READY   STATUS    RESTARTS   AGE", "llm-head-0   1/2     Running   0          6m"]
+    (tmp_path / "all.txt").write_text("\n".join(["$ kubectl logs llm-head-0 --all-containers --prefix", *lines, *pods]) + "\n")
+    found = kit.verdict(tmp_path)
+    run = found.scene.evidence.run
+    assert [capture.stream for capture in run.captures if capture.kind == "log"] == ["llm-head-0/main"]
+    assert found.facts.get("ready").value is False and "llm-head-0/agent" in run.rows("notes")[0]["reason"]

@@ -118,6 +118,7 @@ def test_a_reset_in_verbose_output(snapshot) -> None:
         ),
         ('root@node1:~# curl -s http://127.0.0.1/generate \\\n  -d \'{}\'\n{"generated_text":"x"}\n', ("generate", 200, 1)),
         ("$ curl -s localhost:8000/health\n", ("health", None, None)),
+        ("$ curl -s localhost:8000/generate -d '{}'\n$ echo $?\n28\n\nwhat can I do?\n", ("generate", None, None)),
         ("$ curl -s -o /dev/null -w '%{http_code}' localhost:8000/health\n000", ("health", None, None)),
         (
             "* Connected to localhost (127.0.0.1) port 30000\n> GET /health HTTP/1.1\n> Host: "
@@ -161,3 +162,13 @@ def test_what_the_shells_time_says_of_a_probe(snapshot, answer, took, status, er
     rows, _ = snapshot(FORMATS, "curl", TIMED.replace("CODE", answer).replace("TOOK", took))
     row = rows["probes"][0]
     assert (row.get("http_status"), row.get("error"), row.get("duration_s")) == (status, error, seconds)
+
+
+def test_an_exit_code_asked_for_afterwards_is_that_of_the_curl_before(snapshot) -> None:
+    asked = "u@h:~$ curl -s -m 60 localhost:8000/generate -d '{}'\nu@h:~$ echo $?\n28\n\nIt hangs, what now?\n"
+    fine = '$ curl -s localhost:8000/health/ready\n$ echo "exit $?"\n0\n'
+    rows, _ = snapshot(FORMATS, "curl", asked + fine)
+    assert [(row["purpose"], row.get("error"), row.get("body")) for row in rows["probes"]] == [
+        ("generate", "timeout", None),
+        ("health", None, None),
+    ]

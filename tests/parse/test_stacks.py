@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,26 @@ def test_several_processes_native_frames_variables_and_failures(snapshot) -> Non
     ]
     assert [(row["tool"], row["pid"], row["error"]) for row in rows["tool_errors"]] == [("pyspy", 401, "permission")]
     assert not report.reasons
+
+
+@pytest.mark.parametrize(
+    ("text", "processes"),
+    [
+        ("## 11 (rank 0)\n{11}## 12 (rank 1)\n{12}", [(11, "rank 0"), (12, "rank 1")]),
+        ("=== rank 0 ===\n{11}=== rank 1 ===\n{12}", [(11, "rank 0"), (12, "rank 1")]),
+        ("# rank 4 (pid 77)\n{0x7f}# rank 5 (pid 78)\n{0x7e}", [(77, "rank 4"), (78, "rank 5")]),
+        ("Rank 1:\nProcess 11: python t.py\n{11}", [(11, "python t.py (rank 1)")]),
+        ("$ py-spy dump --pid 31   # rank 3\n{0x7f}$ py-spy dump --pid 32\n{0x7e}", [(31, "rank 3"), (32, None)]),
+        ("{21}{22}", [(21, None), (22, None)]),  # the banners were left away
+        ("$ torchrun --node-rank 1 t.py\n$ py-spy dump --pid 7\n{7}", [(7, None)]),
+    ],
+)
+def test_whose_stack_it_is_and_of_which_rank(snapshot, text: str, processes: list) -> None:
+    main = 'Thread {} (active): "MainThread"\n    f (a.py:1)\n    g (b.py:2)\n'
+    text = re.sub(r"\{(\w+)\}", lambda found: main.format(found[1]), text)
+    rows, _ = snapshot(FORMATS, "pyspy", text)
+    assert [(row["pid"], row["process"]) for row in rows["stacks"] if row["depth"] == 0] == processes
+    assert [row["function"] for row in rows["stacks"]] == ["f", "g"] * len(processes)
 
 
 def test_dumps_taken_twice_are_two_moments(snapshot) -> None:

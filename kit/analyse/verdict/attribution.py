@@ -127,9 +127,21 @@ def pids_of(evidence: Evidence, processes: Processes) -> set[int]:
     tree = set(roots) or set(table)
     while more := {p.pid for p in table.values() if p.ppid in tree} - tree:
         tree |= more
+    tree |= _told_of(evidence)
     # Inside a container a process writes another pid than the host's kernel and tools know it by.
     inside = {row["container_pid"] for row in evidence.processes if row.get("container_pid")}
     return tree | {pid for writers in evidence.log.writers.values() for pid in writers} - inside
+
+
+_PID = re.compile(r"\bpid(?:\(s\)|s)?\W{0,3}(\d+(?:, ?\d+)*)|\b(?:[Cc]hild|[Ww]orker|[Ss]ub)? ?[Pp]rocess\W{0,3}(\d{2,})\b")
+"""How an error names the process that it tells of."""
+
+
+def _told_of(evidence: Evidence) -> set[int]:
+    """Pids of which errors in the log tell: a data loader's, a child's, that write nothing themselves."""
+    errors = [mark.text for mark in evidence.log.marks if mark.kind == "error" and mark.code not in ("gpu_oom", "bind_error")]
+    found = [match[1] or match[2] for text in errors for match in _PID.finditer(text)]
+    return {int(pid) for pids in found for pid in re.findall(r"\d+", pids)}
 
 
 def _sampled(rows: list[Row]) -> bool:

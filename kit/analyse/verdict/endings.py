@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.failures import ENDING, cause, closes, final_end
 from kit.analyse.verdict.log_digest import LogDigest, Mark
+from kit.analyse.verdict.processes import Processes, titles_of
+from kit.analyse.verdict.thresholds import thresholds
+from kit.clock import NS
+from kit.schema import Row
 from kit.words import short
 
 
@@ -51,3 +56,22 @@ def ending(log: LogDigest) -> Ending | None:
     if final:
         return Ending("finished" if final[0].role == "closing" else "told", final[0])
     return None if log.of("worker_died", "exit_failed") else Ending("gone", last)
+
+
+def outliving(evidence: Evidence, processes: Processes) -> tuple[Row, str] | None:
+    """An engine or a worker that was seen alive well after its log had ended: its row, and words for it; None without one.
+
+    A front end tells the end for all; what it could not end stays. One that another front end has started since is none.
+    """
+    ended, titles = evidence.log.last_time, titles_of(evidence)
+    if ended is None or any(not process.dead and process.states for process in processes.of_role("frontend")):
+        return None
+    looked = evidence.run.captured_ns if evidence.run.captured_known else None
+    after = ended + int(thresholds(evidence.run.knowledge)["recent_s"] * NS)
+    alive = [process.rows[-1] for process in processes.of_role("engine", "worker") if process.states and not process.dead]
+    held = [row for row in evidence.gpu_processes if titles.role(row.get("process") or "") in ("engine", "worker")]
+    for row in [*alive, *held]:
+        if (row.get("time") or looked or 0) > after:
+            name = row.get("process") or row.get("cmdline") or row.get("comm") or ""
+            return row, f"{name} (pid {row['pid']})".strip()
+    return None

@@ -8,12 +8,14 @@ import signal
 from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.collective_counts import largest, settled
 from kit.analyse.verdict.deltas import deltas
+from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
 from kit.analyse.verdict.log_digest import Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
+from kit.analyse.verdict.rank_counters import all_joined
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.parse.grammar import lives_on, traits
@@ -198,6 +200,8 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     ]
     closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
     closing += [mark for mark in evidence.log.marks if closes(evidence.log, mark)]
+    if closing and (left := outliving(evidence, processes)):
+        return False, [ref(left[0], f"{left[1]} lives on after the end that the log tells")]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
     last = _last_words(evidence) if alive is None else None
@@ -273,7 +277,9 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     began = cause(evidence.log)
     told = began is not None and began.role == "ending"  # then "Killed" is how what is left was ended
     late = ("closing_workers", "killed") if told else ("closing_workers",)
-    for mark in sorted(evidence.log.marks, key=lambda mark: mark.code in late):
+    failed = began is not None and began.role == "initiating"  # then the launcher ends what an error of its own has left
+    marks = [mark for mark in evidence.log.marks if not (failed and mark.code == "closing_workers")]
+    for mark in sorted(marks, key=lambda mark: mark.code in late):
         if (sent := whole_number(mark.fields.get("signal"))) is not None:
             return sent, [mark.ref]
         number = whole_number(mark.fields.get("exit_code"))
@@ -340,6 +346,8 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
             pending.setdefault(rank_of(mark, processes), (mark.fields.get("seq"), mark.fields.get("op")))
         if len(pending) >= 2 and (len(set(pending.values())) > 1 or len(pending) >= (processes.world_size or 0)):
             given["ranks_same_seq"] = (len(set(pending.values())) == 1, [mark.ref for mark in timeouts[:3]])
+        if joined := all_joined(evidence, processes):
+            given["ranks_same_seq"] = (True, [mark.ref for mark in joined[1][:3]])
     elif gave_up := [mark for mark in evidence.log.of("socket_timeout", "store_timeout") if STORE_TIMES & mark.fields.keys()]:
         given["timeout_ms"] = (_milliseconds(gave_up[0].fields), [gave_up[0].ref])
     moments = largest(evidence)

@@ -20,7 +20,6 @@ from kit.words import count_of
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
 DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
 """Listeners of the host: a pid of a container may be theirs by chance."""
-HEALTH_PATHS = ("/health", "/healthz", "/v2/health/ready", "/ping")
 LOCK_NAME = re.compile(r"\block[^/]*$|\.lock$|/lock_[^/]*$|baton")
 LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
 STORE = re.compile(r"DistNetworkError|TCPStore|server socket|c10d|rdzv|master_port|HashStore")
@@ -93,12 +92,12 @@ def _server_like(evidence: Evidence) -> list[int]:
 
 
 def _health(evidence: Evidence) -> tuple:
-    asked = [row for row in evidence.probes if (row.get("path") or "").rstrip("/") in HEALTH_PATHS and row.get("http_status")]
+    asked = [row for row in evidence.probes if purpose(row.get("path") or "") == "health" and row.get("http_status")]
     if asked:
         return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
     for mark in reversed(evidence.log.of("probe_request")):
         status = whole_number(mark.fields.get("status"))
-        if str(mark.fields.get("path", "")).rstrip("/") in HEALTH_PATHS and status is not None:
+        if purpose(str(mark.fields.get("path", ""))) == "health" and status is not None:
             return status, [mark.ref]
     return None, []
 

@@ -15,7 +15,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.log_digest import LogDigest, Mark
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.processes import Processes
-from kit.untrusted import whole_number
+from kit.untrusted import ranks_in, whole_number
 from kit.words import count_of, named
 
 _GROUP = re.compile(r"PG (?:ID \d+ )?(?:PG )?GUID (?P<group>\S+?)(?:\(| )")
@@ -45,6 +45,26 @@ def together(evidence: Evidence, processes: Processes) -> tuple[str, list[Mark]]
             claim = f"all {len(marks)} ranks have enqueued work up to {last[0]} and completed it up to {last[1]}"
             return claim, list(marks.values())
     return None
+
+
+def all_joined(evidence: Evidence, processes: Processes) -> tuple[str, list[Mark]] | None:
+    """That every rank of the launch has entered one collective and none came out, by watchdogs or PyTorch's desync report.
+
+    A rank that is late, or elsewhere, waits in none, and its own watchdog is silent.
+    """
+    log, reported = evidence.log, evidence.log.of("desync_lagging")
+    started = {mark.fields["op"] for mark in log.of("desync_ranks") if mark.fields["state"] == "started"}
+    if reported:
+        ranks = {rank for mark in reported for rank in ranks_in(str(mark.fields["ranks"]))}
+        at, how = {mark.fields.get("missing") if mark.fields.get("joined") else mark.order for mark in reported}, "joined"
+        at |= started if len(started) > 1 else set()
+    else:
+        reported, how = log.of("collective_timeout"), "timed out in"
+        ranks = {rank for mark in reported if (rank := rank_of(mark, processes)) is not None}
+        at = {tuple(mark.fields.get(name) for name in ("seq", "op", "numel_in")) for mark in reported}
+    if not reported or len(at) != 1 or not 2 <= len(ranks) == processes.world_size:
+        return None
+    return f"all {len(ranks)} ranks {how} the same collective, and none came out of it", reported
 
 
 def _by_group(evidence: Evidence, processes: Processes) -> list[tuple[tuple, dict[int, Mark]]]:

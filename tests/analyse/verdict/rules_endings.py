@@ -40,7 +40,28 @@ def free(gib: int) -> tuple:
     return row("host_memory", name="available", value_bytes=gib << 30)
 
 
+ENDED = line("shutdown", "Shutting down", role="ending", at=100)
+LEFT, OTHER = (
+    row("gpu_processes", gpu=0, pid=8, process=name, time=BEGIN + 900 * NS) for name in ("VLLM::EngineCore", "python3")
+)
+
 ENDINGS = [
+    shown("outlives_end", ENDED, ENGINE, unlike=[ENDED, ps(8, "VLLM::EngineCore", "Z")]),
+    shown("outlives_end", ENDED, LEFT, unlike=[ENDED, LEFT, ps(9, "vllm serve m")]),  # started again
+    shown(
+        "outlives_end", ENDED, LEFT, unlike=[ENDED, row("gpu_processes", gpu=0, pid=8, process="python3", time=BEGIN + 900 * NS)]
+    ),
+    shown(  # a data loader's worker, of which the error tells
+        "kernel_oom_kill",
+        line("train_step", phase="train_step", step=4),
+        error("exception", "RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly"),
+        kernel("oom_kill", pid=77, process="pt_data_worker"),
+        unlike=[
+            line("train_step", phase="train_step", step=4),
+            error("exception", "RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly"),
+            kernel("oom_kill", pid=78, process="pt_data_worker"),
+        ],
+    ),
     shown(
         "kernel_oom_kill",
         SERVER,

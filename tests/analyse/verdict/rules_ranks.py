@@ -173,6 +173,17 @@ COUNTERS = [
     shown("desync_report", error("collective_mismatch"), unlike=[error("collective_timeout")]),
 ]
 
+
+def joined(ranks: str) -> tuple:
+    """PyTorch's report of ranks that entered a collective and did not come out."""
+    return line("desync_lagging", f"[{ranks}] joined but didn't finish", kind="symptom", ranks=ranks, joined="joined", missing=9)
+
+
+def started(rank: int, op: str) -> tuple:
+    """What PyTorch's report says of a rank's latest state."""
+    return line("desync_ranks", f"[{rank}] started {op}", kind="symptom", ranks=str(rank), state="started", op=op)
+
+
 COLLECTIVES = [
     *COUNTERS,
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
@@ -186,6 +197,10 @@ COLLECTIVES = [
     shown(
         "desync_report", line("desync_lagging", "[1] joined but didn't finish", kind="symptom", ranks="1"), unlike=[line("args")]
     ),
+    shown("all_ranks_joined", WORLD4, *map(timed_out, range(4)), unlike=[WORLD4, *map(timed_out, range(3))]),
+    shown("all_ranks_joined", WORLD4, joined("0, 1, 2, 3"), unlike=[WORLD4, joined("0, 1, 3")]),
+    shown("all_ranks_joined", joined("0, 1"), unlike=[joined("0, 1"), started(0, "ALLREDUCE"), started(1, "BROADCAST")]),
+    shown("desync_report", joined("2"), WORLD4, unlike=[joined("0, 1, 2, 3"), WORLD4]),
     shown("seq_differs", timed_out(0), timed_out(1, 399), unlike=[timed_out(0), timed_out(1)]),
     shown("seq_differs", counts((5, 6), (5, 6)), unlike=counts((5, 6))),
     shown("seq_same", timed_out(0), timed_out(1), unlike=[timed_out(0), timed_out(1, 399)]),

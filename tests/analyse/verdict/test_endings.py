@@ -190,3 +190,24 @@ def test_a_busy_servers_log_that_ends_with_a_new_request_serves(answered: int, t
     lines.append(f"{head} [logger.py:43] Received request cmpl-7: prompt: 'why', params: SamplingParams(n=1)")
     (tmp_path / "server.log").write_text("\n".join(lines) + "\n")
     assert kit.verdict(kit.open_run(tmp_path)).klass == "ready"
+
+
+def test_the_signal_that_a_launcher_sends_after_an_error_is_not_the_end_of_the_launch(tmp_path: Path) -> None:
+    sent = "W0218 01:02:13.644000 3157 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 3222 "
+    sent += "closing signal SIGTERM\n"
+    text = STEPS + 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nValueError: no such column\n' + sent
+    verdict = judged(tmp_path, text)
+    assert (verdict.klass, verdict.facts.value("signal")) == ("worker_crashed", None) and "terminated_line" not in verdict.signs
+    verdict = judged(tmp_path, STEPS + sent)
+    assert verdict.facts.value("signal") == 15
+
+
+def test_an_engine_that_outlives_its_front_end_is_no_orderly_end(tmp_path: Path) -> None:
+    (tmp_path / "ps.txt").write_text(
+        "$ ps -eo pid,ppid,stat,cmd | grep VLLM\n    PID  PPID STAT CMD\n   4471     1 R    VLLM::EngineCore\n"
+        "$ sudo kill -9 4471\n$ sleep 60; ps -o pid,stat,cmd -p 4471\n    PID STAT CMD\n   4471 R    VLLM::EngineCore\n"
+    )
+    (tmp_path / "server.log").write_text(SERVED + SHUTDOWN)
+    verdict = kit.verdict(tmp_path, captured_at="2026-02-18 03:00:00")
+    assert (verdict.klass, verdict.facts.value("exited")) == ("driver_or_io_stuck", False)
+    assert {"outlives_end", "sigkill_ignored"} <= set(verdict.signs)

@@ -6,7 +6,7 @@ from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import rank_of
-from kit.analyse.verdict.rank_counters import apart, together
+from kit.analyse.verdict.rank_counters import all_joined, apart, together
 from kit.analyse.verdict.rank_durations import outlasting
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
@@ -58,9 +58,18 @@ def outlasted(scene: Scene) -> Signs:
         )
 
 
+@rule("all_ranks_joined", needs=("log",))
+def everybody(scene: Scene) -> Signs:
+    """Every rank is in one collective that does not end: none is late, and none is elsewhere."""
+    if found := all_joined(scene.evidence, scene.processes):
+        yield Sign("all_ranks_joined", found[0], [mark.ref for mark in found[1][:2]])
+
+
 @rule("desync_report", needs=("log",))
 def desync(scene: Scene) -> Signs:
-    """PyTorch compared the ranks."""
+    """PyTorch compared the ranks, and some have not joined, or have not finished what the others have."""
+    if all_joined(scene.evidence, scene.processes):
+        return
     if mark := next(iter(scene.log.of("desync_lagging")), None):
         yield Sign(
             "desync_report", f"PyTorch's desync report: {short(mark.text, 150)}", [mark.ref], scene.fact("lagging_ranks") or []

@@ -6,7 +6,7 @@ import signal
 
 from kit.analyse.verdict import orchestrator_ends
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
-from kit.analyse.verdict.endings import ending
+from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import cause, worked_after
 from kit.analyse.verdict.processes import titles_of
@@ -217,6 +217,15 @@ def orderly_end(scene: Scene) -> Signs:
         early = found.how == "told" and (not worked and begun or _stood(scene, found.mark.time))
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
+
+
+@rule("outlives_end", needs=("log", "processes|gpu_processes"))
+def outlives(scene: Scene) -> Signs:
+    """The log tells an end in order, and an engine or a worker lives on long after it."""
+    found = outliving(scene.evidence, scene.processes)
+    if found and (end := ending(scene.log)) and scene.fact("exited") is False:
+        row, who = found
+        yield Sign("outlives_end", f"the log tells the end, and {who} lives on after it", [end.mark.ref, ref(row)])
 
 
 @rule("crash_signal", needs=("log",))
