@@ -20,7 +20,7 @@ PROMPT = (
     rf"|(?:[#>+]|[\w-]*%|❯) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~#-].*)$"
 )
 """A shell's prompt and the command after it."""
-EXIT_CODE = re.compile(r"\becho\b[^;|&]*\$(?:\?|\{\?\})['\"]?\s*$")
+EXIT_CODE = re.compile(r"(?:^|[$#%>❯] ?)echo\b[^;|&]*\$(?:\?|\{\?\})['\"]?\s*$")
 """A command that prints how the one before it ended."""
 EMPTY_PROMPT = (
     r"(?:[ \t]*(?:\([\w.-]+\) )?\[?[\w.-]+@[\w.-]+[: ][^\s$#%>]*\]? ?[$#%>] ?|(?:~|/)[\w./-]* (?:on|via) \W.*|(?:╭|┌)─.*)$"
