@@ -54,7 +54,7 @@ class KitError(Exception):
         from html import escape
 
         what, why, do = (escape(visible(text)) for text in (self.what, self.why, self.do[:1].upper() + self.do[1:]))
-        return f"<p><b><bdi>{what}</bdi></b>: <bdi>{why}</bdi>.<br>{do}</p>"
+        return f"<p class='mathjax_ignore'><b><bdi>{what}</bdi></b>: <bdi>{why}</bdi>.<br>{do}</p>"
 
 
 class UsageError(KitError):

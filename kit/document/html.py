@@ -10,8 +10,10 @@ from kit.document import Block, Command, Document, Item, Section, Table, Values
 from kit.untrusted import visible
 
 COLOURS = {"ready": "#117733", "progressing": "#0072b2", "stalled": "#b3520a", "failed": "#a01c2c", "unknown": "#555"}
-"""Text colours with a contrast of at least 4.5 on white."""
+"""Text colours with a contrast of at least 4.5 on white; mixed with the ink around them they have it on a dark page, too."""
 OTHER = "#0072b2"
+AS_IT_IS = "mathjax_ignore"
+"""Class of what a notebook must not set as a formula: a shell's `$p/fd/1 $p` is none."""
 SHORT = 24
 """Columns whose cells have at most so many characters are not wrapped, so that long ones get the room."""
 LONG = "white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
@@ -26,9 +28,10 @@ def render(document: Document) -> str:
     False
     """
     colour = COLOURS.get(document.tone, OTHER)
+    readable = f"color-mix(in srgb,{colour} 65%,currentColor)"
     parts = [
-        f"<div class='kit-document' style='border-left:6px solid {colour};padding:.2em 1em;max-width:72em'>",
-        f"<p style='font-size:1.2em;margin:.3em 0'><b style='color:{colour}'>{escape(document.title)}</b></p>",
+        f"<div class='kit-document {AS_IT_IS}' style='border-left:6px solid {colour};padding:.2em 1em;max-width:72em'>",
+        f"<p style='font-size:1.2em;margin:.3em 0'><b style='color:{readable}'>{escape(document.title)}</b></p>",
     ]
     if document.subtitle:
         parts.append(f"<p style='margin:.2em 0;opacity:.75'>{escape(document.subtitle)}</p>")
@@ -70,7 +73,8 @@ def table(shown: Table) -> str:
     caption = f"<caption style='text-align:left;caption-side:top'>{escape(shown.heading)}</caption>" if shown.heading else ""
     region = f"tabindex='0' role='group' aria-label='{escape(shown.heading or 'table')}'"
     return (
-        f"<div class='kit-scroll' {region} style='overflow-x:auto'><table class='kit-table'>{caption}"
+        f"<div class='kit-scroll {AS_IT_IS}' {region} style='overflow-x:auto'>"
+        f"<table class='kit-table' style='border-spacing:.8em .2em'>{caption}"
         f"{f'<thead><tr>{head}</tr></thead>' if any(shown.columns) else ''}<tbody>{body}</tbody></table></div>"
     )
 

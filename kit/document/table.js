@@ -1,6 +1,6 @@
 /* Tables of the kit sort by a click on a head, filter by a word, and show their first rows until asked for all. */
 (() => {
-  const FIRST = 15, FILTERED = 8;
+  const FIRST = 15, FILTERED = 16;
   const make = (tag, about, text) => Object.assign(document.createElement(tag), about, text === undefined ? {} : { textContent: text });
   const raw = (cell) => cell?.dataset.v ?? cell?.textContent.trim() ?? "";
   const compare = (a, b) => {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kit import plot
 from kit.document import Item, Section, Table, items
-from kit.document.html import escape, section, table, table_script
+from kit.document.html import AS_IT_IS, escape, section, table, table_script
 from kit.plot import ranks as plot_ranks
 from kit.plot import syscalls as plot_syscalls
 from kit.show import svg, tables, verdicts
@@ -36,7 +36,7 @@ class Folded:
         return "".join(f"<details><summary>{escape(title)}</summary>{html}</details>" for title, html in self.parts)
 
     def _repr_html_(self) -> str:
-        return f"<div class='kit-folded' style='{LAB_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
+        return f"<div class='kit-folded {AS_IT_IS}' style='{LAB_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
 
     def __repr__(self) -> str:
         return "\n".join(title for title, _ in self.parts)

@@ -9,6 +9,8 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from kit.document.html import AS_IT_IS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -39,7 +41,8 @@ class Image:
         data = b64encode(self.png).decode("ascii")
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         return (
-            f'<figure style="margin:0"><img alt="{escape(self.alt)}" style="max-width:100%" src="data:image/png;base64,{data}">'
+            f'<figure class="{AS_IT_IS}" style="margin:0">'
+            f'<img alt="{escape(self.alt)}" style="max-width:100%" src="data:image/png;base64,{data}">'
             f"{caption}</figure>"
         )
 

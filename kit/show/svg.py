@@ -7,7 +7,7 @@ from io import StringIO
 from math import ceil
 from typing import TYPE_CHECKING
 
-from kit.document.html import escape
+from kit.document.html import AS_IT_IS, escape
 from kit.plot import figure_alt
 from kit.plot.style import FONT_PT, INK, STALL_COLOUR
 
@@ -24,6 +24,7 @@ DPI = 200
 LEAST_PX = 11
 """Smallest type that is read without effort: a figure is never drawn narrower than that takes."""
 _COLOUR = re.compile("|".join(THEMED))
+_INDENT = re.compile(r"(?<=>) +(?=[^\s<])")
 _ID = re.compile(r' id="([^"]+)"')
 _USED = re.compile(r'#([\w.-]+)[")]')
 _HEAD = re.compile(r"^.*?<svg [^>]*?viewBox=\"(?P<box>[^\"]+)\"[^>]*>\s*(?:<metadata>.*?</metadata>)?", re.DOTALL)
@@ -54,7 +55,7 @@ def figure(drawn: Figure | Axes, caption: str = "") -> str:
             mark.set_rasterized(False)
     region = "class='kit-figure' tabindex='0' role='group' aria-label='figure, scrolls sideways' style='overflow-x:auto'"
     shown = f"<div {region}>{_inline(drawing, alt)}</div>"
-    return f"<figure>{shown}{f'<figcaption>{escape(caption)}</figcaption>' if caption else ''}</figure>"
+    return f"<figure class='{AS_IT_IS}'>{shown}{f'<figcaption>{escape(caption)}</figcaption>' if caption else ''}</figure>"
 
 
 def _written(whole: Figure, salt: str) -> str:
@@ -75,7 +76,8 @@ def _inline(svg: str, alt: str) -> str:
     body = svg[head.end() :].strip()
     used = set(_USED.findall(body))
     body = _ID.sub(lambda found: found[0] if found[1] in used else "", body)
+    body = _INDENT.sub(lambda found: "\u00a0" * len(found[0]), body)
     body = _COLOUR.sub(lambda found: f"var({THEMED[found[0]]}, {found[0]})", body)
     least = ceil(float(head["box"].split()[2]) * LEAST_PX / (FONT_PT - 1))
-    style = f"min-width:{least}px;white-space:pre;fill:var(--ink, {INK})"
+    style = f"min-width:{least}px;fill:var(--ink, {INK})"
     return f'<svg class="figure" role="img" aria-label="{alt}" viewBox="{head["box"]}" style="{style}">{body}'

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 20
 MAX_CHARACTERS = 400
 """Longest text of a cell; the rest is cut and counted. Server arguments on one line are 10 kB."""
-POINTS = ("t_s", "per_s")
+POINTS = ("_t_s", "_per_s")
 """Ends of columns in seconds that are no durations: places on the time axis, rates."""
 LOG_COLUMNS = ("line", "time", "rank_label", "kind", "phase", "text")
 
@@ -157,8 +157,10 @@ def cell(value: Any, column: str = "") -> str:
 
     Examples
     --------
-    >>> cell(None), cell(True), cell(1234567), cell(0.123456), cell(245 * 2**30, "rss_bytes"), cell(6165, "x_s"), cell([1, 2])
-    ('', 'yes', '1234567', '0.123', '245 GiB', '1 h 42 min', '1, 2')
+    >>> cell(None), cell(True), cell(1234567), cell(0.123456), cell(245 * 2**30, "rss_bytes"), cell([1, 2])
+    ('', 'yes', '1234567', '0.123', '245 GiB', '1, 2')
+    >>> cell(6165, "dist_init_s"), cell(7.0, "t_s"), cell(7.0, "a_t_s")
+    ('1 h 42 min', '7', '7')
     """
     if value is None or (isinstance(value, float) and value != value) or str(value) in ("<NA>", "NaT"):
         return ""
@@ -168,7 +170,7 @@ def cell(value: Any, column: str = "") -> str:
         from kit.plot.style import human_bytes
 
         return human_bytes(float(value))
-    if column.endswith("_s") and not column.endswith(POINTS) and isinstance(value, Real) and float(value) >= 0:
+    if column.endswith("_s") and not f"_{column}".endswith(POINTS) and isinstance(value, Real) and float(value) >= 0:
         return show_seconds(float(value)) if value else "0 s"
     if isinstance(value, float):
         return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"

@@ -44,7 +44,7 @@ class StatusView:
         note = " · ".join(word for word in (self.title, self.note) if word)
         if self.board is None:
             return html.render(Document("waiting for the first samples", subtitle=note))
-        return html.render(status.document(self.board, note))
+        return html.render(status.document(self.board, self.note))
 
     def update(self, board: Status) -> None:
         """Show another status."""

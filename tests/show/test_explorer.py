@@ -313,6 +313,7 @@ def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> 
     tab.evaluate(f"async () => {{ await window.jupyterapp.shell.currentWidget.sessionContext.ready; {run_all} }}")
     tab.wait_for_selector('.sk [data-track="threads"]')
     tab.wait_for_selector(".kit-folded details")
+    assert any("$p/fd/1 /proc/$p" in one for one in tab.locator("td").all_inner_texts()), "it is no formula"
     drag(tab, "threads", 0.6, 0.8)
     tab.wait_for_function("document.querySelector('.sk').explorer.host.saving === null")
     begin, end = view(tab, "v.window")

@@ -81,7 +81,8 @@ class Benchmarks:
             for row in self.runs.to_dict("records")
         )
         table = self.table().to_html(float_format=lambda value: f"{value:,.4g}", na_rep="–", border=0)
-        return f"<ul>{runs}</ul>{'<p><b>Warnings</b></p><ul>' + warned + '</ul>' if warned else ''}{table}"
+        warnings = f"<p><b>Warnings</b></p><ul>{warned}</ul>" if warned else ""
+        return f"<div class='mathjax_ignore'><ul>{runs}</ul>{warnings}{table}</div>"
 
 
 def _load_words(row: dict[str, Any]) -> list[str]:

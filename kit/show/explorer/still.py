@@ -9,6 +9,7 @@ import numpy as np
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import weigh
 from kit.analyse.verdict.verdict_text import answer
+from kit.document.html import AS_IT_IS
 from kit.plot.phases import describe_phases
 from kit.plot.style import GREY, PHASE_COLOUR, VERMILION
 from kit.plot.timeaxis import TimeAxis
@@ -28,7 +29,7 @@ def still(run: Run) -> str:
     >>> "device_hang" in still(kit.open_run(kit.sample_path("sg01-capture-hang")))
     True
     """
-    return f"<p><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{picture(run)}"
+    return f"<p class='{AS_IT_IS}'><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{picture(run)}"
 
 
 def picture(run: Run, quiet_from_s: float | None = None, end_s: float | None = None) -> str:

@@ -434,7 +434,7 @@ function styled(element) {
 
 /** Draw packs into an element, and again whenever its width or the theme changes. */
 async function mount(element, zipped, host) {
-  element.classList.add("sk");
+  element.classList.add("sk", "mathjax_ignore");
   element.dataset.lmSuppressShortcuts = "true";
   element.setAttribute("role", "region");
   element.setAttribute("aria-label", "Explorer of a launch");
