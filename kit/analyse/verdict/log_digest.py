@@ -39,10 +39,13 @@ NO_LIFE = ("probe_request", "request_refused", "engine_idle")
 MOST_FRAMES = 100
 """Frames kept of a traceback."""
 _FRAME = re.compile(
-    r'^File "(?P<file>[^"]+)", line \d+, in (?!<module>)(?P<function>\S+)'
+    r'^File "(?P<file>[^"]+)", line \d+, in (?P<function>\S+)'
     r"|^(?:File )?(?P<notebook>[/~]\S+\.py)(?::\d+,)? in (?P<name>[A-Za-z_][\w.]*)\("
 )
-"""A frame of a traceback, also as notebooks print it; those of imports tell nothing of the work."""
+"""A frame of a traceback, also as notebooks print it."""
+_STATEMENT = re.compile(r"^(?:-*> ?\d+ +)?[\w(].*[\w)\]]")
+MOST_TRACES = 32
+"""Tracebacks whose frames are kept: the first tell why it failed."""
 
 
 @dataclass
@@ -134,6 +137,9 @@ class LogDigest:
     tracebacks: set = field(default_factory=set)
     traced: list[Row] = field(default_factory=list)
     """Frames of the last traceback, as those of stacks."""
+    traces: dict = field(default_factory=dict)
+    """By the place of its error, the frames of a traceback."""
+    _open: dict = field(default_factory=dict)
     interrupted: list[Row] = field(default_factory=list)
     """The same of the one that Ctrl-C brought, the innermost first: where it stood."""
     ranks: set = field(default_factory=set)
@@ -226,17 +232,33 @@ class LogDigest:
             return code if code == "train_step" else None  # bars are followed on their own
         if "Traceback (most recent call last)" in row["text"]:
             self.tracebacks.add(writer)
-            self.traced = []
-        elif writer in self.tracebacks and len(self.traced) < MOST_FRAMES and (frame := _FRAME.match(row["text"])):
-            file, function = frame["file"] or frame["notebook"], frame["function"] or frame["name"]
-            self.traced.append({"file": file, "function": function, "capture": row["capture"], "line": row.get("line")})
+            self._open[writer] = []
         elif code == "exception" or (code and row.get("kind") == "error"):
             self.tracebacks.discard(writer)
-            if code == "interrupted":
-                self.interrupted, self.traced = self.traced[::-1], []
+            self._trace(self._open.pop(writer, []), code)
+        elif writer in self.tracebacks:
+            self._frame(row, self._open.get(writer, []))
         if code is None and row.get("kind") == "error" and writer not in self.tracebacks:
             return "error_line"
         return code
+
+    def _frame(self, row: Row, frames: list[Row]) -> None:
+        """Keep a frame of a traceback that is open, or the statement that stands in it."""
+        if (frame := _FRAME.match(row["text"])) and len(frames) < MOST_FRAMES:
+            file, function = frame["file"] or frame["notebook"], frame["function"] or frame["name"]
+            frames.append({"file": file, "function": function, "capture": row["capture"], "line": row.get("line")})
+        elif frames and _STATEMENT.search(row["text"]):
+            frames[-1].setdefault("statement", row["text"])
+
+    def _trace(self, frames: list[Row], code: str) -> None:
+        """Take the frames of a traceback whose error has come."""
+        if not frames:
+            return
+        self.traced = frames
+        if len(self.traces) < MOST_TRACES:
+            self.traces[self.records - 1] = frames
+        if code == "interrupted":
+            self.interrupted, self.traced = frames[::-1], []
 
     def _rank(self, row: Row) -> None:
         rank, label, pid = row.get("rank"), row.get("rank_label"), row.get("pid")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kit.analyse.verdict import reporter
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import survived
+from kit.analyse.verdict.failures import cause, survived
 from kit.analyse.verdict.log_digest import Bar, LogDigest, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import phase_of_frames
@@ -82,10 +82,10 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
         found.phase = min(current.values(), key=ORDER.__getitem__)
         if ORDER[found.phase] < ORDER["ready"] and _answers(evidence) and not evidence.log.of("bind_error"):
             found.phase, found.source = "ready", "probe"
-        if found.phase == "launch":
-            found.phase = (
-                "ready" if at_rest(evidence) else phase_of_frames(evidence.log.traced, evidence.run.knowledge) or "launch"
-            )
+        if found.phase == "launch" and at_rest(evidence):
+            found.phase = "ready"
+        elif (failed_in := _failed_in(evidence)) and ORDER[found.phase] < min(ORDER[failed_in], ORDER["ready"]):
+            found.phase = failed_in
         if says_it_works(evidence):
             found.phase = "ready"
         if found.phase in ("launch", "compile") and _by_collective(evidence) == "dist_init" and _trains(evidence):
@@ -281,7 +281,7 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
         return "serving", "counters"
     if was_up(evidence.log) and not at_rest(evidence):
         return "serving", "log"
-    phase = phase_of_frames([*evidence.stacks, *evidence.log.traced], evidence.run.knowledge) or _by_collective(evidence)
+    phase = phase_of_frames(evidence.stacks, evidence.run.knowledge) or _failed_in(evidence) or _by_collective(evidence)
     if phase is not None:
         return phase, "stacks"
     if any(row["source"] == "flight_recorder" and TRAINS.search(row["communicator"] or "") for row in evidence.collectives):
@@ -293,6 +293,14 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     if any(row.get("purpose") in ("health", "models") and row.get("http_status") == 200 for row in evidence.probes):
         return "ready", "probe"
     return "launch", "none"
+
+
+def _failed_in(evidence: Evidence) -> str | None:
+    """Phase that the traceback of the first failure tells, else the last traceback; a server does no training."""
+    began = cause(evidence.log)
+    frames = evidence.log.traces.get(began.order) if began is not None else None
+    phase = phase_of_frames(frames or evidence.log.traced, evidence.run.knowledge)
+    return phase if _trains(evidence) or phase not in ("train_step", "data_prep") else None
 
 
 def _by_collective(evidence: Evidence) -> str | None:

@@ -80,7 +80,7 @@ class Frames:
     """What frames say: categories with their pattern and how far out a frame may be; phases and parts of the kernel."""
 
     categories: tuple[tuple[str, re.Pattern[str], float], ...]
-    phases: tuple[tuple[str, re.Pattern[str]], ...]
+    phases: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...]
     kernel: tuple[tuple[str, str, re.Pattern[str]], ...]
 
     def kernel_part(self, function: str | None) -> tuple[str, str] | None:
@@ -95,17 +95,17 @@ def _read(files: list[TomlFile]) -> Frames:
         name = table.text("name", needed=True)
         categories.append((name, _any(table), table.number("depth", 1000)))
     for table in entries(files, "phase"):
-        table.known(("name", "patterns"))
-        phases.append((table.text("name", PHASES, needed=True), _any(table)))
+        table.known(("name", "patterns", "code"))
+        phases.append((table.text("name", PHASES, needed=True), _any(table), _any(table, "code")))
     for table in entries(files, "kernel"):
         table.known(("name", "meaning", "patterns"))
         kernel.append((table.text("name", needed=True), table.text("meaning", needed=True), _any(table)))
     return Frames(tuple(categories), tuple(phases), tuple(kernel))
 
 
-def _any(table: Table) -> re.Pattern[str]:
+def _any(table: Table, key: str = "patterns") -> re.Pattern[str]:
     """One expression for all patterns of a table."""
-    return re.compile("|".join(f"(?:{table.expression('patterns', text).pattern})" for text in table.strings("patterns")))
+    return re.compile("|".join(f"(?:{table.expression(key, text).pattern})" for text in table.strings(key)) or "(?!)")
 
 
 def frames(folders: Sequence[Path] = ()) -> Frames:
@@ -114,11 +114,15 @@ def frames(folders: Sequence[Path] = ()) -> Frames:
 
 
 def phase_of_frames(rows: Iterable[Row], folders: Sequence[Path] = ()) -> str | None:
-    """The phase that frames speak of where no log does, those of helper threads aside; None where none does."""
+    """The phase that frames speak of, or the statements in them, those of helper threads aside; None where none does."""
     known = frames(folders)
     helper = dict((name, pattern) for name, pattern, _ in known.categories).get("idle_helper")
-    texts = [text for text in map(_frame, rows) if not (helper and helper.search(text))]
-    return next((phase for phase, pattern in known.phases if any(map(pattern.search, texts))), None)
+    seen = [(_frame(row), row.get("statement") or "") for row in rows]
+    seen = [pair for pair in seen if not (helper and helper.search(pair[0]))]
+    for phase, pattern, code in known.phases:
+        if any(pattern.search(text) or code.search(statement) for text, statement in seen):
+            return phase
+    return None
 
 
 def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:

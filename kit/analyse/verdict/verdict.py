@@ -225,7 +225,7 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     return Verdict(
         name=run.name,
         state=state,
-        phase=scene.phase,
+        phase=_phase(scene, state),
         klass=best.name,
         ranks=_ranks(best, scene),
         confidence=best.share,
@@ -264,6 +264,14 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     if best.name == UNDETERMINED and exited and DEATHS & signs.keys():
         return "failed"
     return best.klass.state_when(exited)
+
+
+OVER = ("failed", "stalled", "ended")
+
+
+def _phase(scene: Scene, state: str) -> str | None:
+    """The phase; of a server that was ready, and is no longer well, it is its service."""
+    return "serving" if scene.phase == "ready" and state in OVER else scene.phase
 
 
 def _ranks(best: Hypothesis, scene: Scene) -> list[int]:

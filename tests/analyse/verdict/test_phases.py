@@ -93,6 +93,53 @@ def test_the_traceback_of_a_script_tells_how_far_it_was(tmp_path: Path, text: st
     assert kit.verdict(tmp_path).phase == phase
 
 
+@pytest.mark.parametrize(
+    ("statement", "phase"),
+    [
+        ("loss.backward()", "train_step"),
+        ("trainer.train(resume_from_checkpoint=True)", "train_step"),
+        ("model = AutoModel.from_pretrained(args.model)", "weights"),
+        ("model.cuda()", "weights"),
+        ("data = load_dataset('c4', 'en')", "data_prep"),
+        ("dist.init_process_group('nccl')", "dist_init"),
+        ("out = model.generate(**inputs)", "serving"),
+        ("engine = builder.build_serialized_network(network, config)", "compile"),
+        ("main()", "launch"),
+    ],
+)
+def test_the_statement_that_failed_tells_how_far_it_was(tmp_path: Path, statement: str, phase: str) -> None:
+    trace = f'Traceback (most recent call last):\n  File "job.py", line 36, in <module>\n    {statement}\nRuntimeError: broken\n'
+    (tmp_path / "job.log").write_text("starting the job\n" + trace)
+    assert kit.verdict(tmp_path).phase == phase
+
+
+SERVER = "INFO 05-06 07:00:00 [api_server.py:1] vLLM API server version 0.9.1\n"
+LOADED = SERVER + "INFO 05-06 07:01:00 [gpu_model_runner.py:1] Model loading took 14.2 GiB memory and 9.9 seconds\n"
+OOM = """ERROR 05-06 07:02:00 [core.py:9] Traceback (most recent call last):
+ERROR 05-06 07:02:00 [core.py:9]   File "/v/vllm/v1/worker/gpu_worker.py", line 4, in {function}
+ERROR 05-06 07:02:00 [core.py:9]     self.model_runner.run()
+ERROR 05-06 07:02:00 [core.py:9] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+"""
+
+
+@pytest.mark.parametrize(("function", "phase"), [("capture_model", "graph_capture"), ("train_step", "post_load")])
+def test_a_servers_traceback_goes_on_where_its_log_ends(tmp_path: Path, function: str, phase: str) -> None:
+    (tmp_path / "server.log").write_text(LOADED + OOM.format(function=function))
+    assert kit.verdict(tmp_path).phase == phase
+
+
+def test_the_first_traceback_counts_not_those_that_follow(tmp_path: Path) -> None:
+    after = OOM.format(function="capture_model").replace("torch.OutOfMemoryError: CUDA out of memory", "RuntimeError: gone")
+    (tmp_path / "server.log").write_text(SERVER + OOM.format(function="load_model") + after)
+    assert kit.verdict(tmp_path).phase == "weights"
+
+
+@pytest.mark.parametrize(("end", "phase"), [("", "ready"), ("Killed\n", "serving")])
+def test_a_server_that_was_ready_failed_in_its_service(tmp_path: Path, end: str, phase: str) -> None:
+    (tmp_path / "server.log").write_text(LOADED + "INFO:     Application startup complete.\n" + end)
+    assert kit.verdict(tmp_path).phase == phase
+
+
 def test_what_others_print_after_it_failed_is_not_about_a_rank() -> None:
     def begun(rank: int, server: str = "sglang") -> tuple:
         return line("dist_begin", phase="dist_init", rank=rank, server=server)
