@@ -235,7 +235,8 @@ def _note_time(state, at, end, shape, stamp, size, latest, known):
     """Remember a line that begins with its time: as the last, and where its stamps are the latest of its head."""
     _remember(state, STAMPED, at, end, shape)
     if not is_before(stamp, size, latest, known.size):
-        latest[:size] = stamp[:size]
+        for n in range(size):  # an assignment of slices makes a message of their shapes, a second to compile
+            latest[n] = stamp[n]
         known.size, known.number, known.at, known.end, known.shape = size, state[NUMBER] + 1, at, end, shape
 
 

@@ -277,14 +277,10 @@ def _resume(data, extra, calls, ready, slots, opens, state, line, number, slot, 
 
 
 @compiled
-def give_up_all(data, extra, calls, ready, slots, opens, state):
-    """At the end of the file: calls that never returned, in the order of their lines."""
-    left = opens[: state[OPEN]].copy()
-    numbers = np.empty(left.size, np.int64)
-    for n in range(left.size):
-        numbers[n] = calls[left[n]].line
-    for n in np.argsort(numbers, kind="mergesort"):
-        _give_up(data, extra, calls, ready, slots, opens, state, calls[left[n]].slot)
+def give_up_all(data, extra, calls, ready, slots, opens, state, left):
+    """At the end of the file: calls that never returned, in the order of their lines, which is that of `left`."""
+    for index in left:
+        _give_up(data, extra, calls, ready, slots, opens, state, calls[index].slot)
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

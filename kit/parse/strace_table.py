@@ -214,7 +214,9 @@ class _Pass:
 
     def _finish(self) -> None:
         if self.lent is None:
-            calls_of.give_up_all(self.data, self.extra, self.calls, self.ready, self.slots, self.opens, self.state)
+            left = self.opens[: self.state[calls_of.OPEN]]  # sorted here: numba takes seconds to compile a sort
+            left = left[np.argsort(self.calls["line"][left], kind="stable")]
+            calls_of.give_up_all(self.data, self.extra, self.calls, self.ready, self.slots, self.opens, self.state, left)
         else:
             for event in self.joiner.finish():
                 self._take(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -220,8 +221,8 @@ def test_aligned_at_a_phase(opened):
 
 
 def test_every_case_compares_with_every_kind(opened, test_data):
-    """Evidence of any shape gives a comparison that is text, HTML and JSON."""
-    for case in sorted((test_data / "cases" / "given").iterdir()):
+    """Evidence of any shape gives a comparison that is text, HTML and JSON; CI looks at all, a desk at a third."""
+    for case in sorted((test_data / "cases" / "given").iterdir())[:: 1 if os.environ.get("CI") else 3]:
         found = kit.compare(opened("healthy-tp2"), case)
         json.dumps(found.to_dict(), allow_nan=False)
         assert str(found) and found._repr_html_()

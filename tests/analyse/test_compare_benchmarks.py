@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+from fractions import Fraction
 
 import pytest
 
@@ -420,6 +422,20 @@ def test_student_t_against_tables():
     for freedom, value in ((1, 12.7062), (2, 4.3027), (5, 2.5706), (10, 2.2281), (30, 2.0423), (120, 1.9799)):
         assert stats.t_quantile(0.975, freedom) == pytest.approx(value, abs=5e-5)
         assert stats.t_cdf(value, freedom) == pytest.approx(0.975, abs=1e-5)
+
+
+def test_a_permutation_is_counted_as_far_apart_though_its_sum_was_rounded_otherwise():
+    """Values of a few digits tie often; here each regrouping is counted by fractions."""
+    for seed in range(30):
+        rng = random.Random(seed)
+        values = [Fraction(rng.randrange(300, 304), 100) for _ in range(9)]
+        base, cand = values[:4], values[4:]
+        apart = [
+            abs(sum(values[i] for i in group) / 4 - sum(values[i] for i in range(9) if i not in group) / 5)
+            for group in itertools.combinations(range(9), 4)
+        ]
+        wanted = sum(one >= apart[0] for one in apart) / len(apart)
+        assert stats.permutation_p(list(map(float, base)), list(map(float, cand))) == pytest.approx(wanted)
 
 
 def test_error_rates_hold_in_simulation():

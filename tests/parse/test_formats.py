@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,19 @@ from kit.parse.base import Source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = sorted(path for base in (ROOT / "data", ROOT / "tests" / "data") for path in base.iterdir() if path.is_dir())
+MOST = 12
+"""Of one kind so many files of a folder are read: what its parser gives doesn't change with the launch."""
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_parsers_give_the_frames_they_declare_and_no_others(folder: Path) -> None:
-    wrong = set()
-    for path in folder.rglob("*"):
+    wrong, seen = set(), Counter()
+    for path in sorted(folder.rglob("*")):
         if not path.is_file() or path.name in ("run.json", "case.json"):
             continue
         kind, _ = recognise(path.name, head_of(path))
-        if kind is not None:
+        seen[kind] += 1
+        if kind is not None and seen[kind] <= MOST:
             _, rows = read(LineReader(path), kind, Source(path.name))
             wrong |= {(kind, frame) for frame, _ in rows if frame not in formats()[kind].frames}
     assert not wrong

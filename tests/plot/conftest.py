@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -17,8 +18,8 @@ def timed(t_s: float, **values) -> dict:
     return {"time": ZERO_NS + int(t_s * 1e9), "t_s": t_s, "capture": "sampler.jsonl", **values}
 
 
-@pytest.fixture
-def processes():
+@cache
+def _processes():
     """Eight schedulers over 20 s; rank 5 holds less memory than its peers and burns a core."""
     rows = []
     for moment in range(20):
@@ -46,7 +47,13 @@ def processes():
 
 
 @pytest.fixture
-def threads():
+def processes():
+    """`_processes`, made once: each test has a copy of its own."""
+    return _processes().copy()
+
+
+@cache
+def _threads():
     """1,600 threads at 20 moments, all asleep but two: one always runs, one stops near the end."""
     rows = []
     for moment in range(20):
@@ -67,6 +74,12 @@ def threads():
                     )
                 )
     return FRAMES["threads"].build(rows)
+
+
+@pytest.fixture
+def threads():
+    """`_threads`, made once: each test has a copy of its own."""
+    return _threads().copy()
 
 
 @pytest.fixture

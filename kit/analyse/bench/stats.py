@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 POWER = 0.8
 """Power that `runs_needed` aims at: the customary four in five."""
 EXACT = 9_999
 """Most regroupings that are all looked at (7 v 7 has 3,432); beyond, as many are drawn with a fixed seed. SciPy's default."""
+ROUNDING = 1e-9
+"""Share by which two differences of means may differ and be the same: their values are summed in another order."""
 MOST_RUNS = 1000
 """Where more runs a side than this were needed, that is said and no number."""
 
@@ -117,15 +125,30 @@ def permutation_p(base: Sequence[float], cand: Sequence[float]) -> float:
     0.1
     """
     import numpy as np
-    from scipy.stats import permutation_test
 
     def distance(x, y, axis):
         return abs(np.mean(x, axis=axis) - np.mean(y, axis=axis))
+
+    if math.comb(len(base) + len(cand), len(base)) <= EXACT:
+        values = np.array([*base, *cand])
+        found = distance(*(values[group] for group in _regroupings(len(base), len(cand))), axis=1)
+        return float(np.mean(found >= found[0] * (1 - ROUNDING)))
+    from scipy.stats import permutation_test
 
     result = permutation_test(
         (base, cand), distance, vectorized=True, n_resamples=EXACT, alternative="greater", rng=np.random.default_rng(0)
     )
     return float(result.pvalue)
+
+
+@cache
+def _regroupings(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of all groups of n of n + m values, as they stand first, and of those that are left of each."""
+    import numpy as np
+
+    chosen = np.array(list(itertools.combinations(range(n + m), n)))
+    left = np.array(list(itertools.combinations(range(n + m), m)))[::-1]  # in the opposite order each is the rest of the other
+    return chosen, left
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -57,6 +57,8 @@ def samples(rows: pd.DataFrame, metric: str, means: bool = False) -> np.ndarray:
 def requests_of(inputs: BenchInputs, run: str, name: str | None, metric: str) -> pd.DataFrame:
     """Successful requests or repetitions of one run and benchmark."""
     rows = inputs.measured[run]
+    if name is None and not rows["name"].notna().any():
+        return rows
     return rows[rows["name"] == name] if name is not None else rows[rows["name"].fillna(metric) == metric]
 
 
@@ -103,13 +105,12 @@ def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, 
         side: [one for run in group.of(side) if len(one := samples(requests_of(inputs, run, name, metric), metric))]
         for side in (BASE, CAND)
     }
-    rows = []
+    rows: list[dict] = []
     least = min((len(one) for side in values.values() for one in side), default=0)
     if values[BASE] and values[CAND]:
-        for quantile in QUANTILES:
-            if min(quantile, 1 - quantile) * least >= MIN_BEYOND - 1e-9:
-                base, cand = ([float(np.quantile(one, quantile)) for one in values[side]] for side in (BASE, CAND))
-                rows.append({"quantile": quantile, **contrast(base, cand, confidence)})
+        shown = [quantile for quantile in QUANTILES if min(quantile, 1 - quantile) * least >= MIN_BEYOND - 1e-9]
+        base, cand = (np.transpose([np.quantile(one, shown) for one in values[side]]).tolist() for side in (BASE, CAND))
+        rows = [{"quantile": at, **contrast(*pair, confidence)} for at, *pair in zip(shown, base, cand, strict=True)]
     return pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS])
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ import pytest
 import kit
 from kit.analyse.verdict.verdict import Verdict
 from kit.errors import KitError
+from kit.run import Run
+from kit.samples import sample_names
 
-ROOT = Path(__file__).parents[3]
 PLACEHOLDER = re.compile(r"\{[a-z_]+\}|<[\w -]+>|\b(?:PIDS?|PORT|MODEL|POD|LOCK|LOG|NAME|FOLDERS|CONTAINER|JOB)\b")
 MAKES = {"nvidia": r"nvidia-smi|ncclras", "amd": r"(?:amd|rocm)-smi", "ascend": r"npu-smi", "gaudi": r"hl-smi", "xpu": r"xpu-smi"}
 ORCHESTRATORS = {
@@ -92,9 +94,9 @@ def cases(root: Path) -> list[Path]:
     return sorted(labelled or {path.parent for path in root.rglob("run.json")})
 
 
-def test_every_command_under_next_runs_there(tmp_path: Path) -> None:
+def test_every_command_under_next_runs_there(opened: Callable[[str], Run]) -> None:
     """Of the bundled runs; those of the cases are looked at where each is judged, in tests/analyse/test_cases.py."""
-    verdicts = [judged(folder, tmp_path / str(number)) for number, folder in enumerate(cases(ROOT / "data"))]
+    verdicts = [kit.verdict(opened(name)) for name in sample_names()]
     commands = [step["command"] for verdict in verdicts for step in verdict.next]
     assert len(commands) > len(verdicts)
     assert [text for verdict in verdicts for text in misfits(verdict)] == []
