@@ -131,7 +131,8 @@ def permutation_p(base: Sequence[float], cand: Sequence[float]) -> float:
 
     if math.comb(len(base) + len(cand), len(base)) <= EXACT:
         values = np.array([*base, *cand])
-        found = distance(*(values[group] for group in _regroupings(len(base), len(cand))), axis=1)
+        chosen, left = _regroupings(len(base), len(cand))
+        found = distance(values[chosen], values[left], axis=1)
         return float(np.mean(found >= found[0] * (1 - ROUNDING)))
     from scipy.stats import permutation_test
 

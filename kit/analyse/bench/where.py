@@ -110,7 +110,7 @@ def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, 
     if values[BASE] and values[CAND]:
         shown = [quantile for quantile in QUANTILES if min(quantile, 1 - quantile) * least >= MIN_BEYOND - 1e-9]
         base, cand = (np.transpose([np.quantile(one, shown) for one in values[side]]).tolist() for side in (BASE, CAND))
-        rows = [{"quantile": at, **contrast(*pair, confidence)} for at, *pair in zip(shown, base, cand, strict=True)]
+        rows = [{"quantile": at, **contrast(a, b, confidence)} for at, a, b in zip(shown, base, cand, strict=True)]
     return pd.DataFrame(rows, columns=["quantile", *EFFECT_COLUMNS])
 
 
