@@ -125,8 +125,8 @@ class Matcher:
 
 @cache
 def libraries() -> frozenset[str]:
-    """Packaged grammars that are no server's: layers and launchers."""
-    return frozenset(found.name for found in load().all if found.role != "server")
+    """Packaged grammars that are no server's: layers and launchers, and that of servers which no line tells."""
+    return frozenset(found.name for found in load().all if found.role != "server" or not found.detect)
 
 
 def _by_piece(texts: list[str]) -> dict[str, list[int]]:

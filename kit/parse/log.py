@@ -228,7 +228,9 @@ class _Reader:
             row["milestone"] = "weights_end" if moved else None
         elif rule is not None and rule.step and bar.n >= 1:
             row["milestone"] = "train_step"
-            fields["step"] = int(bar.n)
+            fields |= {"step": int(bar.n)} | ({"total": int(bar.total)} if bar.total else {})
+        elif rule is not None and rule.phase == "serving" and done and moved:
+            row.update(milestone="bar_full", role="closing")
         if anchor is None or bar.elapsed_s is None:
             when = self.carried_ns if anchor is None else anchor
             row.update(time=when, time_source="none" if when is None else "carried")

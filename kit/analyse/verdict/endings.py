@@ -54,7 +54,7 @@ def ending(log: LogDigest) -> Ending | None:
     if finished is not None:
         return Ending("finished", finished)
     if final:
-        return Ending("finished" if final[0].role == "closing" else "told", final[0])
+        return Ending("told" if final[0].role == "ending" else "finished", final[0])
     return None if log.of("worker_died", "exit_failed") else Ending("gone", last)
 
 

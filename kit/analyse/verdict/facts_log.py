@@ -11,7 +11,7 @@ from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import ENDING, cause, closes, first_error
+from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
 from kit.analyse.verdict.log_digest import Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
@@ -199,7 +199,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         and mark.order > alive_until.get(mark.log, -1)
     ]
     closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
-    closing += [mark for mark in evidence.log.marks if closes(evidence.log, mark)]
+    closing += [mark for mark in evidence.log.marks if not alive and closes(evidence.log, mark)]
     if closing and (left := outliving(evidence, processes)):
         return False, [ref(left[0], f"{left[1]} lives on after the end that the log tells")]
     if closing and not (alive and _front_listens(evidence, processes)):
@@ -314,7 +314,7 @@ def training(evidence: Evidence, processes: Processes, found: Progression) -> di
 
 def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`first_error`: text of the first error by time; of a traceback its last line."""
-    first = first_error(evidence.log)
+    first = first_error(evidence.log) or over_time(evidence.log)
     if first is None:
         return {}
     text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""

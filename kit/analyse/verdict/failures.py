@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.analyse.verdict.log_digest import LogDigest, Mark
+from kit.analyse.verdict.log_digest import STEPS, LogDigest, Mark
+from kit.parse.grammar import NO_DIGITS
 
 ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
@@ -14,13 +15,19 @@ LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
-NOT_BY_ITSELF = ("tree_gone", "exit_failed")
+FAILED_EXITS = ("exit_failed", "program_error")
+"""Codes of lines that fail a launch whose log closes on them: exit codes, and errors by their form alone."""
+NOT_BY_ITSELF = ("tree_gone", *FAILED_EXITS)
 """Codes of lines that close a log and do not tell that the work was done."""
-OWN_WORDS = ("done", "results")
-"""Codes of a program's own last words: no server's, for that ends only when it is told to; "done" only of what has worked."""
+OWN_WORDS = ("done", "results", "saved", "bar_full")
+"""Codes of a program's own last words: no server's, for that ends only when it is told to."""
+AFTER_WORK = ("done", "saved")
+"""Those that tell an end only of what has worked."""
+WITH_WORDS = (*STEPS, "bar_full")
+"""Those that tell an end only where a word follows."""
 SERVERS = ("ready", "http_listening", "port_open")
-LAST_WORDS = 5
-"""Records that may follow what closes a log: a blank, a farewell, the prompt of a shell."""
+LAST_WORDS, SUMMARY_WORDS = 5, 12
+"""Records that may follow what closes a log: a blank, a farewell, the prompt of a shell; and the other lines of a summary."""
 
 
 def errors(log: LogDigest) -> list[Mark]:
@@ -32,23 +39,49 @@ def errors(log: LogDigest) -> list[Mark]:
 def final_end(log: LogDigest, of: str) -> list[Mark]:
     """Lines of a log that tell the end, in order or by somebody's word, after the last sign of life in it."""
     alive_until = log.last_life.get(of, -1)
-    ends = (mark for mark in log.marks if mark.log == of and mark.order > alive_until)
-    told = [mark for mark in ends if mark.role in ENDING or mark.code not in NOT_BY_ITSELF and closes(log, mark)]
-    return sorted(told, key=lambda mark: mark.role == "closing")  # who told it to end says more than what follows
+    ends = [mark for mark in log.marks if mark.log == of and mark.order >= alive_until]
+    told = [mark for mark in ends if mark.role in ENDING and mark.order > alive_until]
+    told += [mark for mark in ends if mark.role not in ENDING and mark.code not in NOT_BY_ITSELF and closes(log, mark)]
+    return sorted(told, key=lambda mark: mark.role not in ENDING)  # who told it to end says more than what follows
 
 
 def closes(log: LogDigest, mark: Mark) -> bool:
     """Whether its log ends with a line that is an end only there."""
-    if mark.role != "closing" or log.records_after(mark) > LAST_WORDS or log.last_life.get(mark.log, -1) > mark.order:
+    after, most = log.records_after(mark), SUMMARY_WORDS if mark.code in OWN_WORDS + STEPS else LAST_WORDS
+    if mark.role != "closing" and mark.code not in STEPS or after > most or log.last_life.get(mark.log, -1) > mark.order:
         return False
-    worked = log.last_work.get(mark.log, -1) >= 0
-    return mark.code not in OWN_WORDS or not log.of(*SERVERS) and (worked or mark.code != "done")
+    if mark.code in OWN_WORDS + STEPS + ("program_error",) and (log.of(*SERVERS) or _again_and_again(log, mark)):
+        return False
+    if mark.kind != "error" and any(_against_end(log, mark, other) for other in log.marks):
+        return False
+    worked, counted = log.last_work.get(mark.log, -1) >= 0, log.share_done(mark)
+    if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
+        return after > 1 and (counted == 1 if mark.code in STEPS else counted in (None, 1))
+    return mark.code not in AFTER_WORK or worked and (mark.code != "saved" or counted in (None, 1))
+
+
+def _against_end(log: LogDigest, mark: Mark, other: Mark) -> bool:
+    """Whether an error tells that a closing line was not the end: one after it, or a death that stands before own words."""
+    if other.log != mark.log or other.kind != "error":
+        return False
+    died = mark.code in OWN_WORDS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
+    return died or other.order > mark.order and other.role in ("initiating", "header")
+
+
+def _again_and_again(log: LogDigest, mark: Mark) -> bool:
+    """Whether a program said the same twice before, and then worked on: a training of two parts says it once for each."""
+    if mark.code in STEPS:
+        return False
+    said = mark.text.translate(NO_DIGITS)
+    before = (other for other in log.of(mark.code) if other.log == mark.log and other.order < mark.order)
+    same = [other.order for other in before if other.text.translate(NO_DIGITS) == said]
+    return len(same) > 1 and any(same[1] < step.order < mark.order for step in log.of(*STEPS) if step.log == mark.log)
 
 
 def _echoes(log: LogDigest, mark: Mark) -> bool:
-    """Whether an error only follows from an end before it; a collective that timed out is no echo of a finish."""
+    """Whether an error only follows from an end before it; a collective that timed out is no echo of work that is done."""
     end = next(iter(final_end(log, mark.log)), None)
-    waited = mark.code == "collective_timeout" and end is not None and end.role == "finished"
+    waited = mark.code == "collective_timeout" and end is not None and end.role != "ending"
     return mark.role not in ENDING and end is not None and end.order < mark.order and not waited
 
 
@@ -82,6 +115,13 @@ def first_error(log: LogDigest) -> Mark | None:
     own = [mark for mark in marks if mark.role != "header"]
     told = any(mark.role in ENDING for mark in every)  # the header of an interrupt is no error either, nor how what is left died
     return next(iter(own or ([] if told else marks or _deaths(log, every))), None)
+
+
+def over_time(log: LogDigest) -> Mark | None:
+    """The word of a batch system that a job was not through when its time was: no error of its own, and what it fails by."""
+    began = cause(log)
+    limits = [mark for mark in log.marks if mark.role == "ending" and mark.fields.get("limit")]
+    return limits[0] if limits and (began is None or began.role == "ending") else None
 
 
 def _deaths(log: LogDigest, marks: list[Mark]) -> list[Mark]:

@@ -29,6 +29,8 @@ TOGETHER_NS = 60 * NS
 """Logs of one launch that end within this end together."""
 COUNTED = ("nccl_op", "watchdog_failure", "work_status", "batch_size")
 """Milestones that count something for each rank: the last of each writer says where it stands."""
+STEPS = ("train_step", "train_log", "train_epoch")
+"""Milestones of a training that has stepped."""
 BY_FORM = ("exception", "traceback", "error_line")
 """Codes of records that are told by their form, whoever wrote them."""
 LIFE = ("ready", "serving", "train_step")
@@ -229,7 +231,7 @@ class LogDigest:
         """Code under which a record is kept: its milestone; an error line without one counts unless a traceback is open."""
         code, writer = row.get("milestone"), (row.get("pid"), row.get("rank_label"))
         if row.get("bar_kind"):
-            return code if code == "train_step" else None  # bars are followed on their own
+            return code if code in ("train_step", "bar_full") else None  # bars are followed on their own
         if "Traceback (most recent call last)" in row["text"]:
             self.tracebacks.add(writer)
             self._open[writer] = []
@@ -339,6 +341,18 @@ class LogDigest:
     def last(self, *codes: str) -> Mark | None:
         """The last mark of these codes."""
         return max(self.of(*codes), key=lambda mark: mark.order, default=None)
+
+    def share_done(self, mark: Mark) -> float | None:
+        """How much of its epochs, else of its steps, a training has done up to a mark; None where it names no total."""
+        counted = [other.fields for other in self.of(*STEPS) if other.log == mark.log and other.order <= mark.order]
+        for name, total in (("epoch", "epochs"), ("step", "total")):
+            told = [fields for fields in counted if {name, total} <= fields.keys()]
+            most = max((fields[total] for fields in told), default=0)  # an evaluation in between counts to less
+            last = [fields[name] for fields in told if fields[total] == most][-2:]
+            if most > 0:
+                every = max(last[-1] - last[0], 1)  # of the last steps not each is printed
+                return 1.0 if last[-1] + every > most else last[-1] / most
+        return None
 
     def records_after(self, mark: Mark) -> int:
         """Records that follow a mark in its own log; in all logs where others go on long after it, or nothing is stamped."""

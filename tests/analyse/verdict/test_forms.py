@@ -20,6 +20,9 @@ def test_the_state_by_form(name: str, tmp_path: Path) -> None:
     assert verdict.state in form["state"]
     if "ready" in form:
         assert bool(verdict.facts.value("ready")) == form["ready"]
+    if "first" in form:
+        said = (verdict.facts.value("first_error") or "").lower()
+        assert any(text.lower() in said for text in form["first"])
 
 
 def test_what_no_format_knows_is_read_as_a_log_where_a_program_printed_it(tmp_path: Path) -> None:

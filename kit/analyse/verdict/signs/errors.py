@@ -71,7 +71,7 @@ def dead_worker(scene: Scene) -> Signs:
 def failed_exit(scene: Scene) -> Mark | None:
     """The exit code on which a log closes, of a launch that nobody had told to end."""
     units = [mark for mark in scene.log.of("unit_exited") if mark.fields.get("exit_code") not in (None, 0, TERMINATED)]
-    marks = [mark for mark in scene.log.of("exit_failed") if failures.closes(scene.log, mark)] or units
+    marks = [mark for mark in scene.log.of(*failures.FAILED_EXITS) if failures.closes(scene.log, mark)] or units
     return marks[-1] if marks and not failures.final_end(scene.log, marks[-1].log) else None
 
 

@@ -7,7 +7,7 @@ import itertools
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.failures import moment
-from kit.analyse.verdict.log_digest import Mark
+from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -31,7 +31,11 @@ def _unseen(scene: Scene) -> set[str]:
 
 def _ready_lines(scene: Scene) -> list[Mark]:
     marks = scene.log.marks
-    return [mark for mark in marks if mark.phase in ("ready", "serving") and mark.code not in ("probe_request", "train_step")]
+    return [
+        mark
+        for mark in marks
+        if mark.phase in ("ready", "serving") and mark.code not in ("probe_request", "train_step", "bar_full")
+    ]
 
 
 @rule("ready_line", "ready_line_unseen", "no_ready_line", needs=("log|fds",))
@@ -59,10 +63,12 @@ OTHER_SOURCES = "stacks|processes|threads|gpus|syscalls"
 @rule("training_steps", "training_goes_on", "log_ends_on_step", needs=("log",))
 def training(scene: Scene) -> Signs:
     """A training job that has stepped, and does so still."""
-    steps, quiet = scene.log.of("train_step"), scene.silence_s
+    steps, quiet = sorted(scene.log.of(*STEPS), key=lambda mark: mark.order), scene.silence_s
     if not steps:
         return
-    yield Sign("training_steps", f"training reached step {scene.fact('step')}", [steps[-1].ref])
+    step = scene.fact("step")
+    claim = f"training reached step {step}" if step is not None else f"training has stepped: {short(steps[-1].text, 100)}"
+    yield Sign("training_steps", claim, [steps[-1].ref])
     looked_at = scene.has(OTHER_SOURCES)  # somebody looked further than the log, and what that shows decides
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
         behind = scene.log.records - steps[-1].order - 1
