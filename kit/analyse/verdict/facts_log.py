@@ -26,6 +26,9 @@ CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 SERVING = ("serving", "ready")
 STORE_TIMES = {"timeout_ms", "timeout_s"}
+NO_ERRORS = ("client", "noise", "recovered")
+ALIVE = ("progress", "heartbeat", "ready", "request")
+"""Kinds of records that only who lives writes."""
 LIVE_TOOLS = ("pyspy", "gdb")
 """Tools that take the stacks of a process that lives."""
 SIGNALS = {"terminated": 15, "sigterm": 15, "interrupted": 2, "segfault": 11, "killed": 9}
@@ -204,7 +207,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         return False, [ref(left[0], f"{left[1]} lives on after the end that the log tells")]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
-    last = _last_words(evidence) if alive is None else None
+    last = (_last_words(evidence) or _uncaught(evidence)) if alive is None else None
     return (True, [last]) if last else _lives(evidence, processes) if alive is None else (False, [])
 
 
@@ -243,6 +246,18 @@ def _last_words(evidence: Evidence) -> dict | None:
     last = tail[0] if tail and tail[0].get("kind") == "error" else {}
     if last.get("milestone") not in (None, "worker_died") and not lives_on(last, log.server, folders):  # its own, no worker's
         return {"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}
+    return None
+
+
+def _uncaught(evidence: Evidence) -> dict | None:
+    """An error that left the main program, by the first frame of its traceback, with no sign of life in any log after it."""
+    log = evidence.log
+    for mark in log.marks:
+        frames = log.traces.get(mark.order)
+        if frames and frames[0]["function"] == "<module>" and mark.role not in NO_ERRORS:
+            later = [other for other in log.marks if other.order > mark.order and other.kind in ALIVE]
+            if not later and not any(bar.order > mark.order for bar in log.bars):
+                return mark.ref
     return None
 
 

@@ -17,6 +17,8 @@ from kit.schema import Row
 from kit.untrusted import whole_number
 from kit.words import count_of
 
+PROBED = re.compile(r"probe failed: Get \W*https?://[^/\s]*:(\d{2,5})/")
+"""The address that a kubelet asks."""
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
 DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
 """Listeners of the host: a pid of a container may be theirs by chance."""
@@ -50,6 +52,7 @@ def _port(evidence: Evidence, own: list[Row]) -> tuple[int | None, list[dict]]:
     port, where = asked_port(evidence)
     if port is None:
         probed = [row["port"] for row in evidence.probes if row.get("port")]
+        probed += [int(found[1]) for row in evidence.events if (found := PROBED.search(row["text"]))]
         mentioned = [
             port
             for mark in evidence.log.marks

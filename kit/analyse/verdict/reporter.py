@@ -40,19 +40,25 @@ def place(evidence: Evidence) -> Row | None:
 
 
 def facts(evidence: Evidence, processes: Processes, found: object) -> dict:
-    """`signal`, `exited`, `generate_works`, `ready`, `restarts`, as somebody says: derived last, they fill what nothing tells."""
+    """`signal`, `exited`, `generate_works`, `ready`, `restarts`, `world_size`, as somebody says: they fill what nothing tells."""
     said = claims(evidence)
     given: dict = {}
     if row := said.get("exits"):
-        named = fields(row)
         given["exited"] = True, [_ref(row)]
-        given["signal"] = _signal(named), [_ref(row)]
+        told = ((_signal(fields(other)), other) for other in evidence.statements if other["claim"] == "exits")
+        given |= next(({"signal": (number, [_ref(other)])} for number, other in told if number is not None), {})
     if (row := said.get("no_answer")) and "starts" not in said:
         given["generate_works"] = False, [_ref(row)]
     if (row := place(evidence)) and row["phase"] in OF_WORK and not evidence.log.records:
         given["ready"] = True, [_ref(row)]
     if (row := said.get("restarts")) and (times := whole_number(fields(row).get("restarts"))):
         given["restarts"] = times, [_ref(row)]
+    if row := said.get("ranks"):
+        named = fields(row)
+        size = whole_number(named.get("ranks")) or (whole_number(named.get("nodes")) or 0) * (
+            whole_number(named.get("gpus")) or 0
+        )
+        given["world_size"] = size or None, [_ref(row)]
     return given
 
 

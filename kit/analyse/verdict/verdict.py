@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
-from kit.analyse.verdict.facts import Facts
+from kit.analyse.verdict.facts import Fact, Facts
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, rival, settling
 from kit.analyse.verdict.launch_choice import Asked
@@ -218,6 +218,8 @@ def weigh(scene: Scene, most_steps: int = 4) -> Verdict:
     hypotheses = judge(scene, signs)
     best = _named(hypotheses, scene)
     state = _state(best, scene, signs)
+    if state in LIVING and "exited" not in scene.facts:
+        scene.facts["exited"] = Fact("exited", False, [{"capture": None, "line": None, "text": "nothing tells of an end"}])
     where = surroundings(scene, best.name, state)
     for hypothesis in hypotheses:
         if hypothesis.share >= GUESS_SHARE or hypothesis is best:
@@ -266,6 +268,8 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     return best.klass.state_when(exited)
 
 
+LIVING = ("ready", "progressing", "stalled")
+"""States of what has not ended; who names one says that, too."""
 OVER = ("failed", "stalled", "ended")
 
 

@@ -170,7 +170,7 @@ def test_logs_of_one_launch_that_end_together_end_it(tmp_path: Path) -> None:
     verdict = kit.verdict(tmp_path, captured_at="2026-02-18T01:03:00")
     assert (verdict.state, verdict.facts.value("exited")) == ("ended", True)
     (tmp_path / "b.err").write_text("".join(stamp.format(second).replace(" 01:", " 02:") for second in range(20, 40)))
-    assert kit.verdict(tmp_path, captured_at="2026-02-18T03:03:00").facts.value("exited") is None
+    assert kit.verdict(tmp_path, captured_at="2026-02-18T03:03:00").facts.value("exited") is False
 
 
 def test_the_last_step_of_many_is_the_step(tmp_path: Path) -> None:

@@ -102,3 +102,53 @@ def test_the_stack_of_ctrl_c_tells_where_it_stood(tmp_path: Path, trace: str) ->
 def test_ctrl_c_in_work_is_an_end(tmp_path: Path) -> None:
     trace = INTERRUPTED.replace("utils/file_baton.py in wait", "nn/linear.py in forward")
     assert judged(tmp_path, trace, "train.log").klass != "lock_wait"
+
+
+MAIN = """\
+Traceback (most recent call last):
+  File "train.py", line 9, in {where}
+    run()
+ValueError: bad shape
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "after", "exited"),
+    [
+        ("<module>", "RPC: /Service/Call", True),
+        ("<module>", "Kind regards", True),
+        ("<module>", "step 8/900: loss 2.1", False),
+        ("worker", "RPC: /Service/Call", None),
+    ],
+    ids=["the error goes on", "a greeting follows", "it goes on", "a thread's"],
+)
+def test_error_that_leaves_the_main_program_ends_it(tmp_path: Path, where: str, after: str, exited: bool | None) -> None:
+    found = judged(tmp_path, "starting\n" + MAIN.format(where=where, after=after), "job.log")
+    assert found.facts.value("exited") is exited
+
+
+def test_a_state_of_life_says_that_it_has_not_ended(tmp_path: Path) -> None:
+    found = judged(tmp_path, READY, "server.log")
+    assert (found.state, found.facts.value("exited")) == ("ready", False)
+    assert found.facts.refs("exited")[0]["text"] == "nothing tells of an end"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("[node-a:02212] MCW rank 0 bound to socket 0\n[node-a:02212] MCW rank 7 bound to socket 1\n", 8),
+        ("{{python launch.py --world_size 4 --model /m}}\n" + STARTED, 4),
+        (f"```\n{STARTED}```\n\nWe use 2 nodes x 8 GPUs.\n", 16),
+    ],
+    ids=["mpirun's bindings", "a command", "words"],
+)
+def test_size_of_the_launch_where_no_server_says_it(tmp_path: Path, text: str, size: int) -> None:
+    assert judged(tmp_path, text, "report.txt").facts.value("world_size") == size
+
+
+def test_port_that_a_kubelet_asks(tmp_path: Path) -> None:
+    said = 'Warning  Unhealthy  9s  kubelet  Startup probe failed: Get "http://10.2.0.3:8123/health": connection refused\n'
+    (tmp_path / "events.txt").write_text("Events:\n  Type     Reason     Age  From     Message\n  " + said)
+    (tmp_path / "server.log").write_text(STARTED)
+    assert kit.verdict(tmp_path).facts.value("port") == 8123

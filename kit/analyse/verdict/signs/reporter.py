@@ -10,7 +10,9 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.prose import words
 from kit.words import short
 
-CODES = tuple(f"said_{code}" for code in dict.fromkeys(claim.code for claim in words().claims))
+SIZES = ("ranks",)
+"""Claims that are facts and speak for no class."""
+CODES = tuple(f"said_{code}" for code in dict.fromkeys(claim.code for claim in words().claims) if code not in SIZES)
 
 
 @rule(*CODES, needs=("statements",))
