@@ -19,6 +19,7 @@ export PYTHON
 demo: .venv/.ready
 	$(BIN)/kit verdict $(DEMO)
 	$(BIN)/kit report $(DEMO) -o out/report.html
+	@echo 'kit is .venv/bin/kit; to have it in any folder of this shell: export PATH="$(CURDIR)/$(BIN):$$PATH"'
 
 test: .venv/.ready
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(ARGS)

@@ -36,7 +36,7 @@ if [ -z "$chosen" ]; then
     exit 2
 fi
 
-say "setting up .venv with Python $(version "$chosen") from requirements.lock (once, two to three minutes)"
+say "setting up .venv with Python $(version "$chosen") from requirements.lock (once, two to three minutes, 1.4 GB; pip says nothing meanwhile)"
 "$chosen" -m venv --clear .venv
 # The lock holds the build backend too, so that nothing outside the lock is fetched.
 if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --require-hashes -r requirements.lock; then

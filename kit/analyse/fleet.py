@@ -191,7 +191,8 @@ def _by_work(hosts: list[HostFacts]) -> tuple[HostFacts | None, str]:
         name = max(departures, key=departures.__getitem__)
         if departures[name] > ODD_SHARE * max(middle, 1e-9) and departures[name] > ODD_SPREAD * median(departures.values()):
             share = values[name] / middle if middle else 0.0
-            return next(host for host in hosts if host.host == name), f"its {words} is {share:.0%} of that of the median host"
+            odd = next(host for host in hosts if host.host == name)
+            return odd, f"its {words} is {percent(share)} of that of the median host"
     return None, ""
 
 

@@ -16,11 +16,12 @@
     let word = "", all = rows.length <= FIRST + 5;
     const bar = make("div", { className: "kit-tools" });
     bar.style.cssText = "display:flex;gap:.6em;margin:.4em 0 0";
-    const more = make("button", { type: "button" });
+    const more = make("button", { type: "button" }), said = make("span", { role: "status" });
     const show = () => {
       const fitting = [...body.rows].filter((row) => row.textContent.toLowerCase().includes(word));
       const kept = new Set(all || word ? fitting : fitting.slice(0, FIRST));
       for (const row of body.rows) row.hidden = !kept.has(row);
+      said.textContent = word ? `${fitting.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows` : "";
       more.hidden = rows.length <= FIRST + 5 || Boolean(word);
       more.textContent = all ? "first rows only" : `all ${rows.length.toLocaleString("en")} rows`;
       more.setAttribute("aria-expanded", String(all));
@@ -51,7 +52,7 @@
         word = field.value.trim().toLowerCase();
         show();
       });
-      bar.append(field);
+      bar.append(field, said);
     }
     more.addEventListener("click", () => {
       all = !all;

@@ -20,7 +20,7 @@ from kit.capture.options import Connection, Options, takes
 from kit.capture.processes import writer_of
 from kit.capture.recording import Recording
 from kit.capture.waiting import CLOCK, Clock
-from kit.document import Document, Shown
+from kit.document import Document, Shown, percent
 from kit.errors import EvidenceError
 from kit.knowledge_paths import folders
 from kit.live.judging import FLAT_S, PAUSE_S, QuietTimer, judge_so_far, listens_itself
@@ -296,7 +296,7 @@ class _Triage:
         self.recording.manifest.update(ledger=self.ledger)
         self.progress(f"{line['t_s']:5.1f} s  {line['test']}: {'; '.join(line['outcome'][:3])}")
         early = " (too early to call it stalled)" if self.quiet_timer.too_early(found, self.sure) else ""
-        self.progress(f"         → {line['state']}: {found.klass}, {found.confidence:.0%}{early}")
+        self.progress(f"         → {line['state']}: {found.klass}, {percent(found.confidence)}{early}")
         if line["because"]:
             self.progress(f"           {line['because']}")
 

@@ -69,12 +69,12 @@ def page(name: str, lead: str, parts: Sequence[Part], tone: str) -> str:
     )
 
 
-def first_screen(verdict: Verdict, about: About, silent: Quiet | None, picture: str) -> str:
+def first_screen(verdict: Verdict, about: About, silent: Quiet | None, picture: str, end: str) -> str:
     """What is wrong, how sure, since when, what to run first; what was launched; a small timeline."""
     phase = f" in {verdict.phase}" if verdict.phase and verdict.phase not in ("ready", "serving") else ""
     said = f"{phase}: {verdict.plain}" if phase else f" {verdict.plain}"
     facts = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(value)}</dd></div>" for word, value in about.short.items())
-    drawn = f'<figure class="glance">{picture}{_scale(about, verdict, silent)}</figure>' if picture else ""
+    drawn = f'<figure class="glance">{picture}{_scale(about, verdict, silent, end)}</figure>' if picture else ""
     return (
         f'<header class="lead"><div class="answer"><p class="name">{escape(verdict.name)}</p>'
         f'<h1><span class="state">{escape(verdict.state)}</span>{escape(said)}</h1>'
@@ -106,10 +106,10 @@ def _first(verdict: Verdict) -> str:
     return shown
 
 
-def _scale(about: About, verdict: Verdict, silent: Quiet | None) -> str:
+def _scale(about: About, verdict: Verdict, silent: Quiet | None, end: str) -> str:
     """What stands below the small timeline: begin and end, the colours of the phases, what is shaded."""
     begin = f"launched {about.short['launched'][11:]}" if "launched" in about.short else "begin"
-    ends = f"<p><span>{escape(begin)}</span><span>{escape(verdict.captured_at[11:])}</span></p>"
+    ends = f"<p><span>{escape(begin)}</span><span>{escape(end)}</span></p>"
     phases = {one: PHASE_COLOUR.get(one, GREY) for one in dict.fromkeys(verdict.scene.evidence.run.phases()["phase"])}
     words = [f"<span><i class='swatch' style='background:{tint}'></i>{escape(one)}</span>" for one, tint in phases.items()]
     if silent is not None and silent.from_s is not None:

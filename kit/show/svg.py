@@ -53,7 +53,7 @@ def figure(drawn: Figure | Axes, caption: str = "") -> str:
         drawing = _written(whole, alt)
         for mark in marks:
             mark.set_rasterized(False)
-    region = "class='kit-figure' tabindex='0' role='group' aria-label='figure, scrolls sideways' style='overflow-x:auto'"
+    region = "class='kit-figure' tabindex='0' role='group' aria-label='figure' style='overflow-x:auto'"
     shown = f"<div {region}>{_inline(drawing, alt)}</div>"
     return f"<figure class='{AS_IT_IS}'>{shown}{f'<figcaption>{escape(caption)}</figcaption>' if caption else ''}</figure>"
 

@@ -109,7 +109,7 @@ def facts(
     [
         ({"klass": "gpu_oom", "state": "failed"}, "the others, 7 of 8: collective_hang (collective_hang)"),
         ({"progress_s": 10}, "its last progress was 90 s before that of the others"),
-        ({"cpu_s": 1.0}, "its CPU time is 10% of that of the median host"),
+        ({"cpu_s": 1.0}, "its CPU time is 10 % of that of the median host"),
         ({}, ""),
     ],
 )

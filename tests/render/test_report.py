@@ -225,6 +225,7 @@ def test_a_table_sorts_filters_and_folds(opened) -> None:
     box = opened.get_by_label("filter As the server printed them (96 rows)")
     box.fill("seed")
     assert [one.split("\t")[0] for one in rows.locator("visible=true").all_inner_texts()] == ["seed"]
+    assert opened.locator("#launch").get_by_role("status").locator("visible=true").inner_text() == "1 of 96 rows"
     box.fill("")
     opened.locator("#launch").get_by_role("button", name="all 96 rows").click()
     table.get_by_role("button", name="argument").click()
@@ -235,7 +236,9 @@ def test_a_table_sorts_filters_and_folds(opened) -> None:
 
 
 @pytest.mark.needs_tool("chromium")
-@pytest.mark.parametrize("view", [(1200, "light", "screen"), (390, "dark", "screen"), (1200, "light", "print")], ids=str)
+@pytest.mark.parametrize(
+    "view", [(1200, "light", "screen"), (390, "dark", "screen"), (320, "light", "screen"), (1200, "light", "print")], ids=str
+)
 def test_nothing_for_axe_to_find(opened, view) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     width, scheme, medium = view
@@ -244,6 +247,9 @@ def test_nothing_for_axe_to_find(opened, view) -> None:
     opened.emulate_media(color_scheme=scheme, media=medium)
     found = axe.run(opened)
     assert [(one["id"], [node["html"][:90] for node in one["nodes"][:3]]) for one in found.response["violations"]] == []
+    assert opened.evaluate("document.documentElement.scrollWidth") <= max(width, 320), (
+        "at 200 % and 400 % zoom nothing is cut off"
+    )
     if medium == "print":
         assert opened.locator(".stallkit-still svg").first.is_visible() and not opened.locator(".sk").first.is_visible()
     opened.emulate_media(color_scheme="light", media="screen")
@@ -261,7 +267,7 @@ def test_figures_are_read_and_scroll_by_keys_on_a_phone_and_fit_on_paper(opened)
     figure = opened.locator("#against .kit-figure")
     figure.focus()
     opened.keyboard.press("ArrowRight")
-    opened.wait_for_function("document.querySelector('#against .kit-figure').scrollLeft > 0")
+    figure.evaluate("(one) => new Promise((on) => { const look = () => one.scrollLeft ? on() : setTimeout(look, 9); look(); })")
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
     opened.emulate_media(media="print")
     assert figure.locator("svg").bounding_box()["width"] <= 390

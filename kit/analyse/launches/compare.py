@@ -21,7 +21,7 @@ from kit.analyse.verdict.phases import ORDER, rank_of
 from kit.analyse.verdict.scene import Scene, scene_of
 from kit.analyse.verdict.settings import differences
 from kit.clock import NS
-from kit.document import Document, Shown
+from kit.document import Document, Shown, percent
 from kit.errors import UsageError
 from kit.parse.grammar_file import PHASES
 from kit.run import Run
@@ -433,7 +433,7 @@ def _verdicts(launches: list[ComparedLaunch]) -> pandas.DataFrame:
             ("state", lambda one: one.state),
             ("phase", lambda one: one.phase or "unknown"),
             ("class", lambda one: one.klass),
-            ("confidence", lambda one: f"{one.confidence:.0%}"),
+            ("confidence", lambda one: percent(one.confidence)),
             ("ranks", lambda one: ", ".join(map(str, one.ranks)) or "none"),
             ("as of", lambda one: f"{one.captured_at} ({one.captured_by})"),
         )

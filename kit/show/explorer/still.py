@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 import numpy as np
+import pandas as pd
 
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import weigh
@@ -32,14 +33,23 @@ def still(run: Run) -> str:
     return f"<p class='{AS_IT_IS}'><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{picture(run)}"
 
 
+def span(run: Run, end_s: float | None = None) -> tuple[float, float] | None:
+    """First and last second that a picture shows: of log and phases, to `end_s` where that is later; None without any time."""
+    bands = run.phases()
+    seconds = pd.concat([run.condensed_log()["t_s"], bands["begin_t_s"], bands["end_t_s"]]).astype(float).dropna()
+    if not len(seconds) or seconds.max() <= seconds.min():
+        return None
+    return float(seconds.min()), max(float(seconds.max()), end_s or 0.0)
+
+
 def picture(run: Run, quiet_from_s: float | None = None, end_s: float | None = None) -> str:
     """Phases and log of a run over time, in the ink of the page around it; shaded from the second of the last progress on."""
+    shown = span(run, end_s)
+    if shown is None:
+        return ""
     bands = run.phases().dropna(subset=["begin_t_s", "end_t_s"])
     log = run.condensed_log()["t_s"].dropna().to_numpy(float)
-    seconds = np.concatenate([log, bands["begin_t_s"].to_numpy(float), bands["end_t_s"].to_numpy(float)])
-    if not len(seconds) or seconds.max() <= seconds.min():
-        return ""
-    axis = TimeAxis(float(seconds.min()), max(float(seconds.max()), end_s or 0.0), quiet_from_s)
+    axis = TimeAxis(*shown, quiet_from_s)
     ranks = list(dict.fromkeys(bands["rank"].fillna(-1)))[:ROWS]
 
     def x(t: float) -> float:
