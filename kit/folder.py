@@ -22,10 +22,34 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def write_whole(path: Path, text: str, shared: bool = False) -> None:
-    """Write a text file whole or not at all, by a temporary file beside it; OSError where that cannot be.
+@contextmanager
+def whole(path: Path, shared: bool = False) -> Iterator[Path]:
+    """A temporary file beside a path, which takes its place once it is written; OSError where that cannot be.
 
-    `shared`: others may read it as umask says, as a report. Without this only the owner may.
+    `shared`: others may read it as umask says, as a report; a device is written to as it is. Without this only the owner may.
+    """
+    if shared:
+        path = Path(os.path.realpath(path))
+        if path.exists() and not path.is_file():  # /dev/stdout
+            yield path
+            return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, text: str, shared: bool = False) -> None:
+    """Write a text file whole or not at all, see `whole`.
 
     Examples
     --------
@@ -35,22 +59,8 @@ def write_whole(path: Path, text: str, shared: bool = False) -> None:
     ...     oct(Path(folder, "a.json").stat().st_mode & 0o777), os.listdir(folder)
     ('0o600', ['a.json'])
     """
-    if shared:
-        path = Path(os.path.realpath(path))
-        if path.exists() and not path.is_file():  # /dev/stdout
-            path.write_text(text, encoding="utf-8")
-            return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with open(temporary, "wb", opener=None if shared else private) as file:
-            file.write(text.encode("utf-8", "backslashreplace"))  # a name that is no UTF-8 stands as JSON's own escape
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    with whole(path, shared) as temporary, open(temporary, "wb", opener=None if shared else private) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))  # a name that is no UTF-8 stands as JSON's own escape
 
 
 def hold(folder: Path) -> int | None:

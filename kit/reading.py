@@ -116,6 +116,7 @@ class Reading:
         self.first: dict[str, int | None] = {}
         self.changed: dict[str, None] = {}
         self._kept: dict[str, Kept] = {}
+        self._held = 0
         self._seen: dict[str, str] = {}
 
     def key(self, capture: Capture) -> str:
@@ -198,7 +199,13 @@ class Reading:
         """Rows of a capture that there is room for in memory."""
         if capture.size_bytes >= store.CACHE_FROM_BYTES and not self._skims(capture, skim):
             return 0
-        return max(0, store.CHUNK_ROWS - sum(len(kept.rows) for kept in self._kept.values() if kept.rows is not None))
+        return max(0, store.CHUNK_ROWS - self._held)
+
+    def _hold(self, name: str, kept: Kept) -> Kept:
+        before = self._kept.get(name)
+        self._held += len(kept.rows or ()) - len(before.rows or () if before else ())
+        self._kept[name] = kept
+        return kept
 
     def rows(
         self,
@@ -228,7 +235,7 @@ class Reading:
                 held = held if len(held) <= room else None
             yield pair
         if held is not None:
-            self._kept[name] = Kept(key, held)
+            self._hold(name, Kept(key, held))
 
     def condensed(self, capture: Capture) -> Iterator[Row]:
         """Rows of a log; records of a large one that only repeat others are one row a kind and stretch."""
@@ -263,8 +270,7 @@ class Reading:
                 except OSError:  # no room or no right to write: the cache is a convenience, the frame is not
                     return None
                 held = None
-        self._kept[capture.id] = Kept(key, held)
-        return self._kept[capture.id]
+        return self._hold(capture.id, Kept(key, held))
 
     def first_stamp(self, captures: Iterable[Capture]) -> int | None:
         """First stamp of the logs among some captures; one that was read already is not opened again."""

@@ -6,9 +6,9 @@
 
 A point is an operation on a file of the run: open, write, fsync, rename, remove, mkdir, truncate. At point n the writer, a
 process of its own, is killed before the operation (`kill`), or after half of the bytes of a write (`half`); or the operation
-and all writes after it fail as on a full, read-only or broken disk. Then the run is opened again: it must open, every whole
-line that is in a raw file must be a row, and no byte that the kernel had taken may be gone. A pull is run again and must be
-whole. Exit code 1 where anything was lost or a foreign exception came.
+and all writes after it fail as on a full, read-only or broken disk; or the host answers no request from the n-th on (`drop`).
+Then the run is opened again: it must open, every whole line that is in a raw file must be a row, and no byte that the kernel
+had taken may be gone. A pull is run again and must be whole. Exit code 1 where anything was lost or a foreign exception came.
 """
 
 from __future__ import annotations
@@ -41,21 +41,26 @@ import pyarrow.parquet  # noqa: F401
 import kit
 from kit import store
 from kit.analyse.knowledge.judged_run import note_solved
+from kit.analyse.verdict.tables import export
 from kit.capture.collect import collect_from
-from kit.capture.hosts.this_machine import LocalHost
+from kit.capture.hosts.host import HostLost
+from kit.capture.hosts.this_machine import LocalFile, LocalHost, LocalStream
+from kit.capture.logs import pull as pulling
 from kit.capture.logs.pull import pull
 from kit.capture.options import Options
 from kit.capture.waiting import Clock
 from kit.errors import KitError
 from kit.folder import LEFT_AFTER_S
 from kit.live.guard import guard
-from kit.live.options import GuardOptions
+from kit.live.options import GuardOptions, TriageOptions
+from kit.live.triage import triage
 from kit.render.report import write as write_report
 
 LINES = 400
 LINE = "INFO 02-18 02:11:52 [core.py:58] line {:06d} HF_TOKEN=planted{:06d}\n"
 FAILS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno.EIO}
-WAYS = ("kill", "half", *FAILS)
+DROP = "drop"
+WAYS = ("kill", "half", *FAILS, DROP)
 QUIET: dict[str, Any] = {"progress": lambda text: None}
 
 
@@ -67,7 +72,14 @@ class Faults:
         self.failing = False
 
     def install(self) -> None:
-        """Replace what writes."""
+        """Replace what writes, or what asks the host."""
+        if self.how == DROP:
+            asks = ((LocalHost, ("ask", "run", "open_file", "read_file", "start_shell")), (LocalFile, ("read", "stream", "stat")))
+            for kind, names in (*asks, (LocalStream, ("read",))):
+                for name in names:
+                    setattr(kind, name, self._dropped(getattr(kind, name)))
+            pulling.PAUSES_S = ()  # type: ignore[assignment]
+            return
         for name in ("replace", "rename", "unlink", "mkdir", "rmdir", "truncate", "fsync", "chmod"):
             setattr(os, name, self._counted(getattr(os, name)))
         self._open = builtins.open
@@ -88,6 +100,18 @@ class Faults:
             self.failing = self.how in FAILS
         if self.failing:
             raise OSError(FAILS[self.how], os.strerror(FAILS[self.how]), str(path))
+
+    def _dropped(self, act: Callable) -> Callable:
+        """The connection is gone from the point on, for good."""
+
+        def dropped(*args: Any, **more: Any) -> Any:
+            self.count += 1
+            self.shared[:16] = struct.pack("qq", self.count, self.taken)
+            if 0 < self.at <= self.count:
+                raise HostLost("local", "the connection was dropped", "run it again")
+            return act(*args, **more)
+
+        return dropped
 
     def _counted(self, act: Callable) -> Callable:
         def counted(path: Any, *args: Any, **more: Any) -> Any:
@@ -193,6 +217,15 @@ def collect(folder: Path) -> None:
             launch.kill()
 
 
+def triages(folder: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as launch:
+        try:
+            options = TriageOptions(limit_s=5.0, sure=0.0)
+            triage("local", pid=launch.pid, log=folder / "server.log", out=folder / "run", options=options, **QUIET)
+        finally:
+            launch.kill()
+
+
 def guards(folder: Path) -> int:
     command = ["/bin/sh", "-c", f"cat {folder}/server.log; exit 7"]
     code = guard(command, out=folder / "run", options=GuardOptions(no_strace=True, no_stacks=True), **QUIET)
@@ -241,6 +274,22 @@ def lost_of_report(folder: Path) -> int:
     return int((folder / "report.html").read_text() not in (OLD, NEW))
 
 
+def exports(folder: Path) -> None:
+    export(folder / "run", "log", folder / "run" / "log.csv")
+
+
+def lost_of_export(folder: Path) -> int:
+    """An export that was there before is there, or the new one is; nothing is left of one that failed."""
+    text = (folder / "run/log.csv").read_text()
+    kept = text == OLD or text.count("\n") == 2 * LINES + 1
+    return int(not kept) + lost_of(folder / "run")
+
+
+def exported(folder: Path) -> None:
+    recorded(folder)
+    (folder / "run/log.csv").write_text(OLD)
+
+
 def learns(folder: Path) -> None:
     note_solved(kit.open_run(folder / "run"), {"class": "device_hang", "remedy": "another backend"}, folder)
 
@@ -260,6 +309,8 @@ WRITERS = (
     Writer("pull", source, pulls, lost_of_pull),
     Writer("cache", recorded, caches, lost_of_cache),
     Writer("report", lambda folder: (folder / "report.html").write_text(OLD) and None, reports, lost_of_report),
+    Writer("triage", source, triages, lambda folder: lost_of(folder / "run")),
+    Writer("export", exported, exports, lost_of_export),
     Writer("learn", recorded, learns, lost_of_learning),
 )
 
@@ -331,26 +382,35 @@ def main() -> int:
     for path in (kit.sample_path("sg01-capture-hang"), kit.sample_path("sg02-one-snapshot")):  # loaded once, here
         kit.open_run(path).frame("log")
     failures: list[str] = []
-    kills, errors, steps, lost = Counter(), Counter(), 0, 0
-    print(f"{'writer':<8} {'points':>6} {'kills':>6} {'failed writes':>14} {'rows lost':>10}")
+    kills, errors, drops, steps, lost = Counter(), Counter(), Counter(), 0, 0
+    print(f"{'writer':<8} {'points':>6} {'kills':>6} {'failed writes':>14} {'drops':>6} {'rows lost':>10}")
     for writer in WRITERS:
         if args.only not in (None, writer.name):
             continue
         points, gone = trial(writer, 0, "kill", failures)
         for how in WAYS:
-            every = max(1, -(-points // args.most))
-            for at in range(1, points + 1, every):
+            if how == DROP:
+                if writer.name not in ("collect", "pull", "triage"):
+                    continue
+                asked, gone_too = trial(writer, 0, how, failures)
+                gone += gone_too
+            last = asked if how == DROP else points
+            for at in range(1, last + 1, max(1, -(-last // args.most))):
                 gone += trial(writer, at, how, failures)[1]
-                (errors if how in FAILS else kills)[writer.name] += 1
+                (errors if how in FAILS else drops if how == DROP else kills)[writer.name] += 1
         if writer.name == "collect":
             for step_s in (-3600, 3600):
                 gone += trial(writer, 0, "kill", failures, step_s)[1]
                 steps += 1
         lost += gone
-        print(f"{writer.name:<8} {points:>6} {kills[writer.name]:>6} {errors[writer.name]:>14} {gone:>10}", flush=True)
+        print(
+            f"{writer.name:<8} {points:>6} {kills[writer.name]:>6} {errors[writer.name]:>14} {drops[writer.name]:>6} {gone:>10}",
+            flush=True,
+        )
     lost += two_at_once(failures)
     print(f"clock steps: {steps}; two processes on one run: 2 pairs")
-    print(f"kills: {kills.total()}, failed writes: {errors.total()}, rows lost: {lost}, failures: {len(failures)}")
+    counts = f"kills: {kills.total()}, failed writes: {errors.total()}, drops: {drops.total()}"
+    print(f"{counts}, rows lost: {lost}, failures: {len(failures)}")
     for failure in failures[:10]:
         print(failure)
     return int(bool(failures) or lost > 0)

@@ -68,7 +68,7 @@ def _is_gpustat(head: str) -> float:
 # --- npu-smi -------------------------------------------------------------------------------------------------------------
 
 _NPU_1 = re.compile(
-    r"^\|\s*(?P<npu>\d+)\s+(?P<name>[A-Za-z0-9]\S*)\s*\|\s*(?P<health>\S+)\s*\|\s*(?P<power>[\d.-]+|N/?A)\s+(?P<temp>[\d.-]+|N/?A)\s"
+    r"^\|\s*(?P<npu>\d+)\s+(?P<name>[A-Za-z0-9][^\s|]*)\s*\|\s*(?P<health>[^\s|]+)\s*\|\s*(?P<power>[\d.-]+|N/?A)\s+(?P<temp>[\d.-]+|N/?A)\s"
 )
 _NPU_2 = re.compile(
     r"^\|\s*(?P<chip>\d+)(?:\s+(?P<id>\d+|-))?\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+|N/?A)\s*\|\s*(?P<util>[\d.-]+|N/?A)\s+"

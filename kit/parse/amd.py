@@ -122,8 +122,8 @@ def _is_rocm_json(head: str) -> float:
 
 KEYS = TOOL_WORDS["amd_smi"]
 _BOX_1 = re.compile(
-    r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>\S.*?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)(?: °C)?\s+\S+\s+"
-    r"(?P<power>[\d.]+|N/A)\s*/\s*(?P<limit>[\d.]+|N/A)(?: W)?\s*\|$"
+    r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>[^|\s][^|]*?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)"
+    r"(?: °C)?\s+\S+\s+(?P<power>[\d.]+|N/A)\s*/\s*(?P<limit>[\d.]+|N/A)(?: W)?\s*\|$"
 )
 _BOX_2 = re.compile(
     r"^\|\s*(?P<gpu>\d+)\s+\S+\s+\S+\s+\S+\s*\|\s*(?P<util>\S+)(?: %)?\s+\S+(?: %)?\s+(?P<used>[\d.]+)\s*/\s*"

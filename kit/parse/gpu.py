@@ -44,13 +44,16 @@ _FIGURE = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?: ?[A-Za-z%°/]+)?$")
 _MIG = re.compile(
     r"^\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
 )
+_FIELD = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)*")
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
 
 
 def _header(text: str) -> list[str] | None:
     """Names of the fields, units taken off; None where the line is no header of a query."""
     names = [re.sub(r"\[[^\[\]]*+\]$", "", cell).strip().lower() for cell in text.split(",")]
-    known = sum(name in QUERY or re.match(r"^[a-z]\w*(?:[._][a-z]\w*)+$", name) is not None for name in names)
+    known = sum(
+        name in QUERY or _FIELD.fullmatch(name) is not None and re.search(r"[._][a-z]", name) is not None for name in names
+    )
     return names if known == len(names) and any(name in QUERY or "remapped" in name or "ecc" in name for name in names) else None
 
 

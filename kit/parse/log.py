@@ -77,7 +77,7 @@ _BARE_ID = re.compile(r"^[0-9a-f]{12,64}$")
 _OF_A_SHELL = re.compile(r"^##\[(?:end)?group\]|^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[AP]M )?\w{2,5} \d{4}$")
 """Folds of a CI's log, and what `date` prints: no words of the launch."""
 _WORD = re.compile(r"\w")
-_CHANGING = re.compile(r"\([^)]*=[^)]*\)")
+_CHANGING = re.compile(r"\([^)=]{0,400}=[^)]{0,400}\)")
 WRITER_RANK = frozenset(
     "rank_assigned dist_begin nccl_init_start nccl_init_complete nccl_timings collective_timeout "
     "watchdog_failure work_status watchdog_exit store_barrier store_barrier_end barrier_timeout rank_gpu".split()

@@ -228,7 +228,7 @@ def _is_io(head: str) -> float:
 # --- wchan and stack -----------------------------------------------------------------------------------------------------
 
 _SYMBOL = r"[a-z_][a-zA-Z0-9_]*(?:\.[a-z0-9]+)*"
-_WCHAN = re.compile(rf"^\s*(?:(?P<id>\d+)(?::\s*|\s+)(?:(?P<comm>\S.*?)\s+)?)?(?P<wchan>{_SYMBOL}|0|-)\s*$")
+_WCHAN = re.compile(rf"^\s*(?:(?P<id>\d+)(?::\s*|\s+)(?:(?P<comm>\S.{{0,63}}?)\s+)?)?(?P<wchan>{_SYMBOL}|0|-)\s*$")
 _SLEEPS = re.compile(
     r"wait|poll|select|sleep|schedule|pipe_|futex|lock|accept|recv|read|write|^io_|"
     r"rpc|uvm|nv_?|amdgpu|fuse|exit"

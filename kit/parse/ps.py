@@ -32,7 +32,7 @@ STARTS = ("START", "STIME", "STARTED", "LSTART", "START_TIME")
 KNOWN = {*IDS, *SIZES, *TIMES, *WORDS, *SWALLOW, *STARTS, *TOOL_WORDS["ps"]["others"]["known"]}
 _DAY = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)$")
 _MONTH = re.compile(r"^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)$")
-_BRANCH = re.compile(r"^(?:[\s|`]*(?:\\_|\|-|`-)\s*)+")
+_BRANCH = re.compile(r"^(?:[\s|`]*(?:\\_|\|-|`-))+\s*")
 _BARE = (
     (
         re.compile(

@@ -59,7 +59,7 @@ def _program(words: list[str]) -> str:
     for word in words:
         module = re.search(r" -m (\S+)", word)
         first = module.group(1).rsplit(".", 1)[-1] if module else word.split(" ")[0].rsplit("/", 1)[-1]
-        script = re.search(r"\S*?([^/\s]+)\.py\b", word)
+        script = re.search(r"([^/\s]{1,200})\.py\b", word)
         if first.startswith("python") and script:
             return script.group(1)
         if first:

@@ -18,7 +18,7 @@ DESCRIPTOR = re.compile(r"(?:[a-z]+=)?(?P<fd>\d{1,9})(?:<(?P<is>(?:[^<>]|(?<=-)>
 _TIMESPEC = re.compile(r"\{(?:tv_sec=)?(-?\d+), (?:tv_u?n?sec=)?(\d+)\}")
 _MICRO = re.compile(r"tv_usec=")
 _INODE = re.compile(r"\[(\d+)(?:->(\d+))?")
-_ENDS = re.compile(r"\[(?P<here>.+)->(?P<there>.+)\]$")
+_ENDS = re.compile(r"\[(?P<here>.{1,120})->(?P<there>.{1,120})\]$")
 READS = frozenset("read readv pread64 preadv preadv2 recvfrom recvmsg recvmmsg".split())
 WRITES = frozenset("write writev pwrite64 pwritev pwritev2 sendto sendmsg sendmmsg".split())
 OPENS = ("open", "openat", "openat2", "creat")

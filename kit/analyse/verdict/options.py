@@ -29,7 +29,7 @@ _CONTAINER_FLAG = re.compile(r"-[dit]+|--(?:detach|interactive|tty|rm|init|privi
 _FLAG_NAME = re.compile(r"(?:enable|disable|skip|no|use)_\w+")
 _ATTACHED = re.compile(r"^(-[A-Z])(\d+)$")
 _PRINTED = re.compile(r"(?:server_args=)?ServerArgs\(|server_args=\{?|Namespace\(|args:\s*\{|Args \{|with config: ")
-_ITEM = re.compile(r"\s*(['\"]?)([A-Za-z_][\w.-]*)\1\s*[=:]\s*(.*?)\s*$", re.DOTALL)
+_ITEM = re.compile(r"\s*(['\"]?)([A-Za-z_][\w.-]{0,100})\1\s*[=:]\s*(.*?)\s*$", re.DOTALL)
 _NESTED = re.compile(r"(?:[A-Za-z_]\w*)?[({](.*)[)}]?$", re.DOTALL)
 
 

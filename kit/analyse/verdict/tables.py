@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.verdict.scene import scene_of_run
 from kit.analyse.verdict.verdict import Verdict, verdict
 from kit.errors import KitError, UsageError
+from kit.folder import whole
 from kit.frames import TABLES
 from kit.open import open_run
 from kit.redact import MARK, scrub_text, secret_name
@@ -163,12 +164,13 @@ def export(
     table = {"facts": facts, "hypotheses": hypotheses}[frame](run) if frame in TABLES else run.frame(frame)
     table = _scrubbed(table)
     try:
-        if ending == ".csv":
-            table.to_csv(out, index=False)
-        elif ending == ".jsonl":
-            table.to_json(out, orient="records", lines=True, date_format="iso", date_unit="ns", force_ascii=False)
-        else:
-            table.to_parquet(out, index=False)
+        with whole(Path(out), shared=True) as file:
+            if ending == ".csv":
+                table.to_csv(file, index=False)
+            elif ending == ".jsonl":
+                table.to_json(file, orient="records", lines=True, date_format="iso", date_unit="ns", force_ascii=False)
+            else:
+                table.to_parquet(file, index=False)
     except OSError as error:
         raise KitError(f"cannot write {out}", error.strerror or str(error), "choose another place with -o") from error
     return len(table)
