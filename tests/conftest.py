@@ -38,6 +38,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Workers of `-n auto`: one more than cores, since a sixth of the time a test waits, for a shell, a host, a browser."""
+    return len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) + 1
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("needs_tool"):
         for name in marker.args:

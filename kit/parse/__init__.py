@@ -56,12 +56,14 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
         return None, None
     is_text = head.count("\ufffd") <= BINARY * len(head)
     named = _named(name)
-    scored = [(0.0, "")]
-    for entry in formats().values():
+    score, best = 0.0, ""
+    for kind in sorted(formats(), key=lambda kind: kind not in named):  # those of its name first
+        if score > 1.0 and kind not in named:
+            break  # no content alone scores more
+        entry = formats()[kind]
         content = entry.looks_like(head) if is_text or entry.binary else 0.0
-        if content > 0:
-            scored.append((content + NAME_BONUS * (entry.kind in named), entry.kind))
-    score, best = max(scored, key=lambda pair: pair[0])
+        if (found := content + NAME_BONUS * (kind in named)) > score and content > 0:
+            score, best = found, kind
     kind = best if score >= LEAST else None
     return kind, named[0] if named and kind not in named else None
 
