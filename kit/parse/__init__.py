@@ -57,10 +57,9 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     is_text = head.count("\ufffd") <= BINARY * len(head)
     named = _named(name)
     score, best = 0.0, ""
-    for kind in sorted(formats(), key=lambda kind: kind not in named):  # those of its name first
-        if score > 1.0 and kind not in named:
-            break  # no content alone scores more
-        entry = formats()[kind]
+    for kind, entry in sorted(formats().items(), key=lambda pair: not (pair[0] in named or pair[1].insists)):
+        if score > 1.0 and not (kind in named or entry.insists):
+            break  # none of the others can score more
         content = entry.looks_like(head) if is_text or entry.binary else 0.0
         if (found := content + NAME_BONUS * (kind in named)) > score and content > 0:
             score, best = found, kind

@@ -84,6 +84,7 @@ class Format:
     # sets it), but should carry `line`.
     parse: Parser
     frames: tuple[str, ...]  # names of all frames that it may give rows of: who wants another frame need not read the file
+    insists: bool = False  # `looks_like` may give more than 1: of this kind whatever the file's name says
     binary: bool = False  # `parse` takes the content in blocks of bytes in place of lines
     # `parse` for a large file as it lies on the disk: takes a `LineReader` and yields (frame name, Arrow table or row). None
     # comes back where what it needs is not installed.

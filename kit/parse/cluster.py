@@ -379,5 +379,6 @@ FORMATS = (
         lambda head: max(_is_shell(head), _is_kill(head)),
         parse_shell,
         frames=tuple(sorted({frame for entry in _PRINTED for frame in entry.frames})),
+        insists=True,
     ),
 )

@@ -34,3 +34,10 @@ def test_parsers_give_the_frames_they_declare_and_no_others(folder: Path) -> Non
 def test_declared_frames_exist() -> None:
     assert {frame for entry in formats().values() for frame in entry.frames} <= FRAMES.keys()
     assert all(entry.frames for entry in formats().values())
+
+
+def test_a_session_that_kills_is_one_whatever_its_name() -> None:
+    """A name that fits ends the search, but for a format that insists."""
+    table = "$ ps -o pid,stat,cmd -p 7\n    PID STAT CMD\n      7 R    python3\n"
+    assert recognise("ps.txt", table) == ("ps", None)
+    assert recognise("ps.txt", table + "$ sudo kill -9 7\n") == ("shell", "ps")
