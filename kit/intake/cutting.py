@@ -29,8 +29,9 @@ MOST_SEGMENTS = 5_000
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
-LEAST_RECORDS = 3
-"""Lines of a log that make a stretch around other logs a log too."""
+_NAMED_LOG, _WORDS = re.compile(r"\.(?:log|out|err)(?:\.\d+)?$"), re.compile(rb".*?[a-z]{3}")
+LEAST_LEFT, LEAST_RECORDS = 8, 3
+"""Lines around tools' outputs by which a file named like a log is one; records that make a stretch around other logs one."""
 Recognise = Callable[[str, str], str | None]
 
 
@@ -271,9 +272,14 @@ class _Cutter:
             return [at_once]
         pieces = list(self._pieces(explicit))
         found = [part for piece in pieces for part in [*self._launches(piece), *self._inside(piece, inner)]]
-        if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None}:
+        if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None} and not self._of_a_log(found):
             return [at_once]
         return self._grown(found, at_once)
+
+    def _of_a_log(self, found: list[Segment]) -> bool:
+        """Whether a text with a tool's output at its head is a job's log: by its name, and by how much is left."""
+        left = sum(_lines_like(_WORDS, one) for one in found if one.kind in (None, "log") and one.how == "rest")
+        return _NAMED_LOG.search(self.text.title) is not None and left >= LEAST_LEFT
 
     def _piece(self, begin: int, end: int, line: int, how: str, said: announce.Said | None) -> Segment | None:
         if begin >= end and not (said and said.command):
@@ -343,7 +349,7 @@ class _Cutter:
         (part,) = piece.content.parts
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
         apart = list(self._apart(piece, part, within)) if within else []
-        return apart if {one.kind for one in apart} - {piece.kind, None} else [piece]
+        return apart if {one.kind for one in apart} - {piece.kind, None} or self._of_a_log(apart) else [piece]
 
     def _apart(self, piece: Segment, part: Part, within: list[_Mark]) -> Iterator[Segment]:
         """A log, or a text of no kind, with the outputs of tools in it apart from it."""
@@ -406,8 +412,9 @@ class _Cutter:
         joined = [self._joined(group) for group in groups.values() if group]
         left = replace(at_once, content=Content(self.text, _touching(rest)), how="rest", name="") if rest else None
         alone = not joined or self.log_first or "log" not in {one.kind for one in joined}
-        if left is not None and (alone or _records(left) >= LEAST_RECORDS):  # else it is what people wrote between outputs
-            left.kind = "log" if self.log else self.kind(left)
+        # What is no log, nor records of one, is what people wrote between outputs.
+        if left is not None and (alone or _lines_like(RECORD, left) >= LEAST_RECORDS):
+            left.kind = "log" if self.log or self._of_a_log(found) else self.kind(left)
             if left.content.parts == at_once.content.parts:
                 return [at_once]
             joined += [left] * (left.kind is not None)
@@ -436,9 +443,9 @@ class _Cutter:
         return replace(first, content=replace(first.content, parts=parts, leads=first.kind not in ("log", "strace")))
 
 
-def _records(segment: Segment) -> int:
-    """Lines at the beginning of a segment that begin as those of a log do."""
-    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if RECORD.match(line))
+def _lines_like(pattern: re.Pattern[bytes], segment: Segment) -> int:
+    """Lines at the beginning of a segment that begin in some way."""
+    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if pattern.match(line))
 
 
 def _touching(parts: list[Part]) -> tuple[Part, ...]:
@@ -490,6 +497,3 @@ def as_it_lies(text: Text, recognise: Recognise) -> Segment:
     head = segment.head()
     segment.kind = recognise(segment.name, head) if head.strip() else None
     return segment
-
-
-__all__ = ["Recognise", "Segment", "as_it_lies", "cut"]

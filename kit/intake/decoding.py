@@ -150,7 +150,7 @@ def _opened(text: Text) -> Text:
         return text
     with text.data.open("rb") as file:
         data = file.read()
-    changed = wrapping.unboxed(wrapping.unnumbered(markup.opened(data, _announces)))
+    changed = wrapping.unboxed(wrapping.unlisted(wrapping.unnumbered(markup.opened(data, _announces))))
     return text if changed == data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
 
 

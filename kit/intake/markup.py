@@ -209,6 +209,8 @@ def _notebook(value: dict) -> Iterator[str]:
         for output in cell.get("outputs") or ():
             data = output.get("data") or {}
             shown = output.get("text") or data.get("text/plain") or "\n".join(map(str, output.get("traceback") or ()))
+            if _joined(shown).startswith("<IPython.core.display.HTML") and "text/html" in data:  # a bar, a table of a trainer
+                shown = "\n".join(line for _, line in html_lines(_joined(data["text/html"]).encode()) if line.strip())
             yield from _joined(shown).removesuffix("\n").split("\n")
 
 

@@ -11,7 +11,7 @@ _NODE = re.compile(r"node[._-]?(\d+)", re.IGNORECASE)
 _PID = re.compile(r"(?:pid|proc)[._-]?(\d+)", re.IGNORECASE)
 _RANK = re.compile(
     r"(?<![a-z])(?:global_?)?rank[._-]?(?P<rank>\d+)|(?:^|/)attempt_\d+/(?P<torchrun>\d+)/std(?:out|err)\.log$"
-    r"|slurm-\d+[._-](?P<task>\d+)\.(?:out|err|log)$|(?<![a-z])(?:task|tp)[._-]?(?P<other>\d+)\.(?:out|err|log)$",
+    r"|slurm-\d+[._-](?P<task>\d+)\.(?:out|err|log)$|(?<![a-z])(?:task|tp)[._-]?(?P<other>\d{1,3})\.(?:out|err|log)$",
     re.IGNORECASE,
 )
 """One log a rank: by name, torchrun's `--log-dir`, srun's `--output slurm-%j_%t.out`."""

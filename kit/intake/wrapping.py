@@ -125,6 +125,24 @@ def _follows(one: re.Match[bytes] | None, two: re.Match[bytes] | None) -> bool:
     return step == 1 or step > 1 and one.lastgroup == "grep"
 
 
+_BULLET = re.compile(rb"[ \t]*(?:[-*+]|\xe2\x80\xa2) ")
+
+
+def unlisted(data: bytes) -> bytes:
+    """A text without the bullets before stretches of its lines, as a ticket shows a log: half of them begin as records do."""
+    lines, at = data.split(b"\n"), 0
+    marks = [_BULLET.match(line) for line in lines]
+    while at < len(lines):
+        end = at
+        while end < len(lines) and marks[end]:
+            end += 1
+        bare = [line[mark.end() :] for line, mark in zip(lines[at:end], marks[at:end], strict=True) if mark]
+        if len(bare) >= LEAST_NUMBERED and 2 * sum(1 for line in bare if RECORD.match(line)) >= len(bare):
+            lines[at:end] = bare
+        at = max(end, at + 1)
+    return b"\n".join(lines)
+
+
 _BOXED = re.compile(rb"[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|) ?(?P<inside>.*?)[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|)[ \t]*$")
 _BORDER = re.compile(
     rb"[ \t]*(?:[+-]{4,}|(?:\xe2[\x94-\x95][\x80-\xbf])+(?: [^\n]{1,60}? )?(?:\xe2[\x94-\x95][\x80-\xbf])*)[ \t]*$"
@@ -149,4 +167,4 @@ def unboxed(data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unboxed", "unnumbered"]
+__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unboxed", "unlisted", "unnumbered"]

@@ -267,6 +267,8 @@ def _template(probe: Probe, body: str, row: Row) -> str:
     elif probe.command is not None and probe.template is None:
         return body
     found = re.search(rf"(?:^|(?<=\D)|(?<=\n)){pattern}\s*$", body)
+    if found is None and probe.to_file:  # nothing else is printed: what follows is somebody's word
+        found = re.match(rf"{pattern}\s*(?:\n|$)", body)
     if not found or (probe.template is None and found.start() and body[found.start() - 1] != "\n"):
         return body
     got = found.groupdict()

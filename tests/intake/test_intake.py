@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.intake import Note, Segment, Text, beginnings, cutting, segments, shippers, wrapping
+from kit.intake import Note, Segment, Text, beginnings, cutting, markup, segments, shippers, wrapping
 from kit.intake.content import Spool
 
 LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
@@ -462,6 +462,20 @@ def test_pages_notebooks_and_issues_as_json(tmp_path: Path) -> None:
     issue = {"title": "hangs", "body": "see", "comments": [{"body": f"```\r\n{LOG}```".replace("\n", "\r\n")}]}
     (only,) = taken(put(tmp_path, "a.json", json.dumps(issue)))
     assert text_of(only) == LOG
+
+
+def test_points_before_the_lines_of_a_log_go_and_those_of_a_list_stay() -> None:
+    ticket = "Since noon:\n\n- {}\n- {}\n- {}\n- {}\n\n* it is urgent\n* a.b is full\n* what now\n"
+    lines = (LOG * 2).splitlines()
+    assert wrapping.unlisted(ticket.format(*lines).encode()).decode() == ticket.replace("- ", "").format(*lines)
+
+
+def test_a_bar_that_a_notebook_shows_as_a_page_is_its_text() -> None:
+    page = ["<div>\n", "<progress value='9' max='9'></progress>\n", "[9/9 00:47, Epoch 3/3]\n", "</div>"]
+    shown = {"text/html": page, "text/plain": ["<IPython.core.display.HTML object>"]}
+    cell = {"cell_type": "code", "source": "trainer.train()", "outputs": [{"data": shown}, {"text": "done\n"}]}
+    form, lines = markup.json_lines(json.dumps({"cells": [cell], "nbformat": 4}).encode())
+    assert form == "notebook" and [text.strip() for _, text in lines][-2:] == ["[9/9 00:47, Epoch 3/3]", "done"]
 
 
 # --- large and hostile -------------------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def test_a_reset_in_verbose_output(snapshot) -> None:
         ("$ curl -s localhost:8000/health\n", ("health", None, None)),
         ("$ curl -s localhost:8000/generate -d '{}'\n$ echo $?\n28\n\nwhat can I do?\n", ("generate", None, None)),
         ("$ curl -s -o /dev/null -w '%{http_code}' localhost:8000/health\n000", ("health", None, None)),
+        ("$ curl -so /dev/null -w '%{http_code}\\n' a.b:8000/health\n500\n  Who did that?\n", ("health", 500, None)),
         (
             "* Connected to localhost (127.0.0.1) port 30000\n> GET /health HTTP/1.1\n> Host: "
             "localhost:30000\n>\n< HTTP/1.1 200 OK\n< "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.thresholds import thresholds
 from kit.words import named
 
 VISIBLE = re.compile(r"\b(?:CUDA|HIP|ROCR|NVIDIA|GPU|ASCEND_RT|HABANA)_(?:VISIBLE_DEVICES|DEVICE_ORDINAL)\b")
@@ -53,10 +54,20 @@ def devices(evidence: Evidence, processes: Processes, pids: set[int]) -> Devices
         return Devices()  # each host counts its own
     buses = {_bus(row["bus_id"]): row["gpu"] for row in evidence.gpus if row.get("bus_id")}
     nodes = processes.sizes.get("nnodes", 1)
-    for source, used in _candidates(evidence, pids):
+    for source, used in [*_candidates(evidence, pids), ("by what is in their memory", _filled(evidence, processes))]:
         if used and used < shown and len(used) * nodes >= (processes.world_size or 1):
             return Devices(used, f"the launch has {named('GPU', sorted(used))} {source}", buses)
     return Devices()
+
+
+def _filled(evidence: Evidence, processes: Processes) -> set[int]:
+    """GPUs whose memory holds more than a driver's, where they are as many as the ranks of one node and the others are bare."""
+    memory: dict[int, float] = {}
+    for row in evidence.gpus:
+        if row.get("gpu") is not None:
+            memory[row["gpu"]] = max(memory.get(row["gpu"], 0.0), row.get("mem_used_mib") or 0.0)
+    used = {gpu for gpu, mib in memory.items() if mib > thresholds(evidence.run.knowledge)["gpu_bare_mib"]}
+    return used if len(used) == processes.world_size else set()
 
 
 def _candidates(evidence: Evidence, pids: set[int]) -> list[tuple[str, set[int]]]:

@@ -25,6 +25,8 @@ from kit.untrusted import whole_number
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
 SERVING = ("serving", "ready")
+BY_A_PROXY = (502, 503, 504)
+"""What a proxy answers for a server that is gone."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
 NO_ERRORS = ("client", "noise", "recovered")
 ALIVE = ("progress", "heartbeat", "ready", "request")
@@ -215,6 +217,9 @@ def _lives(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
     """What shows life where no process table does: a stack that could be taken, a log or a download that moves at the capture."""
     if dumped := [row for row in evidence.stacks if row.get("tool") in LIVE_TOOLS and row.get("pid") in processes.by_pid]:
         return False, [ref(dumped[0], f"a stack of pid {dumped[0]['pid']} was taken: it lives")]
+    answers = [row for row in evidence.probes if row.get("http_status") and row["http_status"] not in BY_A_PROXY]
+    if answers:
+        return False, [ref(answers[-1], f"it answers a request: {answers[-1]['http_status']}")]
     last, died = evidence.log.last_progress or {}, cause(evidence.log) or evidence.log.of("worker_died")
     quiet, where = silence(evidence, processes, Progression()).get("silence_s", (None, []))
     told = quiet is not None and not died and (last.get("milestone") or last.get("bar_kind"))

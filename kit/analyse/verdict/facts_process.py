@@ -98,7 +98,7 @@ def _health(evidence: Evidence) -> tuple:
     asked = [row for row in evidence.probes if purpose(row.get("path") or "") == "health" and row.get("http_status")]
     if asked:
         return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
-    for mark in reversed(evidence.log.of("probe_request")):
+    for mark in reversed(evidence.log.of("probe_request", "health_failed")):
         status = whole_number(mark.fields.get("status"))
         if purpose(str(mark.fields.get("path", ""))) == "health" and status is not None:
             return status, [mark.ref]

@@ -11,9 +11,12 @@ from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.rank_counters import apart
 from kit.analyse.verdict.rank_durations import slow
-from kit.analyse.verdict.stacks import main_stacks, odd_ranks
+from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks
 from kit.untrusted import ranks_in, whole_number
+from kit.words import short
 
+OWN_WORK = ("checkpoint", "evaluation")
+"""Codes of what one rank does for all."""
 Found = tuple[list[int], list[dict]]
 
 
@@ -23,7 +26,19 @@ def lagging_ranks(evidence: Evidence, processes: Processes, found: Progression) 
     Returns ranks, ascending, and the evidence. The first source that names some ranks, but not all, decides: a desync report, a
     barrier that blames the waiters, a stopped process, the odd stack, lower counts, missing milestones.
     """
-    for source in (_recorder, _desync, _barrier, _stopped, _odd_stack, _counts, _counters, _slow, _silent_in_timeout, _not_begun):
+    for source in (
+        _recorder,
+        _desync,
+        _barrier,
+        _stopped,
+        _odd_stack,
+        _counts,
+        _counters,
+        _slow,
+        _silent_in_timeout,
+        _busy,
+        _not_begun,
+    ):
         ranks, refs = source(evidence, processes)
         if source is _odd_stack and ranks and set(ranks) < set(found.lagging):
             break  # dumps of some of the late ranks: the milestones name them all
@@ -130,6 +145,32 @@ def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
     if len(pending) == 2 and len(set(pending.values())) == 2:  # of two ranks the one that waits in the earlier one
         return [min(pending, key=pending.__getitem__)], refs
     return (behind, refs) if times > len(pending) / 2 else ([], [])
+
+
+def _busy(evidence: Evidence, processes: Processes) -> Found:
+    """The rank that did work of its own while others gave up on it."""
+    found = busy_meanwhile(evidence, processes)
+    return found[:2] if found else ([], [])
+
+
+def busy_meanwhile(evidence: Evidence, processes: Processes) -> tuple[list[int], list[dict], str] | None:
+    """Ranks, evidence and words for who wrote a checkpoint or evaluated when others gave up on a collective.
+
+    Trainers let rank 0 do that for all: who does it and says of no rank is rank 0, unless that one gave up too.
+    """
+    timeouts = evidence.log.of("collective_timeout")
+    waited = {rank_of(mark, processes) for mark in timeouts} - {None}
+    if not waited:
+        return None
+    for stack in all_stacks(evidence):
+        rank = processes.rank_of(stack.pid) or 0
+        if stack.category == "save" and rank not in waited:
+            return [rank], [stack.ref], f"pid {stack.pid} was writing a checkpoint in {stack.place}"
+    marks = [mark for mark in evidence.log.marks if mark.phase or mark.code in OWN_WORK]
+    last = max((mark for mark in marks if mark.order < timeouts[0].order), key=lambda mark: mark.order, default=None)
+    if last is not None and last.code in OWN_WORK and (last.rank or 0) not in waited:
+        return [last.rank or 0], [last.ref], f"the last word before was “{short(last.text, 80)}”"
+    return None
 
 
 def _not_begun(evidence: Evidence, processes: Processes) -> Found:

@@ -352,7 +352,8 @@ def world_size(evidence: Evidence, sizes: dict[str, int]) -> int | None:
     asked += [size] if (size := flight_recorder.world_size(evidence)) else []
     asked += [moments[-1].size for moments in counts(evidence).values() if moments[-1].ranks_at]
     ranks = evidence.log.ranks | {rank for label in evidence.log.labels if (rank := global_rank(label, sizes)) is not None}
-    ranks |= {capture.rank for capture in evidence.run.captures if capture.kind == "log" and capture.rank is not None}
+    of_files = {capture.rank for capture in evidence.run.captures if capture.kind == "log" and capture.rank is not None}
+    ranks |= of_files if min(of_files, default=0) < len(of_files) else set()  # else the numbers are those of tasks, of jobs
     ranks |= {
         int(rank) for mark in evidence.log.of("desync_lagging") for rank in re.findall(r"\d+", str(mark.fields.get("ranks")))
     }

@@ -165,6 +165,11 @@ ENDINGS = [
         unlike=[line("train_end", role="finished"), line("ready", phase="ready")],
     ),
     shown(
+        "time_ran_out",
+        *(line("args", phase="launch"), line("slurm_cancelled", "CANCELLED AT 3 DUE TO TIME LIMIT", role="ending")),
+        unlike=[line("ready", phase="ready"), line("slurm_cancelled", "CANCELLED AT 3 DUE TO TIME LIMIT", role="ending")],
+    ),
+    shown(
         "tree_gone",
         line("tree_gone", role="teardown"),
         unlike=[error("gpu_oom", role="initiating"), line("tree_gone", role="teardown")],
@@ -214,6 +219,11 @@ HARDWARE = [
     shown("xid_application", kernel("xid", xid=31), unlike=[kernel("xid", xid=79)]),
     shown("gpu_lost", kernel("gpu_lost", "GPU has fallen off the bus"), unlike=[kernel("xid", xid=31)]),
     shown("gpu_error_state", gpu(0, 0, error="ERR!"), unlike=[gpu(0, 0)]),
+    shown(
+        "gpu_lost",
+        row("tool_errors", tool="nvidia-smi", error="failed", text="Unable to determine the device handle for GPU0000:03:00.0"),
+        unlike=[row("tool_errors", tool="nvidia-smi", error="failed", text="couldn't communicate with the driver")],
+    ),
     shown(
         "gpu_tool_failed",
         row("tool_errors", tool="nvidia-smi", error="failed", text="couldn't communicate with the driver"),

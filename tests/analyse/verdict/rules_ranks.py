@@ -9,6 +9,7 @@ REDUCE = "all_reduce (torch/distributed/distributed_c10d.py)"
 GATHER = "all_gather (torch/distributed/distributed_c10d.py)"
 SYNC = "synchronize (torch/cuda/streams.py)"
 COMPILE = "compile (triton/compiler/compiler.py)"
+SAVE = "save_file (safetensors/torch.py)"
 FORWARD = "forward (sglang/srt/layers/x.py)"
 TWO, THREE = workers(2), workers(3)
 
@@ -189,6 +190,18 @@ COLLECTIVES = [
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1, 2, 3))]),
     shown("timeout_lacks_ranks", WORLD4, *map(timed_out, (0, 1, 2)), unlike=[WORLD4, *map(timed_out, (0, 1))]),
+    shown(  # a barrier of gloo: who writes for all is rank 0
+        "absent_rank_works",
+        *(error("collective_timeout", rank=2, timeout_ms=1800000), *stack(77, SAVE)),
+        unlike=[error("collective_timeout", rank=0, timeout_ms=1800000), *stack(77, SAVE)],
+    ),
+    shown(
+        "absent_rank_works",
+        *(line("train_step", phase="train_step", step=9), line("checkpoint"), *map(timed_out, (1, 2))),
+        unlike=[line("checkpoint"), line("train_step", phase="train_step", step=9), *map(timed_out, (1, 2))],
+    ),
+    shown("collective_timeout", timed_out(1), error("exception", at=3600), unlike=[error("exception", at=60), timed_out(1)]),
+    shown("odd_rank_elsewhere", *TWO, *stack(10, REDUCE), *stack(11, SAVE), unlike=[*TWO, *both(SAVE)]),
     shown(
         "absent_rank_works",
         *(WORLD4, *map(timed_out, (0, 1, 2)), bar("data", 9, 100, 3590, rank=3)),

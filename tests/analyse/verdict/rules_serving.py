@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kit.analyse.verdict.signs.reporter import CODES
-from tests.analyse.verdict.scenes import bar, counter, error, line, listen, ps, row, shown, twice, worker
+from tests.analyse.verdict.scenes import bar, counter, error, gpu, line, listen, ps, row, shown, twice, worker
 
 SERVER = [line("args", phase="launch", port=30000, at=0), ps(10, "python3 -m sglang.launch_server --port 30000")]
 READY = line("ready", "The server is fired up", kind="ready", phase="ready")
@@ -49,6 +49,7 @@ SERVING = [
     shown(
         "figures_repeat", *[line(None, f"busbw: {n}.5 Gbps") for n in (81, 82, 83)], unlike=[line(None, "busbw: 0.0 Gbps")] * 5
     ),
+    shown("log_ends_on_step", STEPS, gpu(0, 100, 600), unlike=[STEPS, gpu(0, 100, 150)]),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
     shown(

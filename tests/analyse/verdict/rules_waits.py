@@ -38,6 +38,7 @@ GPU = [
     shown("gpu_busy_low_power", gpu(0, 100, 150), gpu(1, 98, 140), unlike=[gpu(0, 100, 600), gpu(1, 98, 140)]),
     shown("gpu_busy_low_power", gpu(0, 100, 150), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
     shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150)]),
+    shown("gpu_working", gpu(0, 100, power_w=371.0), unlike=[gpu(0, 100, power_w=118.0)]),  # the limit is not told
     shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
     shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[*workers(2), gpu(0, 100), gpu(1, 50)]),
     shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[gpu(0, 100), gpu(1, 0)]),

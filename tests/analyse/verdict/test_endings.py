@@ -88,6 +88,49 @@ def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None
     assert (verdict.state, verdict.klass) == (state, klass)
 
 
+EPOCHS = "".join(f"epoch {n}: train loss :: 1.{n}\n" for n in range(3))
+LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
+ALL_STEPS = "".join(f"Step {n}/30 - Loss: 1.{n}\n" for n in (10, 20, 30))
+GROUP = "[rank0]:[W218 01:03:11.8 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been "
+GROUP += "destroyed before we destruct\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "klass"),
+    [
+        (LOADED + "Saved evaluation overview to: out.csv\n" + GROUP, "ended"),
+        (LOADED + GROUP, "ended"),
+        (LOADED + "[1723297115] main: decoded 27 tokens in 5.66 s, speed: 4.77 t/s\n", "ended"),
+        ("Results saved → r.json\n\n=====\nEVALUATION SUMMARY\n  Images: 50\n" + "  BLEU-4: 10.5\n" * 6 + "=====\n", "ended"),
+        ("Predictions written to preds.jsonl\n", "ended"),
+        (EPOCHS + "load model from m.pt\ndev acc :: 0.391\ntest acc :: 0.390\n", "ended"),
+        (EPOCHS.replace("\n", "\ntest acc :: 0.390\n"), "not"),  # after each epoch
+        (ALL_STEPS + "=====\nSaving LoRA weights...\n=====\nTo use them:\n  pipe.load_lora_weights('o')\n", "ended"),
+        (ALL_STEPS.replace("/30", "/90") + "Saving LoRA weights...\n", "not"),  # a checkpoint on the way
+        (SERVED + "Saved generation report to /x\n", "not"),  # a server's own
+        (
+            "[2026-02-18T02:29:47.6] error: *** STEP 84.6 ON n1 CANCELLED AT 2026-02-18T02:29:47 DUE to SIGNAL Killed ***\n",
+            "ended",
+        ),
+        (
+            "Evaluating:   0%|          | 0/100 [00:00<?, ?it/s]\nsrun: forcing job termination\nEvaluating:   1%|1   | 1/100 "
+            "[00:37<1:02:28, 37.86s/it]slurmstepd: error: *** STEP 43.0 ON n1 CANCELLED AT 2026-02-18T19:07:03 ***\n"
+            "srun: error: n1: task 0: Killed\n",
+            "ended",
+        ),
+        (LOADED + CANCELLED, "killed_by_probe"),
+        (LOADED + CANCELLED.replace(" DUE TO TIME LIMIT", ""), "undetermined"),  # by whom, and why, nobody says
+        (
+            "/spool/slurm_script: line 30: USER_: unbound variable\n=== JOB_STATISTICS ===\n= Elapsed : 00:00:09\n",
+            "worker_crashed",
+        ),
+    ],
+)
+def test_a_programs_own_last_words(tmp_path: Path, text: str, klass: str) -> None:
+    verdict = judged(tmp_path, text)
+    assert verdict.klass == klass or klass == "not" and verdict.klass != "ended"
+
+
 def test_a_tree_that_is_gone_is_not_progressing(tmp_path: Path) -> None:
     begun = "INFO 02-18 01:00:01 [api_server.py:1134] vLLM API server version 0.10.1\n"
     begun += "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"

@@ -63,6 +63,73 @@ def test_a_request_without_an_answer_fails_however_that_is_told(tmp_path: Path, 
     assert judged(tmp_path, curl="$ " + end).facts.value("generate_works") is False
 
 
+SMI = """+-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 580.105.08             Driver Version: 580.105.08     CUDA Version: 13.0     |
++-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+|   0  NVIDIA A40                     On  |   00000000:61:00.0 Off |                  Off |
+|  0%   35C    P8             22W /  300W |       0MiB /  49140MiB |      0%      Default |
++-----------------------------------------+------------------------+----------------------+
+"""
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("job.out", ["log", "nvidia_smi"]), ("gpus.txt", ["nvidia_smi"])])
+def test_a_job_that_begins_with_a_table_is_a_log(tmp_path: Path, name: str, kinds: list) -> None:
+    said = "".join(f"Requirement already satisfied: package-{n}\n" for n in range(9))
+    error = "/spool/job_script: line 30: RUN_: unbound variable\n"
+    (tmp_path / name).write_text(SMI + "\n" + said + error)
+    verdict = kit.verdict(tmp_path)
+    assert sorted(capture.kind for capture in verdict.scene.evidence.run.captures) == kinds
+    assert verdict.klass == ("worker_crashed" if "log" in kinds else "undetermined")
+
+
+ENGINE_DEAD = """INFO 06-22 05:40:12 metrics.py:341] Avg prompt throughput: 8.4 tokens/s, Avg generation \
+throughput: 4.7 tokens/s, Running: 3 reqs
+ERROR 06-22 05:40:15 async_llm_engine.py:52] Engine background task failed
+INFO:     10.0.0.2:3 - "GET /health HTTP/1.1" 500 Internal Server Error
+vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop is stopped.
+INFO:     10.0.0.2:3 - "GET /health HTTP/1.1" 500 Internal Server Error
+"""
+
+
+def test_a_front_end_that_outlives_its_engine_says_so_by_its_health(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, log=ENGINE_DEAD, curl="$ curl -so /dev/null -w '%{http_code}\\n' http://a:8000/health\n500\n")
+    assert verdict.klass == "zombie_server" and verdict.facts.value("exited") is False
+    assert judged(tmp_path, log=ENGINE_DEAD, curl="").facts.value("health_http") == 500
+    gone = judged(tmp_path, log=ENGINE_DEAD, curl="$ curl -so /dev/null -w '%{http_code}\\n' http://a/health\n502\n")
+    assert gone.facts.value("exited") is None  # a proxy's answer
+
+
+def test_the_port_that_a_probe_asks(tmp_path: Path) -> None:
+    told = '  Warning  Unhealthy  3m (x30 over 8m)  kubelet  Startup probe failed: Get "http://10.2.0.1:8123/health": EOF\n'
+    events = "Events:\n  Type     Reason     Age               From     Message\n"
+    events += "  ----     ------     ----              ----     -------\n"
+    assert judged(tmp_path, describe=events + told).facts.value("port") == 8123
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("2022-10-19 03:13:09 | INFO | train_inner | epoch 003:      5 / 4120 loss=3.9, num_updates=8245, lr=0.0004\n", 8245),
+        ("ep 33 train, step 1204, ce 1.602, num_seqs 13, max_size:time 214720, mem_usage:cuda:1 9.1GB, 0.607 sec/step\n", 1204),
+        ("[1449/1449 19:47, Epoch 3/3]\n", 1449),
+        ("[ 120/1449 01:47 < 19:47, 1.20 it/s, Epoch 0.25/3]\n", 120),
+        ("Steps: 30000\n", None),
+        ("Training steps = 500\nmax_steps: 900\nnum_train_steps 70\n", None),
+    ],
+)
+def test_the_step_by_form(tmp_path: Path, text: str, step: int | None) -> None:
+    assert judged(tmp_path, log="***** Running training *****\n" + text).facts.value("step") == step
+
+
+def test_numbers_of_tasks_are_no_ranks(tmp_path: Path) -> None:
+    for number in (9181, 9182):
+        (tmp_path / f"task-{number}.log").write_text(READY)
+    assert kit.verdict(tmp_path).facts.value("world_size") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "text", "restarts"),
     [

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.failures import cause, moment
 from kit.analyse.verdict.flight_recorder import fault
+from kit.analyse.verdict.lagging_ranks import busy_meanwhile
+from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import rank_of
 from kit.analyse.verdict.rank_counters import all_joined, apart, together
 from kit.analyse.verdict.rank_durations import outlasting
@@ -17,12 +20,15 @@ from kit.words import count_of, named, short
 APART = ("mismatch", "missing", "unresponsive", "incomplete")
 """States by which NCCL RAS says that ranks differ."""
 
+OWN_FAILURES = ("exception", "traceback", "device_error", "gpu_oom", "segfault", "abort")
+"""Errors by which a process ends, as others that wait for it do not."""
+
 
 @rule("collective_timeout", "timeout_lacks_ranks", "absent_rank_works", needs=("log",))
 def timeouts(scene: Scene) -> Signs:
     """A collective timed out, on most ranks but not on all."""
     lines = scene.log.of("collective_timeout")
-    if not lines:
+    if not lines or _waits_for_the_dead(scene, lines[0]):
         return
     operation, sequence = scene.fact("op") or "unknown operation", scene.fact("seq")
     number = f" #{sequence}" if sequence is not None else ""
@@ -42,6 +48,23 @@ def timeouts(scene: Scene) -> Signs:
         if works:
             claim = f"{named('rank', [works.rank])} was at work meanwhile: {short(works.text, 120)}"
             yield Sign("absent_rank_works", claim, [works.ref], absent)
+
+
+def _waits_for_the_dead(scene: Scene, timeout: Mark) -> bool:
+    """Whether a process had failed by an error of its own before: the others only waited for it."""
+    began = cause(scene.log)
+    return (
+        began is not None and began.code in OWN_FAILURES and moment([began, timeout])(began) < moment([began, timeout])(timeout)
+    )
+
+
+@rule("absent_rank_works", needs=("log",))
+def saves(scene: Scene) -> Signs:
+    """Others gave up on a rank that wrote a checkpoint or evaluated."""
+    if found := busy_meanwhile(scene.evidence, scene.processes):
+        ranks, where, what = found
+        claim = f"{what} while other ranks waited in a collective, and they gave up"
+        yield Sign("absent_rank_works", claim, where, ranks)
 
 
 @rule("absent_rank_works", needs=("log",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from kit.analyse.verdict import orchestrator_ends
@@ -18,6 +19,9 @@ from kit.clock import NS
 from kit.schema import Row
 from kit.words import count_of, named, short
 
+BEFORE_WORK = ("launch", "download", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
+TIME_OVER = re.compile(r"TIME LIMIT|\bwalltime\b|TERM_RUNLIMIT|\btime limit\b")
+"""What Slurm, PBS and LSF say of a job that had no more time."""
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
@@ -205,18 +209,25 @@ def _stood(scene: Scene, ended: int | None) -> bool:
     return ended - steps[-1] > max(scene.limits["long_silence_s"] * NS, scene.limits["stood_steps"] * pace)
 
 
-@rule("ended_in_order", "told_before_ready", "tree_gone", needs=("log",))
+def _own_work(scene: Scene) -> bool:
+    """Whether a program's own bar moved: one of no phase of a launch."""
+    return any(bar.kind == "other" and bar.n > 0 and bar.phase not in ("data_prep", *BEFORE_WORK) for bar in scene.log.bars)
+
+
+@rule("ended_in_order", "told_before_ready", "time_ran_out", "tree_gone", needs=("log",))
 def orderly_end(scene: Scene) -> Signs:
     """It finished, or was told to end before any error of its own; or only the tree is gone."""
     found = ending(scene.log) if scene.fact("exited") else None
     if found is not None and not stopped_in_a_wait(scene.evidence):
         # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
-        worked = scene.fact("ready") or scene.fact("step")
+        worked = scene.fact("ready") or scene.fact("step") or _own_work(scene)
         # Nor is it by a file of a job's errors alone, which shows nothing of the launch, that it had not worked.
         begun = scene.log.bars or any(mark.phase for mark in scene.log.marks)
         early = found.how == "told" and (not worked and begun or _stood(scene, found.mark.time))
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
+        if early and TIME_OVER.search(found.mark.text):
+            yield Sign("time_ran_out", f"its time was over before it worked: {short(found.mark.text, 120)}", [found.mark.ref])
 
 
 @rule("outlives_end", needs=("log", "processes|gpu_processes"))

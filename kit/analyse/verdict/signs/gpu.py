@@ -32,7 +32,7 @@ def power(scene: Scene) -> Signs:
     """Use without the power that work takes is a kernel that spins."""
     rows, limits = newest(scene), scene.limits
     busy = busy_rows(scene, rows)
-    shares = [row["power_w"] / row["power_limit_w"] for row in busy if row.get("power_w") and row.get("power_limit_w")]
+    shares = _shares(scene, busy)
     low = [share for share in shares if share < limits["gpu_low_power_share"]]
     if low and len(low) == len(shares) and 2 * len(busy) >= len(rows):
         claim = (
@@ -43,6 +43,25 @@ def power(scene: Scene) -> Signs:
     elif len(low) < len(shares):
         working = len(shares) - len(low)
         yield Sign("gpu_working", f"{count_of(working, 'GPU')} busy at high power", [ref(busy[0])])
+
+
+def _shares(scene: Scene, busy: list[Row]) -> list[float]:
+    """Shares of the power limit; where no limit is told, 1 for what no spinning kernel of any card takes."""
+    most = scene.limits["gpu_spin_w"]
+    drawn = [
+        (row["power_w"], row.get("power_limit_w") or (row["power_w"] if row["power_w"] > most else None))
+        for row in busy
+        if row.get("power_w")
+    ]
+    return [power / limit for power, limit in drawn if limit]
+
+
+def at_work(scene: Scene) -> bool:
+    """Whether all busy GPUs take the power that work takes, and they are most of them."""
+    rows = newest(scene)
+    busy = busy_rows(scene, rows)
+    shares = _shares(scene, busy)
+    return 2 * len(busy) > len(rows) and len(shares) == len(busy) and min(shares) >= scene.limits["gpu_low_power_share"]
 
 
 @rule("gpu_use_differs", "gpu_use_uneven", "gpu_all_busy", needs=("gpus",))
@@ -57,7 +76,7 @@ def differences(scene: Scene) -> Signs:
     if idle and len(idle) < len(busy) < len(rows):
         claim = f"{named('GPU', idle)} idle while {len(busy)} others are at ≥ {most:.0f} % utilisation"
         yield Sign("gpu_use_uneven", claim, where, idle)
-    if busy and len(busy) == len(rows) and not any(row.get("power_w") and row.get("power_limit_w") for row in busy):
+    if busy and len(busy) == len(rows) and not _shares(scene, busy):
         yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, power unknown", [ref(busy[0])])
 
 

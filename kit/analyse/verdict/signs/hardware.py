@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kit.analyse.verdict.attribution import kernel_rows
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.gpu_generation import xids
@@ -10,6 +12,8 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.words import count_of, short
 
 GPU_TOOLS = ("nvidia-smi", "rocm-smi")
+GONE = re.compile(r"Unable to determine the device handle|GPU is lost|fallen off the bus")
+"""What nvidia-smi says of a GPU that left the bus."""
 LOST = ("gpu_lost", "ecc", "gpu_reset", "gpu_job_timeout")
 BAD_ROWS = ("uncorrectable", "failure", "pending")
 
@@ -51,11 +55,13 @@ def error_state(scene: Scene) -> Signs:
             yield Sign("gpu_error_state", f"nvidia-smi shows {row['error']} for GPU {row['gpu']}", [ref(row)])
 
 
-@rule("gpu_tool_failed", needs=("tool_errors",))
+@rule("gpu_tool_failed", "gpu_lost", needs=("tool_errors",))
 def tool_failed(scene: Scene) -> Signs:
     """The driver's own tool fails; that it is not installed says nothing."""
     for row in scene.evidence.tool_errors:
-        if row["tool"] in GPU_TOOLS and row.get("error") != "not_found":
+        if row["tool"] in GPU_TOOLS and GONE.search(row["text"]):
+            yield Sign("gpu_lost", f"{row['tool']} does not reach a GPU: {short(row['text'], 120)}", [ref(row, row["text"])])
+        elif row["tool"] in GPU_TOOLS and row.get("error") != "not_found":
             yield Sign("gpu_tool_failed", f"{row['tool']} failed: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 

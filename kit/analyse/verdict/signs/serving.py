@@ -11,6 +11,7 @@ from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
+from kit.analyse.verdict.signs.gpu import at_work
 from kit.analyse.verdict.signs.two_samples import compilers_work
 from kit.clock import NS, show_duration
 from kit.parse.grammar import metric_names
@@ -69,7 +70,8 @@ def training(scene: Scene) -> Signs:
     step = scene.fact("step")
     claim = f"training reached step {step}" if step is not None else f"training has stepped: {short(steps[-1].text, 100)}"
     yield Sign("training_steps", claim, [steps[-1].ref])
-    looked_at = scene.has(OTHER_SOURCES)  # somebody looked further than the log, and what that shows decides
+    # Somebody looked further than the log, and what that shows decides; GPUs that work show what the log does.
+    looked_at = scene.has("stacks|processes|threads|syscalls") or scene.has("gpus") and not at_work(scene)
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
         behind = scene.log.records - steps[-1].order - 1
         if behind <= scene.limits["records_after_step"]:

@@ -14,7 +14,7 @@ from kit.clock import NS
 from kit.schema import Row
 from kit.words import count_of, named, short
 
-AT_WORK = ("compile", "load", "post_load", "sleep", None, "output", "queue", "idle")
+AT_WORK = ("compile", "load", "save", "post_load", "sleep", None, "output", "queue", "idle")
 """What an odd rank does while the others wait for it."""
 WAITING = ("collective", "rendezvous", "device_sync", "queue")
 NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
