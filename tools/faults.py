@@ -56,7 +56,7 @@ from kit.live.options import GuardOptions, TriageOptions
 from kit.live.triage import triage
 from kit.render.report import write as write_report
 
-LINES = 400
+LINES = 200
 LINE = "INFO 02-18 02:11:52 [core.py:58] line {:06d} HF_TOKEN=planted{:06d}\n"
 FAILS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno.EIO}
 DROP = "drop"
@@ -407,8 +407,9 @@ def main() -> int:
             f"{writer.name:<8} {points:>6} {kills[writer.name]:>6} {errors[writer.name]:>14} {drops[writer.name]:>6} {gone:>10}",
             flush=True,
         )
-    lost += two_at_once(failures)
-    print(f"clock steps: {steps}; two processes on one run: 2 pairs")
+    both = args.only in (None, "pull")
+    lost += two_at_once(failures) if both else 0
+    print(f"clock steps: {steps}; two processes on one run: {2 * both} pairs")
     counts = f"kills: {kills.total()}, failed writes: {errors.total()}, drops: {drops.total()}"
     print(f"{counts}, rows lost: {lost}, failures: {len(failures)}")
     for failure in failures[:10]:
