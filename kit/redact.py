@@ -35,8 +35,9 @@ ENVIRON_NAMES = frozenset(
 # --- text ----------------------------------------------------------------------------------------------------------------
 
 _HINTS = """
-token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql
-mariadb redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp wandb
+token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql mariadb
+redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp sudo add-mask
+wandb
 """.split()
 """Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
 _URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
@@ -45,7 +46,7 @@ _HEADER = re.compile(
     r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A)\s*\\?['\"]?)(?!\[redacted\])"
     r"((?:bearer|basic|token|digest|apikey|negotiate)\s+)?(?!\[redacted\])([^\r\n'\"\\]+)"
 )
-_BEARER = re.compile(r"(?i)\b(bearer,?\s+)(?!\[redacted\]|realm=)(?=[^\s'\",;]*[0-9A-Z._-])([A-Za-z0-9._~+/=-]{6,})")
+_BEARER = re.compile(r"(?i)\b(bearer,?\s+)(?!\[redacted\]|realm=)(?=[^\s'\",;]*(?-i:[0-9A-Z._-]))([A-Za-z0-9._~+/=-]{6,})")
 _PGPASS = re.compile(
     r"(?m)(^[ \t]{0,40}[\"']?(?:[A-Za-z][\w.-]*|\*):(?:\d{2,5}|\*):(?!\d+:)[\w*-]+:[\w*-]+:)(?=\S*[\d!#$%&+?@^])"
     r"(?!\[redacted\])[^\s\"\\]+"
@@ -58,6 +59,16 @@ _BY_PLACE = (
     ("jdbc:", r"(\bjdbc:oracle:\w+:[^\s/@]{1,100}/)(?!\[redacted\])[^\s@]+(?=@)"),
     ("(", r"(?i)((?:basic_?auth|\bauth)\s{0,4}=?\s{0,4}\(\s{0,4}['\"][^'\"\s]{0,100}['\"],\s{0,4}['\"])(?!\[redacted\])[^'\"]+"),
     ("-stdin", r"(?i)(\becho\s+['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|[^|\r\n]{0,200}--password-stdin)"),
+    ("sudo", r"(\becho\s+['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|\s*sudo\s+-S\b)"),
+    ("<<<", r"(\bsudo\s+-S\b[^<\r\n]{0,200}<<<\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
+    (" for ", r"(?i)(\bpass(?:word|phrase|code)\s+for\s+\S{1,200}:\s+)(?!\[redacted\])\S+"),
+    (
+        "variable",
+        r"(\bvariable\s+\"[^\"\s]{0,60}(?:token|key|secret|pass\w*)\"\s*\{[^}\r\n]{0,200}\bdefault\s*=\s*\")(?!\[redacted\])[^\"]+",
+    ),
+    ("snmp", r"(\bsnmp-server\s+community\s+)(?!\[redacted\])\S+"),
+    ("<(echo", r"(<\(echo\s+['\"]?)(?!\[redacted\])[^\s'\")]+"),
+    ("add-mask", r"(::add-mask::)(?!\[redacted\])\S+"),
 )
 _FIXED = tuple((hint, re.compile(pattern)) for hint, pattern in _BY_PLACE)
 """Places of a secret that no name tells, and a text that each has: what stands before the secret is kept."""
@@ -66,7 +77,7 @@ _VALUE = re.compile(
     r"(?:%(?:25)?2[27])?[^\s,;&)}\]'\"<>%\\]+(?:%(?!22|27|26|2C|7D)[^\s,;&)}\]'\"<>%\\]*)*"
 )
 _KEY = re.compile(
-    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027)|(?<=[\s\"'{]\.))(-{0,2})("
+    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027))\.?(-{0,2})("
     + NAME + r")((?:\[\d*\])?" + QUOTE + r"?\]?[ \t]{0,40}(?::=|={1,3}>?|:|->|%(?:25)?3[AD])[ \t]{0,40}"
     r"(?:![a-z]{1,20}[ \t])?(?:\w{1,20}\((?=['\"])|[bfru]{1,2}(?=['\"]))?)"
 )  # fmt: skip
@@ -154,7 +165,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
         or name.isupper()
         and len(words) > 1
         or STRICT.intersection(words) - {"secret", "secrets"}
-        or words[-1] not in ("secret", "key", "token")
+        or words[-1] not in ("secret", "key", "token", "pass")
     ):
         return True
     mixed = re.search(r"[a-z]", bare) and re.search(r"[A-Z]", bare) and not PHRASE.match(bare)
@@ -313,6 +324,7 @@ ldapsearch ldapadd ldapmodify ldapwhoami: -w
 ipmitool sqlcmd bcp: -P -P*
 mongosh mongo: -p -p*
 redis-cli: -a
+ssh-keygen: -N -P
 snmpget snmpwalk snmpset: -A -X
 smbclient: -U%
 lftp: -u,

@@ -312,10 +312,169 @@ KEY_PARTS = [
 ]
 
 
+BLIND = r"""
+terraform: db_password = "{}"
+variable "hub_token" {{ default = "{}" }}
+[registry]
+token = "{}"
+##[debug]Evaluating: secrets.HF_TOKEN => '{}'
+::add-mask::{}
+Run HF_TOKEN='{}' ./serve.sh
+WARN config.py: unused key hf_token={}
+curl -X POST -d 'user=ada&passwd={}' http://x
+curl -H "Authorization: token {}" https://api
+curl --header "X-Api-Key: {}" http://x
+http --auth ada:{} GET :8000
+wget --password={} ftp://x
+ssh-keygen -N {} -f k
+export NGC_CLI_API_KEY={}
+ngc config set --apikey {}
+vllm serve m --api-key="{}"
+python -m sglang.launch_server --api-key={} --tp 8
+EngineArgs(hf_token='{}', tokenizer='m')
+Config: {{"llm": {{"auth": {{"password": "{}"}}}}}}
+{{"level":"info","msg":"login","password":"{}"}}
+level=info msg="using token" token={}
+time="2026" level=debug msg="auth" api_key="{}"
+token:{}
+password={};retry=3
+?access_token={}
+&api_key={}&x=1
+wss://x/ws?token={}
+nats://ada:{}@nats:4222
+kafka: sasl.password={}
+spark.hadoop.fs.s3a.secret.key={}
+fs.azure.account.key.x.dfs.core.windows.net={}
+hive.metastore.password={}
+ray://?_redis_password={}
+etcdctl --user root:{} get /
+consul -token={} members
+CONSUL_HTTP_TOKEN={}
+VAULT_TOKEN={}
+NOMAD_TOKEN={}
+SLACK_WEBHOOK_SECRET={}
+slurm: SLURM_JWT={}
+MUNGE_KEY={}
+AZURE_OPENAI_KEY={}
+OPENROUTER_API_KEY={}
+COHERE_API_KEY: {}
+MLFLOW_TRACKING_PASSWORD={}
+COMET_API_KEY={}
+DD_API_KEY={}
+SENTRY_AUTH_TOKEN={}
+AWS_SESSION_TOKEN={}
+"SecretAccessKey": "{}",
+"SessionToken" : "{}"
+<SecretAccessKey>{}</SecretAccessKey>
+x-amz-security-token:{}
+git -c http.extraHeader="Authorization: Basic {}" clone x
+machine api.wandb.ai login user password {}
+  password {}
+ftp://ada:{}@nas/models
+rsync --password-file=<(echo {}) a b
+sudo -S <<< "{}"
+echo "{}" | sudo -S ls
+expect: send "{}\r" for password
+Password for 'https://ada@hub': {}
+Enter token: {}
+env[HF_TOKEN]={}
+set HF_TOKEN={}
+$HF_TOKEN="{}"
+HF_TOKEN is {}
+export KEY={}
+--master-key {}
+--jwt-secret={}
+--hf_token {}
+hf_token : {}
+HF-Token: {}
+client_secret: '{}'
+oauth2.client-secret={}
+jupyter: http://host:8888/?token={}
+[I] http://127.0.0.1:8888/tree?token={}
+grpc-metadata-authorization: Bearer {}
+bearer_token="{}"
+session_key={}
+cookie_secret = b"{}"
+encryption_key={}
+signing-key: {}
+private_key_passphrase={}
+keystore.password={}
+PGPASSWORD='{}' psql
+MYSQL_PWD={}
+REDISCLI_AUTH={}
+snmp-server community {} ro
+wpa_passphrase={}
+psk="{}"
+pin: {}
+""".strip("\n").splitlines()
+"""Written after the rules for all of the above, to see what they miss: ten leaked."""
+BLIND_STAYS = r"""
+accessing token embeddings took 3 ms
+password-less sudo is enabled
+secret sauce: chunked prefill
+key=lambda r: r.ttft
+sort(key=itemgetter(1))
+primary key violation on runs.id=7
+max_new_tokens: 512 min_tokens: 1
+use_auth_token is deprecated, use token instead
+Fast tokenizer loaded in 0.3s (vocab 151936)
+"stop": ["</s>"], "skip_special_tokens": true
+per_token_logps.shape=torch.Size([8, 512])
+tokens/s: 1234.5, ms/token: 7.1
+PASS test_api_key_required[gpu0]
+FAILED tests/test_auth.py::test_token - AssertionError
+authentication timed out after 30 s
+auth provider: oidc issuer=https://idp.example
+using credentials from instance metadata
+credential helper: osxkeychain
+no password supplied for user llm
+signature verification passed in 12 ms
+cookie file: /tmp/cookies.txt
+Session 42 of user root logged in
+API key auth: enabled=True keys=2
+apiVersion: v1 kind: ConfigMap
+  mode: fast
+  replicas: "3"
+kind: Pod
+name: HF_HOME
+value: /models
+secretName: tls-cert
+- secretRef: {name: hub}
+tokenReview: {}
+automountServiceAccountToken: true
+keyFile: /etc/tls/key.pem
+certKey=None
+pass_rate=0.93 passes=12
+compass heading 270
+bypass L1: true
+keepalive=60 keepalive_time_ms=10000
+hotkey ctrl-c
+--api-key-file /run/k
+--token-budget 4096
+--secret-name hub
+Basic auth is off
+Bearer authentication is on
+HTTP 401 for key 'usage'
+signed commit 9f3c1b7e2d8a4460b1c5e7f90a2d4c68aabbccdd
+uuid: 9f3c1b7e-2d8a-4460-b1c5-e7f90a2d4c68
+nccl: cached key 0x7f3a9c
+loading shard model-00001-of-00030.safetensors sha256=9f3c1b7e2d8a4460b1c5e7f90a2d4c689f3c1b7e2d8a4460b1c5e7f90a2d4c68
+inductor key fqx3yzabcdefghijklmnopqrstuvwxyz234567abcdefghij
+Container vllm-7d9f8b6c5-x2k4j started
+rank 3 key_states max 12.5
+attn_keys: 8 attn_values: 8
+token_type_ids=None
+tokenizer.pad_token = tokenizer.eos_token
+unk_token='<unk>'
+key takeaway: use FP8
+dmesg: key 7 of keyring .builtin_trusted_keys
+""".strip("\n").splitlines()
+
+
 def plain(number: int) -> str:
     """A value that only its place gives away, another one for each number: a word, letters by chance, hex."""
     word, digits = WORD[number % len(WORD)], str(number)
-    shapes = (word + digits, f"k7{digits}" + made([("", LETTERS, 8)]), made([("", HEX, 32)]), made([("a1Z", LETTERS, 37)]))
+    shapes = (f"{word}{digits}z", f"k7{digits}" + made([("", LETTERS, 8)]), made([("", HEX, 32)]), made([("a1Z", LETTERS, 37)]))
     return shapes[number // 3 % 4]
 
 
@@ -323,7 +482,7 @@ def plain(number: int) -> str:
 def placements() -> list[tuple[str, list[str]]]:
     """Texts, and what of each may not be found after scrubbing."""
     every = [(AROUND[number % 3].format(token), [token]) for number, token in enumerate(map(made, ISSUED.values()))]
-    for number, template in enumerate([*FILES, *YAML, *CONNECTION, *SHELL, *LANGUAGES, *HEADERS, *STRACE]):
+    for number, template in enumerate([*FILES, *YAML, *CONNECTION, *SHELL, *LANGUAGES, *HEADERS, *STRACE, *BLIND]):
         secret = plain(number)
         every.append((template.format(*(secret,) * template.count("{}")), [secret]))
     for number, template in enumerate(KUBE):
@@ -544,4 +703,4 @@ def look_alikes() -> list[str]:
         found = {"n": str(chance.randrange(1000, 60000)), "d": str(chance.randrange(1, 9))}
         return found | {f"h{length or ''}": made([("", HEX, length or 32)]) for length in (0, 4, 8, 12, 16, 40, 64)}
 
-    return [template.format(**numbers()) for template in STAYS for _ in range(3)]
+    return [*(template.format(**numbers()) for template in STAYS for _ in range(3)), *BLIND_STAYS]

@@ -49,7 +49,7 @@ SUSPECT = "(?im)" + "|".join(
         rf"bearer,?{_GAP}",
         r"[?&](?:sig|code)=",
         rf"(?:{COMMANDS})(?:{_GAP}|['\"])",
-        r"\[['\"].*['\"]-|iov_base=.*iov_base=|--password-stdin|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|login\s.*password\s",
+        r"\[['\"].*['\"]-|iov_base=.*iov_base=|--password-stdin|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|sudo\s+-s|pass\w+\s+for\s|add-mask|snmp-server|<\(echo|variable\s|login\s.*password\s",
         r"^\s*['\"]?(?:[a-z][^:\s]*|\*):(?:[0-9]+|\*):[^:\s]+:[^:\s]+:",
         rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
         r"value[\\\\'\"]*[:= \t].*(?:name|key)",
