@@ -86,12 +86,15 @@ FABRIC = [
     shown("nccl_warns", error("nccl_warn", "NCCL WARN"), unlike=[NETWORK]),
 ]
 
+BATON = line("lock_wait", "waiting for baton release at /x/jit/build/lock_fmha", kind="symptom")
 WAITING = line("lock_wait", "waiting for /tmp/x/lock", kind="symptom", path="/tmp/x/lock")
 HELD = row("locks", path="/tmp/x/lock", pid=10)
 NINJA = ps(10, "python3 -m sglang.launch_server")
 
 LOCKS = [
     shown("lock_line", WAITING, unlike=[line("args", "lock")]),
+    shown("lock_served", BATON, ps(20, "/usr/bin/ptxas -v"), unlike=[BATON]),
+    shown("lock_line", BATON, unlike=[BATON, ps(20, "/usr/bin/ptxas -v")]),
     shown("lock_frames", stack(10, "wait (torch/utils/file_baton.py)"), unlike=stack(10, "wait (threading.py)")),
     shown("lock_polling", call("newfstatat", '"/tmp/x/lock"', 3), unlike=call("newfstatat", '"/tmp/x/lock"', 2)),
     shown("lock_polling", call("stat", '"/tmp/x/lock"', 3), unlike=call("stat", '"/tmp/x/model"', 3)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -9,15 +11,23 @@ from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.schema import Row
 from kit.words import count_of, short
 
+BUILD = re.compile(r"(?i)baton|\bjit\b|/jit/|extension|build")
+"""Locks under which kernels are built, not files fetched."""
 ASKING = ("stat", "newfstatat", "statx", "access", "flock", "openat")
 """System calls by which a library asks for a lock file over and over."""
 
 
-@rule("lock_line", needs=("log",))
+@rule("lock_line", "lock_served", needs=("log",))
 def lock_line(scene: Scene) -> Signs:
-    """The log says that it waits for a lock."""
+    """The log says that it waits for a lock; of a build's lock, that compilers are at the work that it protects."""
     if mark := scene.log.last("lock_wait"):
-        yield Sign("lock_line", f"waiting for a lock: {short(mark.text, 120)}", [mark.ref])
+        served = BUILD.search(mark.text) and scene.fact("compilers_running")
+        claim = f"waiting for a lock: {short(mark.text, 120)}"
+        yield (
+            Sign("lock_served", f"{claim}, whose build is at work", [mark.ref])
+            if served
+            else Sign("lock_line", claim, [mark.ref])
+        )
 
 
 def _waiting_stacks(scene: Scene) -> list[Stack]:
