@@ -90,6 +90,14 @@ p2p_cures|None|Setting NCCL_P2P_DISABLE=1 fixes it.
 finished|None|The job finished successfully.
 works|None|Everything works fine.
 starts|None|After two hours it finally came up.
+hang|None|The server won't come up.
+hang|None|vLLM fails to start after the update.
+no_answer|serving|All requests of the bot fail with HTTP 500.
+port_open|None|Port 8000 is open.
+gpu_uneven|None|GPUs 1-31 at 100%, GPU of rank 0 at 0%.
+slow|train_step|Every iteration takes more than two minutes in training.
+weights_slow|None|The weights are read from a network share.
+restarts|None|The pod has 7 restarts.
 hang|weights|模型加载时卡住了。
 no_answer|serving|请求一直超时。
 hang|weights|モデルのロード中にハングします。
@@ -110,6 +118,7 @@ It worked on H100.
 We froze the layers of the encoder.
 I ruled out a stale lock file.
 Thanks for the help, hang on.
+Tasks: 3035 total, 3026 sleeping, 0 stopped, 0 zombie
 nothing was killed
 GPU 0: NVIDIA H100, 3 MiB
 """

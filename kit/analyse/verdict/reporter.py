@@ -24,6 +24,8 @@ BEFORE_IT_CAME_UP = frozenset(
 def claims(evidence: Evidence) -> dict[str, Row]:
     """The last claim of each kind."""
     said = {row["claim"]: row for row in evidence.statements}
+    if "gpu_uneven" in said:  # then "100 %" and "0 %" are each of some
+        said = {code: row for code, row in said.items() if code not in ("gpu_busy", "gpu_idle")}
     return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}
 
 
@@ -40,7 +42,7 @@ def place(evidence: Evidence) -> Row | None:
 
 
 def facts(evidence: Evidence, processes: Processes, found: object) -> dict:
-    """`signal`, `exited`, `generate_works`, `ready`, `restarts`, `world_size`, as somebody says: they fill what nothing tells."""
+    """`signal`, `exited`, `generate_works`, `ready`, `restarts`, `port`, `world_size`, as somebody says, where nothing tells."""
     said = claims(evidence)
     given: dict = {}
     if row := said.get("exits"):
@@ -53,6 +55,8 @@ def facts(evidence: Evidence, processes: Processes, found: object) -> dict:
         given["ready"] = True, [_ref(row)]
     if (row := said.get("restarts")) and (times := whole_number(fields(row).get("restarts"))):
         given["restarts"] = times, [_ref(row)]
+    if (row := said.get("port_open")) and fields(row).get("port"):
+        given["port"], given["port_listening"] = (whole_number(fields(row)["port"]), [_ref(row)]), (True, [_ref(row)])
     if row := said.get("ranks"):
         named = fields(row)
         size = whole_number(named.get("ranks")) or (whole_number(named.get("nodes")) or 0) * (
