@@ -4,7 +4,7 @@
     python tools/hostile.py FOLDER FOLDER …    # others
 
 A folder is opened as a verdict in all forms, as all frames, and as benchmarks. Exit code 1 where anything but an error of the
-kit's own came, a process died, or took more than a minute.
+kit's own came, a process died, or took more than a minute of CPU.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def trial(path: Path) -> tuple[float, float, list[str]]:
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(LONGEST_S)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         began = time.process_time()
         said = opened(path)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
