@@ -12,7 +12,7 @@ from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
-from kit.analyse.verdict.log_digest import Bar, log_of
+from kit.analyse.verdict.log_digest import STEPS, Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.analyse.verdict.rank_counters import all_joined
@@ -149,7 +149,7 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
         given["ready"] = (True, [ready[0].ref])
-    elif stepped := log.of("train_step", "train_log", "train_epoch"):
+    elif stepped := log.of(*STEPS) or [bar for bar in log.bars if bar.phase == "serving" and bar.n >= 1]:
         given["ready"] = (True, [stepped[-1].ref])
     elif answered := [row for row in evidence.probes if row.get("purpose") == "generate" and row.get("tokens")]:
         given["ready"] = (

@@ -64,7 +64,7 @@ def _against_end(log: LogDigest, mark: Mark, other: Mark) -> bool:
     """Whether an error tells that a closing line was not the end: one after it, or a death that stands before own words."""
     if other.log != mark.log or other.kind != "error":
         return False
-    died = mark.code in OWN_WORDS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
+    died = mark.code in OWN_WORDS + STEPS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
     return died or other.order > mark.order and other.role in ("initiating", "header")
 
 

@@ -35,6 +35,8 @@ BY_FORM = ("exception", "traceback", "error_line")
 """Codes of records that are told by their form, whoever wrote them."""
 LIFE = ("ready", "serving", "train_step")
 """Phases whose entry or whose work shows that an error before it was survived."""
+NOT_ALIVE = ("closing", "finished", "ending")
+"""Roles of records that tell an end: the second that tells the same is no life either."""
 NO_LIFE = ("probe_request", "request_refused", "engine_idle")
 """Records of a server that is up which a front end prints as well when its engine is dead."""
 
@@ -185,7 +187,7 @@ class LogDigest:
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("role") in ("ending", "finished"):
             self._ended.setdefault(log, None)
-        shows_life = row.get("phase") in LIFE and code not in NO_LIFE and row.get("role") != "closing"
+        shows_life = row.get("phase") in LIFE and code not in NO_LIFE and row.get("role") not in NOT_ALIVE
         if shows_life and kind != "error" and not drawn_again and self._lives(row, log):
             self.last_work[log] = self.last_life[log] = order
             if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):

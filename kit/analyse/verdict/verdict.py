@@ -9,6 +9,7 @@ from pathlib import Path
 from kit.analyse.verdict.classes import UNDETERMINED
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.facts import Fact, Facts
+from kit.analyse.verdict.failures import over_time
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, rival, settling
 from kit.analyse.verdict.launch_choice import Asked
@@ -263,7 +264,7 @@ DEATHS = frozenset(("ranks_dead", "worker_died_line", "crash_signal", "signal_9"
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     """The state that follows from the class; what has died has failed, whatever it died of."""
     exited = bool(scene.fact("exited"))
-    if best.name == UNDETERMINED and exited and DEATHS & signs.keys():
+    if best.name == UNDETERMINED and exited and (DEATHS & signs.keys() or over_time(scene.log)):
         return "failed"
     return best.klass.state_when(exited)
 
