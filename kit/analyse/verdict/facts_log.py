@@ -24,6 +24,8 @@ from kit.untrusted import whole_number
 
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
+FAREWELL_RECORDS = 40
+"""Records that a program may print after the word that its work is done: it tries what it trained, and sums up."""
 SERVING = ("serving", "ready")
 BY_A_PROXY = (502, 503, 504)
 """What a proxy answers for a server that is gone."""
@@ -203,7 +205,8 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         or mark.role in ENDING
         and mark.order > alive_until.get(mark.log, -1)
     ]
-    closing = [mark for mark in endings if evidence.log.records_after(mark) <= CLOSING_RECORDS]
+    most = {"finished": FAREWELL_RECORDS}
+    closing = [mark for mark in endings if evidence.log.records_after(mark) <= most.get(mark.role or "", CLOSING_RECORDS)]
     closing += [mark for mark in evidence.log.marks if not alive and closes(evidence.log, mark)]
     if closing and (left := outliving(evidence, processes)):
         return False, [ref(left[0], f"{left[1]} lives on after the end that the log tells")]
