@@ -151,8 +151,10 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     bind = log.last("bind_error")
     if ready and not (bind and bind.order > ready[-1].order):
         given["ready"] = (True, [ready[0].ref])
-    elif stepped := log.of(*STEPS) or [bar for bar in log.bars if bar.phase == "serving" and bar.n >= 1]:
+    elif stepped := log.of(*STEPS):
         given["ready"] = (True, [stepped[-1].ref])
+    elif moved := [bar for bar in log.bars if bar.phase == "serving" and bar.n >= 1]:
+        given["ready"] = (True, [moved[-1].ref])
     elif answered := [row for row in evidence.probes if row.get("purpose") == "generate" and row.get("tokens")]:
         given["ready"] = (
             True,
