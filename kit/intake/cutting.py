@@ -104,7 +104,8 @@ _EXPLICIT = (
     rb"|(?P<speaker>" + announce.SPEAKER.replace("$", "(?=\\n|\\Z)").encode() + rb")"
     rb"|(?P<assistant>" + announce.ASSISTANT.replace("$", "[ \\t]*(?=\\n|\\Z)").encode()
     + rb")|(?P<user>" + announce.USER.replace("$", "[ \\t]*(?=\\n|\\Z)").encode() + rb")"
-    rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b)"
+    rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b|\[/?code[\]=]"
+    rb"|#\+(?:begin|end)_(?:src|example)\b)"
     rb"|(?P<header>==> .+ <==)|(?P<heading>#{1,6} \S|(?:<details>\s*)?<summary>|[=-]{3,} ?\w.{0,80}[=-]{3,}|h[1-6]\. )"
     rb"|(?P<script>Script (?:started|done) on )"
 )  # fmt: skip
@@ -327,7 +328,10 @@ class _Cutter:
         self._file.seek(begin - size)
         before = self._file.read(size).decode("utf-8", "replace")
         for text in [line for line in before.split("\n") if line.strip()][-LEAD_LINES:][::-1]:
-            if text.strip(" >").startswith(("```", "~~~", "</pre", "{code", "{noformat")) or len(text) > LONGEST_LEAD:
+            if (
+                text.strip(" >").startswith(("```", "~~~", "</pre", "{code", "{noformat", "[/code", "#+end"))
+                or len(text) > LONGEST_LEAD
+            ):
                 return None
             said = announce.read(text)
             if said.name or said.command:
@@ -472,8 +476,8 @@ def _closes(mark: _Mark, fence: str) -> bool:
     if fence[0] in "`~":
         run = len(fence) - len(fence.lstrip(fence[0]))
         return text.startswith(fence[0] * run) and not text.strip(fence[0]).strip()
-    if fence.startswith("<"):
-        return text.startswith("</pre")
+    if fence.startswith(("<", "[", "#")):
+        return text.startswith(("</pre", "[/code", "#+end"))
     return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
 
 

@@ -253,11 +253,12 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 # --- hard wraps ------------------------------------------------------------------------------------------------------------
 
 WIDTHS = range(60, 400)
-LEAST_FULL, LEAST_OPENED = 4, 3
+LEAST_FULL, LEAST_OPENED, LEAST_RESTS = 4, 3, 16
 _LABELLED = re.compile(rb"\d{1,5}: |[\w./-]+\[\d+\]: |[\w./-]{2,20}: (?:error|warning|fatal)\b|\w+=")
 SOFT_WIDTHS = range(60, 81)
 """Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
-LEAST_STAYING = 0.8
+LEAST_STAYING, LEAST_ODD = 0.8, 0.95
+"""In which share of the records' further lines the next word did not fit; where some begin as lines of their own do."""
 _BEGINS = re.compile(
     rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
     rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
@@ -329,10 +330,11 @@ def _soft_width(head: bytes) -> int | None:
         if inside and rest and not _opens(rest):
             pairs.append((line, rest))
     width = max((_columns(line) for line in lines if _opens(line)), default=0)
-    if width not in SOFT_WIDTHS or any(_BEGINS.match(rest) or _LABELLED.match(rest) for _, rest in pairs):
+    if width not in SOFT_WIDTHS:
         return None
     wrapped = sum(1 for line, rest in pairs if _wraps(line, rest, width))
-    return width if wrapped >= LEAST_OPENED and wrapped >= LEAST_STAYING * len(pairs) else None
+    odd = any(_BEGINS.match(rest) or _LABELLED.match(rest) for _, rest in pairs)
+    return width if wrapped >= LEAST_OPENED and wrapped >= (LEAST_ODD if odd else LEAST_STAYING) * len(pairs) else None
 
 
 def _closes(line: bytes, rest: bytes) -> bool:
@@ -350,10 +352,9 @@ def _width(head: bytes) -> int | None:
     opened = [at for at in full if _opens(lines[at])]
     rests = [at for at in full if lines[at + 1] and (not _BEGINS.match(lines[at + 1]) or _closes(lines[at], lines[at + 1]))]
     stamped = sum(1 for line in lines if _opens(line))
-    good = (
-        len(full) >= LEAST_FULL and len(opened) >= LEAST_OPENED and len(rests) >= 0.5 * len(full) and len(opened) >= 0.1 * stamped
-    )
-    return width if good else None
+    by_records = len(opened) >= max(LEAST_OPENED, 0.1 * stamped) and len(rests) >= 0.5 * len(full)
+    by_rests = bool(opened) and len(rests) >= max(LEAST_RESTS, 0.9 * len(full))  # few records are long, other lines are
+    return width if len(full) >= LEAST_FULL and (by_records or by_rests) else None
 
 
 __all__ = ["HEAD_BYTES", "decode", "encoding_of", "unwrapped"]

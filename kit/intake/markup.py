@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import email
+import html
 import json
 import re
 from collections import Counter
@@ -18,12 +19,14 @@ from kit.untrusted import load_json
 
 MOST_BYTES = 64 << 20
 """Largest document that is taken apart as a whole; a larger one is read line by line."""
-_HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|code)[\s>]", re.IGNORECASE)
+_HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|code|ac:structured-macro)[\s>]", re.IGNORECASE)
 _BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "summary", "details", "section", "table", "ul", "hr"}
 
 
 FAR = 1 << 20
 """How far behind the last line the next one is looked for: the whole rest, for each line that is not there, takes for ever."""
+MOST_DEPTH, MOST_BESIDE = 2, 4
+"""How deep an issue may stand in what a service answered with, and how many things beside it."""
 _OF_AN_ISSUE = {"title", "number", "author", "user", "comments", "id", "created_at", "summary"}
 
 
@@ -77,7 +80,7 @@ class _Page(HTMLParser):
             if place > begins:  # a newline right behind <pre> is none
                 self.flush(keep=bool(self._pre))
             self._at = number + place
-            self._line += piece if self._pre else re.sub(r"\s+", " ", piece)
+            self._line += piece if self._pre else re.sub(r"[^\S\r]+", " ", piece)
 
     def flush(self, keep: bool = False) -> None:
         """End the line at hand; empty ones stay in <pre> only."""
@@ -89,10 +92,16 @@ class _Page(HTMLParser):
         self.lines.append((self._at if line != "```" else self.getpos()[0], line))
 
 
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_NO_TAG = re.compile(r"<(?!!--|[^<>]*>)")
+"""A sign that opens no tag: html.parser looks for the end of each in all that follows."""
+
+
 def html_lines(data: bytes) -> list[tuple[int, str]]:
     """Lines of a page, each with its number in the file."""
+    text = _CDATA.sub(lambda found: f"<pre>{html.escape(found[1])}</pre>", data.decode("utf-8", "replace"))
     page = _Page()
-    page.feed(data.decode("utf-8", "replace"))
+    page.feed(_NO_TAG.sub("&lt;", text))
     page.close()
     page.flush()
     return page.lines
@@ -173,17 +182,21 @@ def _laid_out(form: str, records: Iterable[tuple[int, shippers.Record]]) -> tupl
 
 
 def _numbered(raw: str, lines: Iterator[str]) -> list[tuple[int, str]]:
-    """Lines that were strings of a JSON text, each with the number of the line it stands in there."""
-    at = counted = 0
+    """Lines that were strings of a JSON text, or lines of a mail, each with the number of the line it stands in there.
+
+    A line is found by its end, else by its beginning: a mail may break it in between, and writes `=` in another way.
+    """
+    behind = counted = 0
     number, numbered = 1, []
     for line in lines:
-        probe = line.strip()[-60:]
-        if probe:
-            places = (raw.find(json.dumps(probe, ensure_ascii=ascii)[1:-1], at, at + FAR) for ascii in (False, True))
-            place = next((place for place in places if place >= 0), -1)
+        bare = line.strip()
+        if bare:
+            parts = bare[-60:], bare[:30].partition("=")[0]
+            probes = (json.dumps(part, ensure_ascii=ascii)[1:-1] for part in parts for ascii in (False, True))
+            place, size = next(((at, len(one)) for one in probes if (at := raw.find(one, behind, behind + FAR)) >= 0), (-1, 0))
             if place >= 0:
                 number += raw.count("\n", counted, place)
-                at = counted = place
+                counted, behind = place, place + size
         numbered.append((number, line))
     return numbered
 
@@ -214,10 +227,9 @@ def _notebook(value: dict) -> Iterator[str]:
             yield from _joined(shown).removesuffix("\n").split("\n")
 
 
-def _texts(value: Any, within: bool = False) -> Iterator[str]:
+def _texts(value: Any, within: bool = False, depth: int = 0) -> Iterator[str]:
     """Texts of an issue, a ticket or a chat as JSON: titles, bodies, comments, messages."""
-    items = value if isinstance(value, list) else [value]
-    for item in items:
+    for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, dict):
             continue
         inner = item.get("comments") or item.get("messages") or item.get("notes") or item.get("fields")
@@ -226,11 +238,19 @@ def _texts(value: Any, within: bool = False) -> Iterator[str]:
         if body is not None and (within or item.keys() & _OF_AN_ISSUE):
             yield from ([f"# {item['title']}"] if isinstance(item.get("title"), str) else []) + [body]
         elif chat is not None:
-            yield chat
+            yield _of_slack(chat)
+        elif inner is None and depth < MOST_DEPTH and len(item) <= MOST_BESIDE:  # {"ticket": {…}}
+            yield from _texts([one for one in item.values() if isinstance(one, dict)], within, depth + 1)
         if isinstance(inner, dict):
             inner = [inner, *((inner.get("comment") or {}).get("comments") or [])]
         if isinstance(inner, list):
             yield from _texts(inner, within=True)
+
+
+def _of_slack(text: str) -> str:
+    """A message with its fences on lines of their own, and the three signs that Slack escapes."""
+    pieces = text.split("```")
+    return html.unescape("".join(f"\n```\n{piece.strip(chr(10))}\n```\n" if at % 2 else piece for at, piece in enumerate(pieces)))
 
 
 # --- quoted and indented stretches ----------------------------------------------------------------------------------------
@@ -241,11 +261,29 @@ _QUOTED = re.compile(rb" {0,3}(?:>(?: |(?=[>\n]|\Z)))+")
 _INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
 
 
-_IN_A_LIST = re.compile(rb"(?ms)^( {1,8}|\t)(`{3,}|~{3,})([^`\n]*\n)(.*?)^\1\2`*[ \t]*$")
+_UNDERLINED = re.compile(rb"(?m)^[=~^-]{3,}\n(\n*)::\n")
+"""What reStructuredText puts between a title and what is shown below it."""
+_FENCE = re.compile(rb"(?m)^( {1,8}|\t)(`{3,}|~{3,})(.*)$")
 
 
-def _dedented(found: re.Match[bytes]) -> bytes:
-    return found[2] + found[3] + re.sub(rb"(?m)^" + found[1], b"", found[4]) + found[2]
+def _dedented(data: bytes) -> bytes:
+    """A text whose fenced blocks within lists stand at the begins of their lines."""
+    marks, pieces, at = list(_FENCE.finditer(data)), [], 0
+    unclosed: set[tuple[bytes, bytes]] = set()
+    for number, mark in enumerate(marks):
+        key = mark[1], mark[2]
+        if mark.start() < at or b"`" in mark[3] or key in unclosed:
+            continue
+        closing = (
+            marks[one] for one in range(number + 1, len(marks)) if marks[one][1] == mark[1] and marks[one][2].startswith(mark[2])
+        )
+        last = next((other for other in closing if not other[3].strip()), None)
+        if last is None:
+            unclosed.add(key)
+            continue
+        pieces += [data[at : mark.start()], re.sub(rb"(?m)^" + mark[1], b"", data[mark.start() : last.end()])]
+        at = last.end()
+    return b"".join([*pieces, data[at:]]) if pieces else data
 
 
 def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
@@ -253,7 +291,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
 
     Indents are code only behind a line that announces something: tools indent what they print.
     """
-    data = _IN_A_LIST.sub(_dedented, data)
+    data = _dedented(data)
     pieces, at = [], 0
     for found in _RUN.finditer(data):
         begin = found.end()
@@ -261,7 +299,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
             continue
         mark = _QUOTED if _QUOTED.match(data, begin) else _INDENTED
         before = data[:begin].rstrip().rpartition(b"\n")[2][-200:].decode("utf-8", "replace")
-        if mark is _INDENTED and not announces(before):
+        if mark is _INDENTED and not (before.endswith("::") or announces(before)):
             continue
         pieces.append(data[at:begin])
         while begin < len(data) and (put := mark.match(data, begin)) is not None:
@@ -269,7 +307,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
             pieces.append(data[put.end() : end])
             begin = end
         at = begin
-    return b"".join([*pieces, data[at:]]) if pieces else data
+    return _UNDERLINED.sub(rb"\n\1\n", b"".join([*pieces, data[at:]])) if pieces else data
 
 
 _NUMBER = re.compile(rb"\d+")

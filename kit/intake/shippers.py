@@ -318,7 +318,8 @@ def cast_lines(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterato
                 shown = event[2].encode("utf-8", "replace")
                 out.append(shown)
                 ends = shown.count(b"\n")
-                numbers.add(ends, open_line or number, 1 if ends == 1 else 0)
+                numbers.add(min(ends, 1), open_line or number)
+                numbers.add(max(ends - 1, 0), number, 0)
                 open_line = 0 if shown.endswith(b"\n") else number if ends or not open_line else open_line
         yield b"".join(out)
     numbers.add(bool(open_line), open_line)
