@@ -247,14 +247,11 @@ class _Cutter:
         return _as_text(self._file.read(min(content.parts[0].end - content.parts[0].begin, HEAD_BYTES)))
 
     def _told(self, name: str, head: str, led: str = "") -> str | None:
-        """Kind of a name and a beginning, with the line that leads to it if need be; those that differ in digits only are looked
-        up once."""
+        """Kind of a beginning, with the line that leads to it if need be; those that differ in digits only are looked up once."""
         key = name, hash((led or head).encode().translate(None, beginnings.DROPPED))
-        if key not in self._kinds:
-            if len(self._kinds) >= MOST_SEGMENTS:
-                return None
+        if key not in self._kinds and len(self._kinds) < MOST_SEGMENTS:
             self._kinds[key] = self.recognise(name, head) or (self.recognise(name, led) if led else None)
-        return self._kinds[key]
+        return self._kinds.get(key)
 
     def segments(self, kind: str | None) -> list[Segment]:
         """All segments of the text, whose kind as a whole is `kind`."""
