@@ -257,8 +257,9 @@ LEAST_FULL, LEAST_OPENED, LEAST_RESTS = 4, 3, 16
 _LABELLED = re.compile(rb"\d{1,5}: |[\w./-]+\[\d+\]: |[\w./-]{2,20}: (?:error|warning|fatal)\b|\w+=")
 SOFT_WIDTHS = range(60, 81)
 """Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
-LEAST_STAYING, LEAST_ODD = 0.8, 0.95
-"""In which share of the records' further lines the next word did not fit; where some begin as lines of their own do."""
+LEAST_STAYING, LEAST_ODD, LEAST_PAIRS = 0.8, 0.95, 8
+"""In which share of the records' further lines the next word did not fit: at all, and, with how many at least, where some of them
+begin as lines of their own do."""
 _BEGINS = re.compile(
     rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
     rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
@@ -334,7 +335,8 @@ def _soft_width(head: bytes) -> int | None:
         return None
     wrapped = sum(1 for line, rest in pairs if _wraps(line, rest, width))
     odd = any(_BEGINS.match(rest) or _LABELLED.match(rest) for _, rest in pairs)
-    return width if wrapped >= LEAST_OPENED and wrapped >= (LEAST_ODD if odd else LEAST_STAYING) * len(pairs) else None
+    least = max(LEAST_PAIRS, LEAST_ODD * len(pairs)) if odd else max(LEAST_OPENED, LEAST_STAYING * len(pairs))
+    return width if wrapped >= least else None
 
 
 def _closes(line: bytes, rest: bytes) -> bool:
