@@ -35,12 +35,19 @@ def _fewer(count: re.Match) -> str:
     return f"{{{min(least, 12)}{',' if least > 12 or count[2] else ''}}}"
 
 
+_TOKEN = rf"(?:[a-z0-9]token{_NAME}|token(?:[a-z0-9.-]{_NAME}|_(?-i:[A-Z0-9_.-]){_NAME}|_)?)"
+"""A name that goes on behind the word, as `prompt_token_ids`, is none of a secret unless it is in capitals."""
+_ANY = (
+    r"(?:hf_|[sr]k-|nk-|fw_|pul-|ico-|API-)[A-Za-z0-9]{12,}"
+    r"|[A-Za-z]{2,12}[_.-](?:[a-z0-9]{0,12}[A-Z][A-Za-z0-9]{11,}|[a-z0-9]{13,}[A-Z])"
+)
+"""The last of the shapes, which is masked only where its letters are of both cases: ids of requests are not."""
 _HINTS = rf"token|key|secret|pass|pwd|pw|psk|cred|auth|bear|login|{COMMANDS}"
 SUSPECT = "(?im)" + "|".join(
     (
         rf"(?:key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth|cookie|bearer|pat|sas|dockerc|(?-i:TOKEN)){_NAME}{_QUOTE}{_GAP}*{_SEP}",
         # A plain number behind `token` is a count, and logs of a server are full of them.
-        rf"token{_NAME}{_QUOTE}{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"`\[\r\n&|>!]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|->|>|:=|==|%(?:25)?3[AD])",
+        rf"{_TOKEN}{_QUOTE}{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"`\[\r\n&|>!]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|->|>|:=|==|%(?:25)?3[AD])",
         rf"(?:token|secret|passw|passphrase|pwd|key|cred|pass|jwt|auth|psk|bindpw){_NAME}{_QUOTE}(?:[:, \t]|b')"
         rf"(?:{_GAP}|[.|:]|is|was|of|provided|[bu]|[\\\\'\"`])*[^\s]*(?:[a-z][^\s]*{_SIGN}|{_SIGN}[^\s]*[a-z])",
         rf"-{_NAME}(?:token|key|secret|pass|pwd|pw|psk|cred|sig|auth|cookie|jwt|pat|bearer|sas){_NAME}[\\\\'\",]*{_GAP}",
@@ -54,7 +61,7 @@ SUSPECT = "(?im)" + "|".join(
         rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
         r"value[\\\\'\"]*[:= \t].*(?:name|key)",
         r"kind[^a-z]*secret|^\s*['\"]?(?:data|stringdata)['\"]?\s*:|private-lines|begin .*(?:private key|static key)",
-        "(?-i:" + "|".join([*(_COUNT.sub(_fewer, shape) for shape in SHAPES[:-1]), SHAPES[-1]]) + ")",
+        "(?-i:" + "|".join([*(_COUNT.sub(_fewer, shape) for shape in SHAPES[:-1]), _ANY]) + ")",
         rf"\\.*(?:{_HINTS})|(?:{_HINTS}).*\\",
         r"\x00",
     )
