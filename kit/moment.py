@@ -53,8 +53,12 @@ _FULL = re.compile(
     r"|\b(?P<http_day>\d\d) (?P<http_mon>[A-Z][a-z][a-z]) (?P<http_y>20\d\d) (?P<http_t>\d\d:\d\d:\d\d) (?P<gmt>GMT)"
 )
 
-_DATE = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d [A-Z]{3,4} 20\d\d$", re.MULTILINE)
-"""What `date` prints, on a line of its own."""
+_DATE = re.compile(
+    r"^(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d [A-Z]{3,4} 20\d\d"
+    r"|20\d\d-[01]\d-[0-3]\d[T ][0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)[ \t\r]*$",
+    re.MULTILINE,
+)
+"""What `date`, `date +'%F %T'` and `date -Is` print, on a line of its own."""
 
 
 @dataclass

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
+from kit.clock import NS
 from kit.frames import FRAMES
 from kit.intake import announce
 from kit.parse.base import Report, Rows, Source
@@ -34,6 +36,9 @@ _DATE = re.compile(
     r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
     r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
 )
+_TIME_OF_DAY = re.compile(r"^[#=\-* ]*(?P<H>[0-2]\d):(?P<M>[0-5]\d):(?P<S>[0-5]\d)[#=\-* ]*$")
+"""What `date +%T` prints, on a line of its own."""
+_DAY_NS = 86_400 * NS
 _FAILURES = [(error, re.compile(pattern)) for error, pattern in TOOL_WORDS["failures"]["any"].items()]
 _TOOL = re.compile(r"^(?:\S+: line \d+: |-?(?:ba|da|z|k|a)?sh: (?:\d+: )?)?(?:/\S*/)?(?P<tool>[\w.+-]+):")
 
@@ -77,6 +82,8 @@ def titled(lines: Iterable[str], source: Source, report: Report) -> Iterator[Lin
             title = prompt["command"]
         elif stamp is not None:
             time = stamp
+        elif (clock := _TIME_OF_DAY.match(text)) and "date" in (title or "date"):
+            time = _time_of_day(clock, source, time)
         elif prefix:
             title = prefix["path"]
             if prefix["rest"].strip():
@@ -112,6 +119,16 @@ def date_of(text: str, source: Source) -> int | None:
         found["f2"],
         found["z2"],
     )
+
+
+def _time_of_day(clock: re.Match[str], source: Source, before: int | None) -> int | None:
+    """Time of a line that holds only the time of the day: on the day of the one before, else of what is known of the capture."""
+    near = before or source.near_ns or source.captured_ns
+    if near is None:
+        return None
+    day = datetime.fromtimestamp(near // NS + source.offset_s, tz=UTC)
+    found = stamp_ns(source, day.year, day.month, day.day, *clock.group("H", "M", "S"))
+    return found + _DAY_NS if found is not None and before is not None and found < before else found
 
 
 class Samples:

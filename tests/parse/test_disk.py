@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.clock import parse_time
 from kit.parse.disk import FORMATS
 
 
@@ -20,6 +21,15 @@ from kit.parse.disk import FORMATS
 def test_du_units(snapshot, text: str, size: int) -> None:
     rows, _ = snapshot(FORMATS, "du", text)
     assert [(row["path"], row["size_bytes"]) for row in rows["sizes"]] == [("/data", size)]
+
+
+def test_a_loop_of_du_with_the_time_of_the_day_is_samples(snapshot) -> None:
+    text = "$ while true; do date +%T; du -sm /m; sleep 60; done\n23:59:30\n7\t/m\n00:00:30\n9\t/m\n"
+    rows, report = snapshot(FORMATS, "du", text, captured_ns=parse_time("2026-05-01T23:00:00Z")[0])
+    assert [(row["moment"], row["size_bytes"] >> 20) for row in rows["sizes"]] == [(0, 7), (1, 9)]
+    times = [row["time"] for row in rows["sizes"]]
+    assert times == [parse_time("2026-05-01T23:59:30Z")[0], parse_time("2026-05-02T00:00:30Z")[0]]
+    assert not report.reasons
 
 
 def test_descriptors_are_counted_without_the_lines_of_ls(snapshot) -> None:

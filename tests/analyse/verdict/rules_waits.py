@@ -40,10 +40,14 @@ GPU = [
     shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150)]),
     shown("gpu_working", gpu(0, 100, power_w=371.0), unlike=[gpu(0, 100, power_w=118.0)]),  # the limit is not told
     shown("gpu_working", gpu(0, 100, 600), unlike=[gpu(0, 100, 150), gpu(1, 0, 90), gpu(2, 0, 90)]),
+    # what a spinning kernel does not do: it reads and writes the memory
+    shown("gpu_working", gpu(0, 97, mem_util_percent=43.0), unlike=[gpu(0, 97, mem_util_percent=1.0)]),
+    shown("gpu_busy_low_power", gpu(0, 100, 150, mem_util_percent=1.0), unlike=[gpu(0, 100, 150, mem_util_percent=44.0)]),
     shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[*workers(2), gpu(0, 100), gpu(1, 50)]),
     shown("gpu_use_differs", *workers(2), gpu(0, 100), gpu(1, 0), unlike=[gpu(0, 100), gpu(1, 0)]),
     shown("gpu_use_uneven", gpu(0, 100), gpu(1, 99), gpu(2, 0), unlike=[gpu(0, 100), gpu(1, 0), gpu(2, 0)]),
     shown("gpu_all_busy", gpu(0, 100), gpu(1, 99), unlike=[gpu(0, 100, 600), gpu(1, 99, 600)]),
+    shown("gpu_all_busy", gpu(0, 100), unlike=[gpu(0, 100, mem_util_percent=60.0)]),
     shown("gpu_idle", gpu(0, 0), gpu(1, 3), unlike=[gpu(0, 0), gpu(1, 30)]),
     shown(  # the last look counts
         "gpu_idle", gpu(0, 100, moment=0), gpu(0, 0, moment=1), unlike=[gpu(0, 0, moment=0), gpu(0, 100, moment=1)]

@@ -32,9 +32,13 @@ def power(scene: Scene) -> Signs:
     """Use without the power that work takes is a kernel that spins."""
     rows, limits = newest(scene), scene.limits
     busy = busy_rows(scene, rows)
-    shares = _shares(scene, busy)
+    shares, traffic = _shares(scene, busy), _traffic(scene, busy)
     low = [share for share in shares if share < limits["gpu_low_power_share"]]
-    if low and len(low) == len(shares) and 2 * len(busy) >= len(rows):
+    if traffic:
+        least = min(row["mem_util_percent"] for row in traffic)
+        claim = f"{count_of(len(traffic), 'GPU')} busy, with traffic of its memory {least:.0f} % of the time or more: computing"
+        yield Sign("gpu_working", claim, [ref(traffic[0])])
+    elif low and len(low) == len(shares) and 2 * len(busy) >= len(rows):
         claim = (
             f"{len(low)} of {count_of(len(rows), 'GPU')} at ≥ {limits['gpu_busy_percent']:.0f} % utilisation and at most "
             f"{100 * max(low):.0f} % of the power limit: busy-waiting, not computing"
@@ -43,6 +47,11 @@ def power(scene: Scene) -> Signs:
     elif len(low) < len(shares):
         working = len(shares) - len(low)
         yield Sign("gpu_working", f"{count_of(working, 'GPU')} busy at high power", [ref(busy[0])])
+
+
+def _traffic(scene: Scene, busy: list[Row]) -> list[Row]:
+    """Rows of GPUs whose memory is read or written as work does it; a kernel that spins on a flag leaves it alone."""
+    return [row for row in busy if (row.get("mem_util_percent") or 0.0) >= scene.limits["gpu_traffic_percent"]]
 
 
 def _shares(scene: Scene, busy: list[Row]) -> list[float]:
@@ -57,11 +66,12 @@ def _shares(scene: Scene, busy: list[Row]) -> list[float]:
 
 
 def at_work(scene: Scene) -> bool:
-    """Whether all busy GPUs take the power that work takes, and they are most of them."""
+    """Whether all busy GPUs take the power or have the memory traffic that work takes, and they are most of them."""
     rows = newest(scene)
     busy = busy_rows(scene, rows)
-    shares = _shares(scene, busy)
-    return 2 * len(busy) > len(rows) and len(shares) == len(busy) and min(shares) >= scene.limits["gpu_low_power_share"]
+    shares, most = _shares(scene, busy), 2 * len(busy) > len(rows)
+    powered = len(shares) == len(busy) and min(shares, default=0.0) >= scene.limits["gpu_low_power_share"]
+    return most and (powered or len(_traffic(scene, busy)) == len(busy))
 
 
 @rule("gpu_use_differs", "gpu_use_uneven", "gpu_all_busy", needs=("gpus",))
@@ -76,7 +86,7 @@ def differences(scene: Scene) -> Signs:
     if idle and len(idle) < len(busy) < len(rows):
         claim = f"{named('GPU', idle)} idle while {len(busy)} others are at ≥ {most:.0f} % utilisation"
         yield Sign("gpu_use_uneven", claim, where, idle)
-    if busy and len(busy) == len(rows) and not _shares(scene, busy):
+    if busy and len(busy) == len(rows) and not _shares(scene, busy) and not _traffic(scene, busy):
         yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, power unknown", [ref(busy[0])])
 
 
