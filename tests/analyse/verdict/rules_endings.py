@@ -195,6 +195,11 @@ ERRORS = [
     ),
     shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(7, "vllm serve m"), ENGINE]),
     shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(9, "vllm serve m")]),
+    shown(
+        "outlives_abort",
+        *(error("watchdog_exit", role="cascade"), line("probe_request", phase="serving")),
+        unlike=[line("probe_request", phase="serving"), error("watchdog_exit", role="cascade")],
+    ),
     shown("worker_died_line", error("worker_died", role="cascade"), unlike=[line("worker_exit")]),
     shown(
         "silent_death",

@@ -170,6 +170,14 @@ def engine_gone(scene: Scene) -> Signs:
         yield Sign("engine_gone", claim, [died.ref])
 
 
+@rule("outlives_abort", needs=("log",))
+def outlives_abort(scene: Scene) -> Signs:
+    """A front end that answers on after a worker aborted, in whose log both stand."""
+    died, answered = scene.log.first("watchdog_exit", "abort"), scene.log.last("probe_request", "health_failed")
+    if died and answered and answered.log == died.log and answered.order > died.order:
+        yield Sign("outlives_abort", f"the front end answers on after a worker aborted: {short(died.text, 100)}", [answered.ref])
+
+
 def _died_first(scene: Scene) -> list[int]:
     """Of the dead ranks those that were seen to die first: the others were ended with what was left; else all of them."""
     dead = scene.fact("ranks_dead") or []
