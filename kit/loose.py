@@ -111,13 +111,16 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
     if path.stat().st_size == 0:
         yield _capture(path, name, None)
     items = list(_in_one_piece(path, name) or segments(path, recognise, name, claims_something))
-    spoken = {item.file for item in items if isinstance(item, Segment) and item.kind == prose.KIND and not _no_evidence(item)}
+    written = [item for item in items if isinstance(item, Segment) and item.kind == prose.KIND]
+    spoken = {item.file: item for item in written if not _no_evidence(item)}
     for item in items:
         if isinstance(item, Note):
             notes.append(item)
             continue
-        written = item.kind == prose.KIND or item.kind is None and item.how == "file"
-        if written and (item.kind == prose.KIND) != (item.file in spoken):
+        of_words = item.kind == prose.KIND
+        if (of_words or item.kind is None and item.how == "file") and of_words != (item.file in spoken):
+            if item.file in spoken and _printed((left := prose.around(item, spoken[item.file])).head()):
+                yield _capture(path, name, replace(left, kind="log"))
             continue  # what people wrote is one capture, or nothing that counts
         if item.how == "talk" and _printed(item.head()):
             item.kind = "log"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kit.intake.content import Content, Part, Text
 from kit.intake.cutting import Segment
@@ -38,6 +39,17 @@ def of(text: Text, found: Iterable[Segment]) -> list[Segment]:
     taken, printed = _ranges(found)
     parts = [part for in_log, part, lines in _paragraphs(text, taken, printed) if _written(lines, in_log)]
     return [Segment(Content(text, tuple(parts), leads=False), "words", "", kind=KIND)] if parts else []
+
+
+def around(segment: Segment, words: Segment) -> Segment:
+    """What of a text its reporter did not write: what somebody pasted without a sign around it."""
+    text, at, parts = segment.content.text, 0, []
+    data = text.head(MOST_BYTES)
+    for begin, end in [*((part.begin, part.end) for part in words.content.parts), (text.size, text.size)]:
+        if begin > at:
+            parts.append(Part(at, begin, 1 + data.count(b"\n", 0, at)))
+        at = end
+    return replace(segment, content=Content(text, tuple(parts)), how="rest", name="")
 
 
 def _ranges(found: Iterable[Segment]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -98,4 +110,4 @@ def _written(lines: list[str], in_log: bool) -> bool:
     return len(_WORD.findall(text)) + len(_DENSE.findall(text)) // 2 >= (LEAST_WORDS_IN_LOG if in_log else LEAST_WORDS)
 
 
-__all__ = ["KIND", "of"]
+__all__ = ["KIND", "around", "of"]

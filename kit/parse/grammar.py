@@ -22,6 +22,10 @@ NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 MOST_CANDIDATES, LONGEST_CANDIDATE = 4096, 1000
 """Records remembered by a matcher, and the longest of them: at most 4 MB."""
 
+_WRITER = re.compile(
+    r"^(?:\[pod/[^\]]+\] ?|[A-Za-z][\w./-]*\s*\| |(?:[A-Z]\w\w +\d+ [\d:]{8}|20\d\d-\S+T\S+) \S+ [\w.@-]+\[\d+\]: )"
+)
+"""What kubectl, compose and the journal put before a line: the name of a pod or a unit tells less than what stands in it."""
 _ARGUMENT = re.compile(r"""(?<![\w.])['"]?(\w+)['"]?\s*[=:]\s*(?:Some\(\s*)?('[^']*'|"[^"]*"|[^\s,;()\[\]{}]+)""")
 
 
@@ -148,15 +152,15 @@ class Grammars:
 
     def detect(self, lines: Iterable[str]) -> str | None:
         """Name of the server (or training launcher) that wrote the lines, None where nothing tells."""
-        votes: dict[str, tuple[int, bool, int]] = {}
+        votes: dict[str, tuple[int, int, bool, int]] = {}
         lines = list(lines)
+        bare = [_WRITER.sub("", line) for line in lines]
         text = "\n".join(lines)
-        candidates = [g for g in self.all if g.detect and g.role in ("server", "training")]
-        for grammar in candidates:
+        for grammar in (g for g in self.all if g.detect and g.role in ("server", "training")):
             patterns = [pattern for pattern in grammar.detect if may_hold(pattern, text)]
-            own = [at for at, line in enumerate(lines) if any(pattern.search(line) for pattern in patterns)] if patterns else []
-            if own:
-                votes[grammar.name] = len(own), grammar.role == "server", -own[0]
+            told, named = ([at for at, line in enumerate(of) if any(p.search(line) for p in patterns)] for of in (bare, lines))
+            if told or named:
+                votes[grammar.name] = len(told), len(named), grammar.role == "server", -(told or named)[0]
         return max(votes, key=lambda name: votes[name], default=None)
 
     def matcher(self, server: str | None) -> Matcher:

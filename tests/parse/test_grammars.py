@@ -119,6 +119,13 @@ def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, 
     assert fields in row["fields"]
 
 
+@pytest.mark.parametrize("before", ["[pod/vllm-large-5d9f/main] ", "vllm-1  | ", "Mar 01 10:00:01 gpu7 vllm[88]: "])
+def test_the_name_of_a_pod_does_not_tell_the_server(before: str) -> None:
+    lines = ["[2026-03-01 10:00:00] server_args=ServerArgs(port=1)", "[2026-03-01 10:00:09 TP0] Load weight begin."]
+    assert grammar.load().detect([before + line for line in lines]) == "sglang"
+    assert grammar.load().detect([before + "up"]) == "vllm"  # where nothing else tells, it does
+
+
 def test_a_server_that_hosts_another_speaks_in_its_log() -> None:
     lines = ["[TM][INFO] NCCL group_id = 0", "[TM][INFO] [forward] Enqueue requests"]
     lines[1:1] = ["I0424 09:22:36.331 1 http_server.cc:3477] Started HTTPService at 0.0.0.0:8000"]

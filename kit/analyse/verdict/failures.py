@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.analyse.verdict.log_digest import STEPS, LogDigest, Mark
+from kit.analyse.verdict.log_digest import BY_FORM, STEPS, LogDigest, Mark
 from kit.parse.grammar import NO_DIGITS
 
 ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
 DEATH_WITHIN = 100
 """Records between an error and the line that reports the death of who wrote it: its stack dumps stand between."""
+REFUSALS = (400, 413, 422)
+"""What a server answers where the request is at fault: the error that it printed before that is the request's."""
 LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
@@ -138,7 +140,7 @@ def survived(log: LogDigest, mark: Mark) -> bool:
     if mark.code == "program_missing" and any(other.phase and other.order > mark.order for other in log.marks):
         return True  # a start script's line; what it starts began after it
     lived = log.last_token if died else log.last_life
-    return lived.get(mark.log, -1) > mark.order or _asked_again(log, mark)
+    return lived.get(mark.log, -1) > mark.order or _asked_again(log, mark) or _refused(log, mark)
 
 
 def worked_after(log: LogDigest, mark: Mark) -> bool:
@@ -151,6 +153,13 @@ def _asked_again(log: LogDigest, mark: Mark) -> bool:
     of_writer = [other for other in log.marks if (other.log, other.pid, other.label) == (mark.log, mark.pid, mark.label)]
     same = [other.order for other in of_writer if (other.code, other.text) == (mark.code, mark.text)]
     return len(same) > 1 and any(same[0] < other.order < same[-1] for other in of_writer if other.kind == "heartbeat")
+
+
+def _refused(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error is a request's: by its form alone it is one, and the next answer in its log refuses a request as wrong."""
+    answers = (other for other in log.of("request", "request_refused") if other.log == mark.log and other.order > mark.order)
+    answer = min(answers, key=lambda other: other.order, default=None) if mark.code in BY_FORM else None
+    return answer is not None and answer.order - mark.order <= DEATH_WITHIN and answer.fields.get("status") in REFUSALS
 
 
 def _announces(mark: Mark, marks: list[Mark]) -> bool:

@@ -159,3 +159,19 @@ def test_a_client_that_repeats_the_servers_error_is_not_its_origin(tmp_path: Pat
     client = f"$ serve launch m\n{trace}RuntimeError: launch failed, detail: model m cannot run on engine e\n"
     text = f"[3/1/2026 4:51 PM] Ann Lee\nit fails:\n\n{server}\n[3/1/2026 4:52 PM] Ann Lee\n{client}"
     assert judged(tmp_path, chat=text).facts.value("first_error") == "model m cannot run on engine e"
+
+
+def test_a_log_pasted_bare_among_its_reporters_words_is_read(tmp_path: Path) -> None:
+    post = (
+        "It stands at the rendezvous\n\nHello, with two machines our training waits and nothing is printed.\n\nSecond host:\n\n"
+        "(me) ➜  net git:(main) ✗ ./go.sh\n[INFO] 2026-03-01 10:00:01,651 run: Using nproc_per_node=2.\n"
+        "[INFO] 2026-03-01 10:00:01,653 api: Starting elastic_operator with launch configs:\n  min_nodes        : 2\n"
+        "[ERROR] 2026-03-01 10:01:02,678 error_handler: {\n"
+        '    "message": "RendezvousConnectionError: The connection to the C10d store has failed. See inner exception."\n'
+        "}\n\nWhat should I look at next?\n"
+    )
+    (tmp_path / "post.txt").write_text(post)
+    run = kit.open_run(tmp_path)
+    assert [capture.kind for capture in run.captures] == ["log", "prose"]
+    assert [row["line"] for row in run.rows("log")][:2] == [7, 8]
+    assert kit.verdict(tmp_path).klass == "rendezvous_wait"
