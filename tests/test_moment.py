@@ -86,3 +86,14 @@ def test_date_in_a_shell_tells_the_moment_of_what_stands_beside_it(tmp_path: Pat
     assert kit.open_run(tmp_path).captured_ns == parse_time("2025-10-23 13:15:30")[0]
     write(tmp_path, "look.txt", shell.replace(date, f"it was {date} or so"))
     assert not kit.open_run(tmp_path).captured_known
+
+
+@pytest.mark.parametrize(("clock", "klass"), [("06:05:58", "ready"), ("06:12:58", "undetermined")])
+def test_a_bar_without_stamps_is_as_old_at_most_as_the_last_stamp_before_it(tmp_path: Path, clock: str, klass: str) -> None:
+    begun = "[INFO|trainer.py:2321] 2026-01-04 06:05:15,244 >>   Total optimization steps = 28\n"
+    write(tmp_path, "sft.log", begun + "  0%|          | 0/28 [00:00<?, ?it/s]\n  4%|▎         | 1/28 [00:31<14:22, 31.96s/it]\n")
+    ranks = "".join(f"{7101 + n} 7088 Rl 101 00:04:3{n} python -u train.py --local_rank={n}\n" for n in range(2))
+    write(tmp_path, "ps.txt", f"2026-01-04 {clock}\n  PID  PPID STAT %CPU     TIME CMD\n{ranks}")
+    assert [capture.kind for capture in kit.open_run(tmp_path).captures] == ["ps", "log"]
+    found = kit.verdict(tmp_path)
+    assert (found.klass, "a step takes 32 s" in str(found)) == (klass, klass == "ready")

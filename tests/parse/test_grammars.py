@@ -93,6 +93,8 @@ def test_its_stamps_are_read(server: str) -> None:
         ("llm-0/server | 2026-04-24T09:22:30Z INFO ready", "INFO", "ready"),
         ("time=2026-04-24T09:22:30Z level=warn caller=a.go:3 gone", "WARNING", "gone"),
         ("[NeMo W 2026-04-24 09:22:30 optim:33] slow", "WARNING", "slow"),
+        ("[INFO|trainer.py:2314] 2026-04-24 09:22:30,244 >>   Num examples = 900", "INFO", "Num examples = 900"),
+        ("[WARNING|2026-04-24 09:22:30] llamafactory.hparams.parser:148 >> odd", "WARNING", "odd"),
         ("2026-04-24 09:22:30,789 - lmdeploy - ERROR - engine.py:12 - stuck", "ERROR", "stuck"),
     ],
 )

@@ -64,7 +64,7 @@ OTHER_SOURCES = "stacks|processes|threads|gpus|syscalls"
 @rule("training_steps", "training_goes_on", "log_ends_on_step", needs=("log",))
 def training(scene: Scene) -> Signs:
     """A training job that has stepped, and does so still."""
-    steps, quiet = sorted(scene.log.of(*STEPS), key=lambda mark: mark.order), scene.silence_s
+    steps, quiet = sorted(scene.log.of(*STEPS), key=lambda mark: mark.order), _quiet_at_most(scene)
     if not steps:
         return
     step = scene.fact("step")
@@ -78,10 +78,19 @@ def training(scene: Scene) -> Signs:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
     times = [mark.time for mark in steps if mark.time is not None]
     gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
-    pace = gaps[len(gaps) // 2] if gaps else None
+    own = next((bar.s_per_item for bar in reversed(scene.log.bars) if bar.order == steps[-1].order), None)
+    pace = gaps[len(gaps) // 2] if gaps else own
     if pace is not None and quiet is not None and quiet <= scene.limits["steps_missed"] * pace:
-        claim = f"the last step is {show_duration(quiet)} old, a step takes {show_duration(pace)}"
+        claim = f"the last step is at most {show_duration(quiet)} old, a step takes {show_duration(pace)}"
         yield Sign("training_goes_on", claim, [steps[-1].ref])
+
+
+def _quiet_at_most(scene: Scene) -> float | None:
+    """Seconds since the last progress; where that has no stamp, as bars have none, since the last stamp before it."""
+    run, stamped = scene.evidence.run, scene.log.last_time
+    if scene.silence_s is not None or stamped is None or run.captured_ns is None or not run.captured_known:
+        return scene.silence_s
+    return max(0.0, (run.captured_ns - stamped) / NS)
 
 
 @rule("generate_works", "requests_served", "first_request_compiles", "generate_fails")
