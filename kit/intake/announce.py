@@ -103,6 +103,36 @@ def read(text: str) -> Said:
     )
 
 
+def typed(line: str) -> Said | None:
+    """What a line says that is a whole command of a tool, as somebody typed it.
+
+    Examples
+    --------
+    >>> typed("ps aux | grep serve"), typed("top - 10:22:05 up 17:41,  1 user"), typed("ps: no such thing")
+    (Said(name='ps', command='ps aux | grep serve'), None, None)
+    """
+    found = re.fullmatch(rf"(?:sudo )?(?!python|for|while|docker|ray|time|date)(?:{TOOLS})(?: [^\n:\\]{{1,90}})?\s*", line)
+    said = read(line) if found else None
+    return said if said and said.command else None
+
+
+def closes(line: str, fence: str) -> bool:
+    """Whether a line closes a fence: as long at least, of the same sign, and nothing behind it.
+
+    Examples
+    --------
+    >>> closes("```", "```console"), closes("```", "````")
+    (True, False)
+    """
+    text = line.strip(" >")
+    if fence[0] in "`~":
+        run = len(fence) - len(fence.lstrip(fence[0]))
+        return text.startswith(fence[0] * run) and not text.strip(fence[0]).strip()
+    if fence.startswith(("<", "[", "#")):
+        return text.startswith(("</pre", "[/code", "#+end"))
+    return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
+
+
 def name_of(command: str) -> str:
     """Name that a file with a command's output would bear.
 

@@ -295,7 +295,7 @@ class _Cutter:
         said: announce.Said | None = announce.Said(self.text.title, "")
         start = _Mark(0, -1, "start")
         for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
-            inside = fence and mark.how != "end" and not _closes(mark, fence)
+            inside = fence and mark.how != "end" and not (mark.how == "fence" and announce.closes(mark.text, fence))
             if mark.how == "prompt" and announce.EXIT_CODE.search(mark.text):
                 continue  # it asks how the command before it ended
             heading = announce.read(mark.text) if mark.how in ("heading", "lead") else None
@@ -305,6 +305,7 @@ class _Cutter:
             piece = self._piece(begin, mark.begin, start.line + 1, "assistant" if spoken else how, said)
             spoken = mark.how == "assistant" or spoken and mark.how not in ("user", "speaker")
             if piece is not None:
+                piece = self._typed(piece) if how == "fence" else piece
                 yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
             start, said = mark, heading
             if mark.how == "prompt":
@@ -318,6 +319,14 @@ class _Cutter:
             else:
                 fence = "" if mark.how == "fence" else fence
                 how = "heading" if heading and heading.name else "rest"
+
+    def _typed(self, piece: Segment) -> Segment:
+        """What stands between fences, its first line as the command that it is: people copy that without the prompt."""
+        (part,) = piece.content.parts
+        self._file.seek(part.begin)
+        line = self._file.readline(LONGEST_LEAD)
+        said = announce.typed(line.decode("utf-8", "replace"))
+        return self._piece(part.begin + len(line), part.end, part.line + 1, "fence", said) or piece if said else piece
 
     def _lead(self, begin: int) -> announce.Said | None:
         """What the lines before a fence say about it."""
@@ -463,19 +472,6 @@ def _touching(parts: list[Part]) -> tuple[Part, ...]:
 def _first_line(text: Text, prefix: bytes) -> bytes:
     head = re.sub(rb"\x1b\[[\d;]*m", b"", text.head(4096)).lstrip()
     return re.sub(rb"\A(?:" + prefix + rb")", b"", head) if prefix else head
-
-
-def _closes(mark: _Mark, fence: str) -> bool:
-    """Whether a line closes a fence: as long at least, of the same sign, and nothing behind it."""
-    text = mark.text.strip(" >")
-    if mark.how != "fence":
-        return False
-    if fence[0] in "`~":
-        run = len(fence) - len(fence.lstrip(fence[0]))
-        return text.startswith(fence[0] * run) and not text.strip(fence[0]).strip()
-    if fence.startswith(("<", "[", "#")):
-        return text.startswith(("</pre", "[/code", "#+end"))
-    return re.split("[}:]", text)[0] == re.split("[}:]", fence)[0]
 
 
 def cut(text: Text, recognise: Recognise) -> list[Segment]:

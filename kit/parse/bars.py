@@ -14,7 +14,8 @@ _TAIL = (
     r"(?:,\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w-]*/\w+)?)?[^\]\[(]*(?P<end>\])?)?"
 )
 BAR = re.compile(
-    r"(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|\[\]/]{0,300}\||[█▏▎▍▌▋▊▉#=][█▏▎▍▌▋▊▉#=.… >-]{0,300}(?=\d))?\s?"
+    r"(?P<pct>\d{1,3})%(?: Completed)?(?: ?\|(?:[^|\[\]/]{0,300}\||[█▏▎▍▌▋▊▉#=][█▏▎▍▌▋▊▉#=.… >-]{0,300}(?=\d))?"
+    r"|(?= \d[\d.]*[kKMGT]?/\d[\d.]*[kKMGT]? \[\d[\d:]*<))\s?"
     r"(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)" + _UNIT + r"/(?P<total>\d[\d.]*|\?)(?P<tm>[kKMGT]?)" + _UNIT + _TAIL
 )
 LONGEST_DESCRIPTION = 200
@@ -91,6 +92,8 @@ def read(text: str, position: int = 0) -> Bar | None:
     >>> bar = read("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24:40, 30.21s/it]")
     >>> bar.description, bar.n, bar.total, bar.elapsed_s, bar.s_per_item
     ('Loading safetensors checkpoint shards', 36.0, 85.0, 1087.0, 30.21)
+    >>> read("Running requests:   0% 17/56168 [00:35<29:52:43,  1.92s/it]").n  # as a notebook keeps it
+    17.0
     >>> bar = read("model.safetensors:  38%|###   | 2.20G/5.74G [01:06<01:46, 33.1MB/s]")
     >>> bar.n, bar.total
     (2200000000.0, 5740000000.0)

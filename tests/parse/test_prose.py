@@ -87,6 +87,7 @@ weights_slow|None|The models are on NFS.
 port_used|None|It says the port is already in use.
 gpu_fault|None|Xid 79 in dmesg.
 p2p_cures|None|Setting NCCL_P2P_DISABLE=1 fixes it.
+p2p_cures|None|With `NCCL_P2P_DISABLE=1` the same command starts in a minute and serves.
 finished|None|The job finished successfully.
 works|None|Everything works fine.
 starts|None|After two hours it finally came up.

@@ -40,9 +40,12 @@ def ended(evidence: Evidence) -> dict | None:
 
 def restarts(evidence: Evidence) -> tuple[int, list[dict]] | None:
     """How often the orchestrator says that it started the container again: the container that was started most often counts."""
-    told = [(int(found[1] or found[2]), row) for row in evidence.events if (found := _RESTARTS.search(row["text"]))]
+    told = [
+        (int(found[1] or found[2]), ref(row, row["text"])) for row in evidence.events if (found := _RESTARTS.search(row["text"]))
+    ]
+    told += [(mark.fields["restarts"], mark.ref) for mark in evidence.log.of("unit_restarted")]
     most = max(told, key=lambda pair: pair[0], default=None)
-    return (most[0], [ref(most[1], most[1]["text"])]) if most else None
+    return (most[0], [most[1]]) if most else None
 
 
 def exit_signal(evidence: Evidence) -> tuple[int, list[dict]] | None:

@@ -175,3 +175,23 @@ def test_a_log_pasted_bare_among_its_reporters_words_is_read(tmp_path: Path) -> 
     assert [capture.kind for capture in run.captures] == ["log", "prose"]
     assert [row["line"] for row in run.rows("log")][:2] == [7, 8]
     assert kit.verdict(tmp_path).klass == "rendezvous_wait"
+
+
+def test_a_command_copied_without_its_prompt_titles_what_it_printed(tmp_path: Path) -> None:
+    fence = (
+        "My driver is stuck:\n\n```\nps aux | grep nvidia\n\n"
+        "root        935  0.0  0.0  16488  4056 ?        D    May04   0:00 /usr/bin/nvidia-smi\n"
+        "root        953  0.0  0.0  17100  1740 ?        Ds   May04   0:00 /usr/bin/nvidia-persistenced\n```\n"
+    )
+    (tmp_path / "issue.md").write_text(fence)
+    run = kit.open_run(tmp_path)
+    assert [(row["pid"], row["state"], row["line"]) for row in run.rows("processes")] == [(935, "D", 6), (953, "D", 7)]
+    assert kit.verdict(tmp_path).facts.value("d_state_pids") == [935, 953]
+
+
+def test_systemd_says_how_often_it_restarted_the_unit(tmp_path: Path) -> None:
+    said = "Mar 01 10:00:0{} gpu7 systemd[1]: serve.service: Scheduled restart job, restart counter is at {}.\n"
+    own = "Mar 01 10:00:0{} gpu7 serve[8{}]: INFO 03-01 10:00:0{} [api_server.py:12] vLLM API server version 0.9.1\n"
+    lines = (own.format(count, count, count) + said.format(count, count) for count in (1, 2, 3))
+    (tmp_path / "journal.txt").write_text("".join(lines))
+    assert kit.verdict(tmp_path).facts.value("restarts") == 3
