@@ -327,7 +327,8 @@ class _Reader:
         if not inside:
             del self.open[key]
             error = _EXCEPTION_IN_TRACEBACK.match(message)
-            if error is None:
+            calm = ("INFO", "DEBUG")
+            if error is None or prefix.level in calm and opener.level not in calm:  # a traceback in a string has no end
                 return False
             found = self.matcher.match(message, self.stage)
             row.update(kind="error", milestone="exception", role=self.matcher.role(message))

@@ -19,6 +19,8 @@ BEFORE_IT_CAME_UP = frozenset(
     ("hang", "slow", "gpu_idle", "gpu_busy", "gpu_low_power", "cpu_busy", "cpu_idle", "compiling", "weights_slow")
 )
 """Claims of what was before it came up in the end."""
+OF_ENDING = frozenset(("told_to_end", "exits", "finished", "restarts", "ranks"))
+"""Claims that tell of an end, and of no trouble before it."""
 
 
 def claims(evidence: Evidence) -> dict[str, Row]:
@@ -27,6 +29,12 @@ def claims(evidence: Evidence) -> dict[str, Row]:
     if "gpu_uneven" in said:  # then "100 %" and "0 %" are each of some
         said = {code: row for code, row in said.items() if code not in ("gpu_busy", "gpu_idle")}
     return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}
+
+
+def ended_it(evidence: Evidence) -> bool:
+    """Whether who sent the evidence says that they ended it, and of nothing that they ended it for."""
+    said = claims(evidence).keys()
+    return "told_to_end" in said and said <= OF_ENDING
 
 
 def fields(row: Row) -> dict:

@@ -195,3 +195,26 @@ def test_systemd_says_how_often_it_restarted_the_unit(tmp_path: Path) -> None:
     lines = (own.format(count, count, count) + said.format(count, count) for count in (1, 2, 3))
     (tmp_path / "journal.txt").write_text("".join(lines))
     assert kit.verdict(tmp_path).facts.value("restarts") == 3
+
+
+def test_who_ended_it_for_no_trouble_of_the_launch_is_believed(tmp_path: Path) -> None:
+    log = (
+        "(EngineCore_DP0 pid=7) INFO 03-01 11:57:43 [core.py:254] init engine (profile, create kv cache, warmup model) took 5 s\n"
+        "[2026-03-01 12:07:08,014] [INFO] [launch.py:344:sigkill_handler] Main process received SIGINT, exiting\n"
+    )
+    (tmp_path / "run.log").write_text(log)
+    (tmp_path / "NOTE.txt").write_text("12:07 pressed ctrl-c, the learning rate was wrong.\n")
+    assert kit.verdict(tmp_path).klass == "ended"
+    (tmp_path / "NOTE.txt").write_text("It hangs for nine minutes, then I pressed ctrl-c.\n")
+    assert kit.verdict(tmp_path).klass != "ended"
+
+
+def test_a_traceback_in_a_string_does_not_make_an_error_of_a_calm_record(tmp_path: Path) -> None:
+    log = (
+        "[ERROR] 2026-03-01 10:01:02,678 error_handler: {\n"
+        '  "message": "RendezvousConnectionError: The connection to the C10d store has failed.",\n'
+        '  "py_callstack": "Traceback (most recent call last):\\n  File \\"a.py\\", line 1\\nRuntimeError: timed out\\n"\n}\n'
+        "[INFO] 2026-03-01 10:01:03,402 api: Starting elastic_operator with launch configs:\n"
+    )
+    (tmp_path / "server.log").write_text(log)
+    assert [row["kind"] for row in kit.open_run(tmp_path).rows("log")][-1] == "progress"

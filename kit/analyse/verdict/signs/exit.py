@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from kit.analyse.verdict import orchestrator_ends
+from kit.analyse.verdict import orchestrator_ends, reporter
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
@@ -231,7 +231,11 @@ def orderly_end(scene: Scene) -> Signs:
         worked = scene.fact("ready") or scene.fact("step") or _own_work(scene)
         # Nor is it by a file of a job's errors alone, which shows nothing of the launch, that it had not worked.
         begun = scene.log.bars or any(mark.phase for mark in scene.log.marks)
-        early = found.how == "told" and (not worked and begun or _stood(scene, found.mark.time))
+        early = (
+            found.how == "told"
+            and (not worked and begun or _stood(scene, found.mark.time))
+            and not reporter.ended_it(scene.evidence)
+        )
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
         if early and TIME_OVER.search(found.mark.text):
