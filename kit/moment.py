@@ -19,6 +19,7 @@ from kit.intake import Chain
 from kit.intake.content import Content, Part, Text
 from kit.parse.base import Report, Source
 from kit.parse.records import MONTHS, stamp_ns
+from kit.parse.snapshot import date_of
 
 if TYPE_CHECKING:
     from kit.reading import Capture
@@ -52,13 +53,6 @@ _FULL = re.compile(
     r"(?:(?P<zone>[A-Z]{3,4}) )?(?P<year>20\d\d)\b"
     r"|\b(?P<http_day>\d\d) (?P<http_mon>[A-Z][a-z][a-z]) (?P<http_y>20\d\d) (?P<http_t>\d\d:\d\d:\d\d) (?P<gmt>GMT)"
 )
-
-_DATE = re.compile(
-    r"^(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d [A-Z]{3,4} 20\d\d"
-    r"|20\d\d-[01]\d-[0-3]\d[T ][0-2]\d:[0-5]\d:[0-5]\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)[ \t\r]*$",
-    re.MULTILINE,
-)
-"""What `date`, `date +'%F %T'` and `date -Is` print, on a line of its own."""
 
 
 @dataclass
@@ -124,9 +118,8 @@ def _by_looks(moment: Moment, looks: list[Capture], stamps: dict[int, list[int]]
 def _stamps(capture: Capture, offset_s: int, limit_ns: int | None) -> Iterator[int]:
     """Stamps with a year at both ends of a capture, and those that `date` printed beside a part of a file; none of the future."""
     source = Source(capture.file, offset_s=offset_s)
-    beside = (
-        (line[0] for text in _ends(replace(capture, content=None)) for line in _DATE.finditer(text)) if capture.content else ()
-    )
+    whole = _ends(replace(capture, content=None)) if capture.content else ()
+    beside = (line for text in whole for line in text.splitlines() if ":" in line and date_of(line, source) is not None)
     for text in (*_ends(capture), *beside):
         for found in _FULL.finditer(text):
             stamp = _read(found, source)

@@ -78,7 +78,9 @@ def test_a_stamp_of_the_future_is_none(tmp_path: Path) -> None:
     assert kit.open_run(tmp_path).rows("log")[0]["time"] == parse_time("2025-10-23 13:04:00")[0]
 
 
-@pytest.mark.parametrize("date", ["Thu Oct 23 13:15:30 UTC 2025", "2025-10-23 13:15:30", "2025-10-23T13:15:30+00:00"])
+@pytest.mark.parametrize(
+    "date", ["Thu Oct 23 13:15:30 UTC 2025", "2025-10-23 13:15:30", "2025-10-23T13:15:30+00:00", "2025-10-23 13:15:30 UTC"]
+)
 def test_date_in_a_shell_tells_the_moment_of_what_stands_beside_it(tmp_path: Path, date: str) -> None:
     write(tmp_path, "server.log", "[2025-10-23 13:04:00 TP0] Load weight begin. avail mem=77.60 GB\n")
     shell = f"root@n3:/# date\n{date}\nroot@n3:/# ps -eo pid,state,wchan:20,cmd\n 77 D folio_wait_bit  sglang::scheduler_TP0\n"

@@ -34,7 +34,7 @@ _CLOCK = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)$")
 _DATE = re.compile(
     r"^[#=\-* ]*(?:\w{3} (?P<mon>\w{3})\s+(?P<d>\d{1,2}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: [AP]M)? "
     r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
-    r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
+    r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|UTC|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
 )
 _TIME_OF_DAY = re.compile(r"^[#=\-* ]*(?P<H>[0-2]\d):(?P<M>[0-5]\d):(?P<S>[0-5]\d)[#=\-* ]*$")
 """What `date +%T` prints, on a line of its own."""
@@ -117,7 +117,7 @@ def date_of(text: str, source: Source) -> int | None:
         found["M2"],
         found["S2"],
         found["f2"],
-        found["z2"],
+        "Z" if found["z2"] == "UTC" else found["z2"],
     )
 
 
