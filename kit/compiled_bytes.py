@@ -13,7 +13,7 @@ UNKNOWN = -1
 SEED = np.uint64(0x243F6A8885A308D3)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SEVEN, REST, HALF, ONE = (np.uint64(value) for value in (7, 57, 32, 1))
-NEWLINE, STRIDE = 10, 64
+NEWLINE, STRIDE, STEP = 10, 64, 8
 
 
 @inner
@@ -43,6 +43,13 @@ def line_end(data, at):
         if ends:
             break
         at += STRIDE
+    while at + STEP <= data.size:
+        ends = np.uint8(0)
+        for n in range(STEP):
+            ends |= np.uint8(byte_at(data, at + n) == NEWLINE)
+        if ends:
+            break
+        at += STEP
     while at < data.size and byte_at(data, at) != NEWLINE:
         at += 1
     return at

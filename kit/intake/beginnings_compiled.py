@@ -17,6 +17,8 @@ SIZE, MOST, MOST_TRIED = 1 << 16, 1 << 14, 12
 """Room for keys, how many there may be, and how many begins of a line are tried."""
 LINE, BEGIN = range(2)
 """What a key is of. The seeds of both differ, so that one table holds them."""
+SPACE, COLON, BRACKET, BRACE = b" :[("
+"""What begins end with."""
 BEGIN_SEED, SIX, LOW, WORDS = (np.uint64(value) for value in (0xA4093822299F31D0, 6, 63, 511))
 """One bit for each value of the lowest 15 says whether a begin may end there: 4 KiB stay in a core's first-level cache."""
 
@@ -50,7 +52,8 @@ def following(data, at, keys, numbers, bits, codes, found):
             code = codes[char]
             value, before = _with(value, before, code, char), code
             stop += 1
-            if (bits[np.uintp((value >> SIX) & WORDS)] >> (value & LOW)) & ONE:
+            ends = char == SPACE or char == COLON or char == BRACKET or char == BRACE
+            if ends and (bits[np.uintp((value >> SIX) & WORDS)] >> (value & LOW)) & ONE:
                 plain = find(keys, numbers, mixed(value ^ BEGIN_SEED)) == BEGIN
                 if plain:
                     stop = line_end(data, stop)
@@ -91,7 +94,7 @@ class CompiledLines:
         """Pass over lines like one that did not match: those that begin as far as they cannot match, else those of its shape."""
         if self._count >= MOST:
             self._forget()
-        for stop in [found.end() for found in re.finditer(rb"[ \[:(]", line[:LONGEST_BEGIN])][:MOST_TRIED]:
+        for stop in [found.end() for found in re.finditer(rb"[ :\[(]", line[:LONGEST_BEGIN])][:MOST_TRIED]:
             shape = shape_of(line[:stop])
             if shape in self._begins:  # it may match
                 continue

@@ -346,17 +346,18 @@ def _closes(line: bytes, rest: bytes) -> bool:
 
 def _width(head: bytes) -> int | None:
     lines = head.split(b"\n")
-    columns = [_columns(line) for line in lines]
+    columns = list(map(len if head.isascii() else _columns, lines))
     width = max(columns, default=0)
     if width not in WIDTHS:
         return None
     full = [at for at in range(len(lines) - 1) if columns[at] == width]
-    opened = [at for at in full if _opens(lines[at])]
     rests = [at for at in full if lines[at + 1] and (not _BEGINS.match(lines[at + 1]) or _closes(lines[at], lines[at + 1]))]
-    stamped = sum(1 for line in lines if _opens(line))
-    by_records = len(opened) >= max(LEAST_OPENED, 0.1 * stamped) and len(rests) >= 0.5 * len(full)
-    by_rests = bool(opened) and len(rests) >= max(LEAST_RESTS, 0.9 * len(full))  # few records are long, other lines are
-    return width if len(full) >= LEAST_FULL and (by_records or by_rests) else None
+    if len(full) < LEAST_FULL or 2 * len(rests) < len(full):
+        return None
+    opened = sum(1 for at in full if _opens(lines[at]))
+    if opened and len(rests) >= max(LEAST_RESTS, 0.9 * len(full)):  # few records are long, other lines are
+        return width
+    return width if opened >= max(LEAST_OPENED, 0.1 * sum(1 for line in lines if _opens(line))) else None
 
 
 __all__ = ["HEAD_BYTES", "decode", "encoding_of", "unwrapped"]

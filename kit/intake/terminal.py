@@ -179,16 +179,20 @@ _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
     (re.compile(rb"\A(?:[^\n]*\$\n)+[^\n]*\Z"), _ends),
     (re.compile(rb"\A[^\"]*(?:\xe2\x80[\x9c\x9d]|=\xe2\x80\x98)[^\"]*\Z"), _typewritten),
     (re.compile(rb"\xc2\xa0|\xe2\x80\xaf|\xe2\x80\x8b|(?<!\A)\xef\xbb\xbf"), _blanks),
-    (_FULL, _iso),
     (re.compile(rb"#033\[|#015(?:[^\d]|\Z)"), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),
 )
 
 
+STAMPED_BYTES = 1 << 16
+"""Where stamps of a journal are looked for: they stand before all lines."""
+
+
 def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
     """What turns the written-out control of a text back into control; empty where there is none."""
-    return [change for sign, change in (*_WRITTEN, (_months()[0], _in_english)) if may_hold(sign, head) and sign.search(head)]
+    stamps = [change for sign, change in ((_FULL, _iso), (_months()[0], _in_english)) if sign.search(head[:STAMPED_BYTES])]
+    return [change for sign, change in _WRITTEN if may_hold(sign, head) and sign.search(head)] + stamps
 
 
 __all__ = ["Steered", "clean", "needs_cleaning", "steering", "written_out"]
