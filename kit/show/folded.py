@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from kit.run import Run
 
 MOST_RANKS, MOST_PLACES, MOST_CAPTURES = 64, 200, 1000
-LAB_COLOURS = (
-    "--ink:var(--jp-content-font-color1,#222);--paper:var(--jp-layout-color0,#fff);--grid:var(--jp-border-color3,#e9ecef)"
-)
-"""What figures take from JupyterLab's theme."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Folded:
         return "".join(f"<details><summary>{escape(title)}</summary>{html}</details>" for title, html in self.parts)
 
     def _repr_html_(self) -> str:
-        return f"<div class='kit-folded {AS_IT_IS}' style='{LAB_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
+        return f"<div class='kit-folded {AS_IT_IS}' style='{svg.NOTEBOOK_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
 
     def __repr__(self) -> str:
         return "\n".join(title for title, _ in self.parts)

@@ -1,57 +1,42 @@
-"""Figures as HTML that keeps their alternative text."""
+"""Figures of a notebook, with their alternative text, in the colours of its theme."""
 
 from __future__ import annotations
 
 import sys
-from base64 import b64encode
 from dataclasses import dataclass
-from html import escape
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kit.document.html import AS_IT_IS
+from kit.show import svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI = 110
-"""Sharp at the width that the report gives a figure, and about 200 kB for a full timeline."""
-
 
 @dataclass(frozen=True)
-class Image:
+class Drawing:
     """A drawn figure: what a notebook cell shows.
 
     Attributes
     ----------
-    png : bytes
-        The picture.
+    html : str
+        The picture, as SVG with its caption.
     alt : str
         Its alternative text.
-    caption : str
-        Sentence below it.
     """
 
-    png: bytes
+    html: str
     alt: str
-    caption: str = ""
 
     def _repr_html_(self) -> str:
-        data = b64encode(self.png).decode("ascii")
-        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
-        return (
-            f'<figure class="{AS_IT_IS}" style="margin:0">'
-            f'<img alt="{escape(self.alt)}" style="max-width:100%" src="data:image/png;base64,{data}">'
-            f"{caption}</figure>"
-        )
+        return f"<div style='{svg.NOTEBOOK_COLOURS}'>{self.html}</div>"
 
     def __repr__(self) -> str:
         return f"figure: {self.alt}"
 
 
-def figure(drawn: Figure | Axes, alt: str | None = None, *, caption: str = "", dpi: int = DPI) -> Image:
-    """Show a figure with its alternative text, which an exported report keeps.
+def figure(drawn: Figure | Axes, alt: str | None = None, *, caption: str = "") -> Drawing:
+    """Show a figure with its alternative text, which an exported report keeps; it follows a dark theme.
 
     Parameters
     ----------
@@ -61,12 +46,10 @@ def figure(drawn: Figure | Axes, alt: str | None = None, *, caption: str = "", d
         Alternative text; the one that the figure carries (`kit.plot.figure_alt`) without it.
     caption : str
         How to read it, one sentence.
-    dpi : int
-        Dots per inch.
 
     Returns
     -------
-    Image
+    Drawing
         Last value of a cell. A figure of pyplot is closed, so that it is not shown twice.
 
     Raises
@@ -83,13 +66,11 @@ def figure(drawn: Figure | Axes, alt: str | None = None, *, caption: str = "", d
     """
     from kit.plot import figure_alt
 
-    whole: Any = drawn if hasattr(drawn, "savefig") else drawn.figure
-    text = alt or figure_alt(whole)
-    if not text:
+    whole = drawn.get_figure(root=True)
+    text = alt or (figure_alt(whole) if whole is not None else "")
+    if whole is None or not text:
         raise ValueError("the figure carries no alternative text: give alt=, or set it with kit.plot.figure_alt(figure, text)")
-    file = BytesIO()
-    whole.savefig(file, format="png", dpi=dpi, facecolor="white")
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
+    html = svg.figure(whole, caption, text)
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close(whole)
-    return Image(file.getvalue(), text, caption)
+    return Drawing(html, text)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 THEMED = {INK.lower(): "--ink", "#ffffff": "--paper", "#e9ecef": "--grid", STALL_COLOUR.lower(): "--stall"}
 """Colours of the figures, as matplotlib writes them, that a page may replace by its own; those that carry meaning stay."""
+NOTEBOOK_COLOURS = (
+    "--ink:var(--jp-content-font-color1,var(--vscode-editor-foreground,#222));"
+    "--paper:var(--jp-layout-color0,var(--vscode-editor-background,#fff));--grid:var(--jp-border-color3,#e9ecef)"
+)
+"""What figures take from the theme of JupyterLab or VS Code."""
 MOST_BYTES = 400_000
 """In a larger drawing the marks are a picture below the text: a browser is slow with tens of thousands of paths."""
 DPI = 200
@@ -30,7 +35,7 @@ _USED = re.compile(r'#([\w.-]+)[")]')
 _HEAD = re.compile(r"^.*?<svg [^>]*?viewBox=\"(?P<box>[^\"]+)\"[^>]*>\s*(?:<metadata>.*?</metadata>)?", re.DOTALL)
 
 
-def figure(drawn: Figure | Axes, caption: str = "") -> str:
+def figure(drawn: Figure | Axes, caption: str = "", alt: str = "") -> str:
     """A drawn figure as a `figure` element with its alternative text.
 
     Examples
@@ -44,7 +49,7 @@ def figure(drawn: Figure | Axes, caption: str = "") -> str:
     whole = drawn.get_figure(root=True)
     if whole is None:
         raise ValueError("these axes belong to no figure")
-    alt = escape(figure_alt(whole) or caption)
+    alt = escape(alt or figure_alt(whole) or caption)
     drawing = _written(whole, alt)
     if len(drawing) > MOST_BYTES:
         marks = [one for ax in whole.axes for one in (*ax.collections, *ax.patches, *ax.lines) if not one.get_rasterized()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+import re
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -13,6 +13,7 @@ import kit
 from kit import show
 from kit.frames import FRAMES
 from kit.plot import figure_alt
+from kit.plot.style import dress
 from kit.show import opening, svg
 
 
@@ -35,16 +36,19 @@ class Tags(HTMLParser):
 HOSTILE = "<script>alert(\"1\")</script> & 'quoted'"
 
 
-def test_figure_keeps_its_alternative_text_and_is_a_picture():
-    figure = Figure()
-    figure.add_subplot().plot([1, 2])
+def test_figure_keeps_its_alternative_text_and_follows_a_dark_theme():
+    figure = Figure(facecolor="white")
+    dress(figure.add_subplot(title=HOSTILE), x_label="s").plot([1, 2])
     figure_alt(figure, HOSTILE)
-    page = Tags(show.figure(figure, caption=HOSTILE)._repr_html_())
-    (image,) = [attributes for tag, attributes in page.tags if tag == "img"]
-    assert image["alt"] == HOSTILE
-    assert b64decode(image["src"].partition("base64,")[2]).startswith(b"\x89PNG")
-    assert "script" not in [tag for tag, _ in page.tags]
-    assert HOSTILE in page.text
+    html = show.figure(figure, caption=HOSTILE)._repr_html_()
+    page = Tags(html)
+    (image,) = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert image["role"] == "img" and image["aria-label"] == HOSTILE
+    assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags) and page.text.count(HOSTILE) == 2
+    style = page.tags[0][1]["style"]
+    assert "--ink:var(--jp-content-font-color1" in style and "--paper:var(--jp-layout-color0" in style
+    # neither paper nor ink is a colour of its own: what is not themed would be white on a dark page, or not be seen
+    assert not re.findall(r"(?:fill|stroke): ?#(?:fff(?:fff)?|222(?:222)?|000(?:000)?)\b", html)
 
 
 def test_figure_without_alternative_text_is_refused():
