@@ -163,17 +163,26 @@ def watch(args: argparse.Namespace) -> int:
 
 def _watch_each(args: argparse.Namespace, limit_s: float | None, connection: Connection) -> int:
     """A line a host."""
+    from dataclasses import replace
+    from getpass import getpass
+
     from kit.live.screen import Screen
     from kit.live.several import WatchEach
     from kit.show.hosts import Hosts
 
     began, screen = time.monotonic(), Screen(quit=lambda: live.stop())
 
+    def ask(prompt: str) -> str:
+        """Hosts are reached while the screen is shown."""
+        with screen.aside():
+            return getpass(prompt)
+
     def tell(name: str, said: str) -> None:
         """Where there is a screen, what is said of a host without a board stands in its line."""
         if not screen.live:
             say(f"{name}: {said}")
 
+    connection = replace(connection, ask=ask)
     live = WatchEach(args.targets, launch=_launch(args), out=args.out, limit_s=limit_s, say=tell, connection=connection)
     with screen:
         boards = live.boards()

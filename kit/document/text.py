@@ -249,15 +249,19 @@ class _Page:
         ]
         room = self.width - len(lead)
         kept = list(range(len(widths)))
+        fair = [  # what is never left out gets more before what may be
+            max(size, min(width, ROOMY)) if cut and name not in table.spare else size
+            for name, size, width in zip(table.columns, least, widths, strict=True)
+        ]
         for name in table.spare:
-            if name in table.columns and sum(least[n] + GAP for n in kept) - GAP > room:
+            if name in table.columns and sum(fair[n] + GAP for n in kept) - GAP > room:
                 kept.remove(list(table.columns).index(name))
         room -= GAP * (len(kept) - 1)
         if sum(least[n] for n in kept) > room:
             self.records(table, rows, lead)
             return
         while sum(widths[n] for n in kept) > room:  # the widest gives, as far as its words allow
-            widths[max(kept, key=lambda n: (widths[n] > least[n], widths[n]))] -= 1
+            widths[max(kept, key=lambda n: (widths[n] > fair[n], widths[n] > least[n], widths[n]))] -= 1
         grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=headed, header_style="dim")
         for name, width in ((table.columns[n], widths[n]) for n in kept):
             justify: JustifyMethod = "right" if name in table.numeric else "left"

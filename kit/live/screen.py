@@ -7,8 +7,10 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from io import StringIO
 from typing import Any, TextIO
 
 from kit.analyse.verdict.live_status import Status
@@ -77,7 +79,8 @@ class Screen:
     """Shows one status after the other on a stream: in place on a terminal, else one line a change. A context manager.
 
     On a terminal `q` calls `quit`, `s` sorts the processes or hosts by another column, `r` turns their order, `n` shows the next
-    host alone. The terminal is put back as it was at the end, whatever ended it, and while the process is suspended.
+    host alone. The terminal is put back as it was at the end, whatever ended it, and while the process is suspended. What is
+    written to standard error meanwhile would stand in the middle of it: it comes at the end.
     """
 
     def __init__(self, stream: TextIO | None = None, quit: Callable[[], None] = lambda: None):
@@ -89,14 +92,39 @@ class Screen:
         self._note, self._quit, self._ends = "", quit, False
         self._sort, self._turned, self._alone = 0, False, 0
         self._keys, self._lock = Keys(self._press), threading.RLock()
+        self._held, self._errors = StringIO(), sys.stderr
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Screen:
         if self.live:
-            self._write(ENTER)
-            self._keys.start()
+            self._begin()
             self._handle()
         return self
+
+    def _begin(self) -> None:
+        self._errors = sys.stderr
+        if self._errors.isatty():
+            sys.stderr = self._held
+        self._write(ENTER)
+        self._keys.start()
+
+    def _end(self) -> None:
+        self._keys.stop()
+        self._write(LEAVE)
+        sys.stderr = self._errors
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The normal screen and its keys, while somebody is asked for a password, say."""
+        with self._lock:
+            if self.live:
+                self._end()
+            try:
+                yield
+            finally:
+                if self.live:
+                    self._begin()
+                    self._draw()
 
     def show(self, board: Status | Hosts, note: str = "") -> None:
         """Draw a status, or those of several hosts."""
@@ -119,8 +147,9 @@ class Screen:
             return
         for number, before in self._handlers.items():
             signal.signal(number, before)
-        self._keys.stop()
-        self._write(LEAVE)
+        self._end()
+        if self._held.getvalue():
+            self._errors.write(self._held.getvalue())
         if self.last is not None:
             self._write(render_text(self._sorted(self.last), self._size().columns, 1000, self.colours) + "\n")
 
@@ -135,14 +164,10 @@ class Screen:
         self._draw()
 
     def _suspend(self, number: int, frame: object) -> None:
-        self._keys.stop()
-        self._write(LEAVE)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # it stands here until it is continued
-        signal.signal(signal.SIGTSTP, self._suspend)
-        self._write(ENTER)
-        self._keys.start()
-        self._draw()
+        with self.aside():
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTSTP)  # it stands here until it is continued
+            signal.signal(signal.SIGTSTP, self._suspend)
 
     def _press(self, key: str) -> None:
         with self._lock:
@@ -186,6 +211,7 @@ class Screen:
                 turned = ", turned" if self._turned else ""
                 keys = f"q quits · s sorts (by {self._sorts[self._sort][0]}{turned}) · r turns the order"
                 keys = "ending …" if self._ends else keys + " · n next host alone" * isinstance(self.last, Hosts)
+                keys = text.short(keys, size.columns)  # a wrapped line would push the answer out of the screen
                 dim = ("\x1b[2m", "\x1b[0m") if self.colours else ("", "")
                 self._write(f"\x1b[{size.lines};1H{dim[0]}{keys}{dim[1]}")
 

@@ -17,6 +17,7 @@ from kit.errors import KitError
 from kit.live.options import TriageOptions
 from kit.live.triage import triage
 from kit.live.watch import Watch
+from kit.show.hosts import CONNECTING
 
 GRACE_S = 60.0
 """So much longer than its limit a triage may take, for connecting and for its last judgement; then its host is given up."""
@@ -102,7 +103,7 @@ class WatchEach:
         connection: Connection,
     ):
         self.names = folder_names(targets)
-        self.shown: dict[str, Status | str] = dict.fromkeys(self.names, "connecting …")  # the last board, or what was said
+        self.shown: dict[str, Status | str] = dict.fromkeys(self.names, CONNECTING)  # the last board, or what was said
         self._targets = dict(zip(self.names, targets, strict=True))
         self._how = {**launch, "limit_s": limit_s, "connection": connection}
         self._out, self._say = out, say

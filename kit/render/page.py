@@ -12,7 +12,7 @@ from importlib.resources import files
 from kit import __version__
 from kit.analyse.verdict.hypotheses import Hypothesis
 from kit.analyse.verdict.verdict import Verdict
-from kit.analyse.verdict.verdict_text import REFUTED, source_of
+from kit.analyse.verdict.verdict_text import REFUTED, source_of, standing
 from kit.document import Section, percent
 from kit.document.html import escape, section, table_script
 from kit.plot.style import GREY, PHASE_COLOUR
@@ -71,7 +71,7 @@ def page(name: str, lead: str, parts: Sequence[Part], tone: str) -> str:
 
 def first_screen(verdict: Verdict, about: About, silent: Quiet | None, picture: str, end: str) -> str:
     """What is wrong, how sure, since when, what to run first; what was launched; a small timeline."""
-    phase = f" in {verdict.phase}" if verdict.phase and verdict.phase not in ("ready", "serving") else ""
+    phase = standing(verdict)
     said = f"{phase}: {verdict.plain}" if phase else f" {verdict.plain}"
     facts = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(value)}</dd></div>" for word, value in about.short.items())
     drawn = f'<figure class="glance">{picture}{_scale(about, verdict, silent, end)}</figure>' if picture else ""

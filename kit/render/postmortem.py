@@ -124,7 +124,8 @@ def _launch(facts: About) -> str:
     parts += [table(Table(("", ""), list(facts.versions.items())))] if facts.versions else []
     pair = [Table(("flag", "value"), facts.flags, len(facts.flags), "Flags given")]
     pair.append(Table(("variable", "value"), facts.environment, len(facts.environment), "Environment"))
-    parts.append(f"<div class='pair'>{''.join(f'<div>{table(one)}</div>' for one in pair if one.rows)}</div>")
+    given = "".join(f"<div>{table(one)}</div>" for one in pair if one.rows)
+    parts += [f"<div class='pair'>{given}</div>"] if given else []
     if facts.unrecorded:
         parts.append(f"<p class='small'>{facts.unrecorded} more variables are set; their values were not recorded.</p>")
     if facts.printed:

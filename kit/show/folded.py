@@ -32,7 +32,8 @@ class Folded:
         return "".join(f"<details><summary>{escape(title)}</summary>{html}</details>" for title, html in self.parts)
 
     def _repr_html_(self) -> str:
-        return f"<div class='kit-folded {AS_IT_IS}' style='{svg.NOTEBOOK_COLOURS}'>{self.html}<script>{table_script()}</script></div>"
+        script = f"<script>{table_script()}</script>"
+        return f"<div class='kit-folded {AS_IT_IS}' style='{svg.NOTEBOOK_COLOURS}'>{self.html}{script}</div>"
 
     def __repr__(self) -> str:
         return "\n".join(title for title, _ in self.parts)
@@ -62,12 +63,13 @@ def appendix(verdict: Verdict, step: Callable[[str], None] = lambda what: None) 
     """
     run = verdict.scene.evidence.run
     step("going through the evidence source by source")
-    parts = [
-        ("Phases of each rank", table(phases(run))),
-        ("The log around its last progress", table(tables.log_around(run.condensed_log()))),
-        ("Facts", table(verdicts.facts(verdict))),
-        ("How the answer came about", table(verdicts.ledger(run))),
+    told = [
+        ("Phases of each rank", phases(run)),
+        ("The log around its last progress", tables.log_around(run.condensed_log())),
+        ("Facts", verdicts.facts(verdict)),
+        ("How the answer came about", verdicts.ledger(run)),
     ]
+    parts = [(title, table(rows)) for title, rows in told if rows.rows]
     step("drawing memory, threads and calls")
     processes, threads, calls = run.frame("processes"), run.thread_history(), run.condensed_calls(plot_syscalls.COLUMNS)
     if len(processes):

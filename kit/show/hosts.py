@@ -25,8 +25,11 @@ HEADS = (
     "last line",
 )
 NUMERIC = frozenset(("last progress", "last log line", "reads"))
-SPARED = ("last line", "reads until now", "last progress", "reads", "what", "log until now", "phase")
+SPARED = ("reads until now", "last line", "reads", "log until now", "last progress", "last log line", "phase")
 """Columns that a narrow terminal does without, in this order."""
+CONNECTING = "connecting …"
+MOST_UNREACHED = 4
+"""Hosts whose reason is said in full; each stands in the table too."""
 URGENT = ("failed", "stalled", "", "unknown", "progressing", "ended", "ready")
 """States in the order in which they are looked at; of a host without a board it is not known."""
 BAD = URGENT[:2]
@@ -82,6 +85,9 @@ def document(hosts: Hosts, note: str = "", most: int | None = None, less: int = 
     for name, board in [] if less else bad[:1]:
         sections.append(Section(f"evidence of {name}", items(board.evidence)))
         sections.append(Section("next", [Command(step["command"], step["what"]) for step in board.next[:1]]))
+    unreached = [f"{name}: {board}" for name, board in hosts.boards.items() if isinstance(board, str) and board != CONNECTING]
+    if unreached and not less:
+        sections.append(Section("no answer", items(unreached[:MOST_UNREACHED])))
     at = max((board.at for board in boards if not isinstance(board, str)), default="")
     said = f"{bad[0][0]}: {title(bad[0][1])}" if bad else count
     below = " · ".join(filter(None, (count if bad else "", at, note)))

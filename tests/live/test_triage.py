@@ -239,6 +239,8 @@ def test_a_ledger_is_derived_where_none_was_recorded(data: Path) -> None:
     assert refuting["test"] == "listeners"
     assert ledger[0]["leading"][0][0] == "undetermined" and ledger[-1]["leading"][0][0] == "device_hang"
     assert sum(step["changed"] for step in ledger) == 1
+    stacks = [step["test"] for step in ledger_of(open_run(data / "pipe-ticker")) if "stacks" in step["test"]]
+    assert stacks == ["stacks of all ranks"], "a step for a Mac tells nothing of Linux"
     text = render(document(ledger))
     assert max(map(len, text.splitlines())) <= 110 and "device_hang instead of undetermined" in text
 

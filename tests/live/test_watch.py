@@ -22,10 +22,12 @@ from kit import sample_path
 from kit.analyse.verdict.live_status import History, Status
 from kit.capture.waiting import Clock
 from kit.errors import EvidenceError, UsageError
+from kit.live.keys import Keys
 from kit.live.screen import Screen, one_line, render_text
 from kit.live.watch import Watch, watch_frame
 from kit.open import open_run
 from kit.show.hosts import Hosts
+from kit.show.status import QUIET
 from kit.show.watch import StatusView
 from tests.live.launches import stalling
 from tests.live.test_guard import until
@@ -128,6 +130,12 @@ def test_several_hosts_are_a_line_each_the_urgent_one_on_top() -> None:
     assert [line.split()[:2] for line in drawn[3:6]] == [["▶", "gpu-b"], ["gpu-c", "no"], ["gpu-a", "progressing"]]
     assert "61 s ago" in drawn[3] and "not watched: nothing listens there" in drawn[4] and "1.0 s ago" in drawn[5]
     assert list(hosts.ordered("silence_s").boards)[0] == "gpu-a" and max(map(len, render_text(hosts, 60).split("\n"))) <= 60
+    busy = {**dict.fromkeys(QUIET, [1.0] * 13), "read_bytes_per_s": [0.0] * 13}
+    longest = board(state="unknown", plain="the evidence is inconclusive", ranks=[], history=busy, last_line="Loading " * 9)
+    for width in (60, 80, 130):
+        drawn = render_text(Hosts({"gpu-a": longest, "gpu-c": f"not watched: {'nothing listens there ' * 5}"}), width, 24)
+        assert "the evidence is in" in drawn, "what it is goes before what its log says"
+        assert "nothing listens there nothing" in drawn[drawn.index("no answer\n") :]
     many = Hosts({f"gpu-{n}": reading for n in range(64)})
     assert len(render_text(many, 80, 20).split("\n")) <= 20 and " of 64 rows" in render_text(many, 80, 20)
     stream = io.StringIO()
@@ -145,6 +153,17 @@ def test_a_key_shows_each_host_alone() -> None:
         screen._press("n")
         shown.append(screen._sorted(screen.last))
     assert [getattr(one, "state", "all") for one in shown] == ["all", "stalled", "ready", "all"]
+
+
+def test_the_line_of_keys_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that wraps would scroll the answer out of the screen."""
+    screen = Screen(io.StringIO())
+    screen.live = True
+    monkeypatch.setattr(Keys, "on", True)
+    monkeypatch.setattr(screen, "_size", lambda: os.terminal_size((60, 16)))
+    screen.show(Hosts({"gpu-a": board(), "gpu-b": board()}))
+    keys = screen.stream.getvalue().rpartition("\x1b[16;1H")[2]
+    assert keys.startswith("q quits · s sorts (by state)") and len(keys) <= 60
 
 
 def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path) -> None:
@@ -250,12 +269,14 @@ SHOWS = """
 import sys, threading
 from kit.analyse.verdict.live_status import Status
 from kit.cli.live import end_in_order_on_signals
+from kit.live.keys import Keys
 from kit.live.screen import Screen
 row = {row}
 end_in_order_on_signals()
 over, rows = threading.Event(), [{{**row, "rank": rank, "pid": 70 + rank, "cpu_percent": 10.0 * rank}} for rank in range(3)]
 try:
     with Screen(quit=over.set) as screen:
+        print("the host is new", file=sys.stderr)
         screen.show(Status("run", "12:00:00", "stalled", "device_hang", "it hangs", "weights", 0.9, [], rows=rows))
         if sys.argv[1:] == ["crash"]:
             raise RuntimeError("it crashed")
@@ -283,7 +304,7 @@ def test_the_terminal_is_put_back_whatever_ends_the_watch(ending: str | int, cod
         command,
         stdin=follower,
         stdout=follower,
-        stderr=subprocess.DEVNULL,
+        stderr=follower,
         env=environment,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -303,7 +324,9 @@ def test_the_terminal_is_put_back_whatever_ends_the_watch(ending: str | int, cod
     last = shown("\x1b[?25h\x1b[?1049l")
     assert process.wait(60) == code
     os.set_blocking(leader, False)
-    assert "it hangs" in drawn + os.read(leader, 65536).decode(), "the last board stays on the normal screen"
+    drawn += os.read(leader, 65536).decode()
+    assert "it hangs" in drawn, "the last board stays on the normal screen"
+    assert "the host is new" not in first + last and drawn.index("the host is new") < drawn.index("it hangs")
     assert termios.tcgetattr(follower) == before and (ending != "q" or "ending …" in last)
     os.close(leader)
     os.close(follower)

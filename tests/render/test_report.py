@@ -119,6 +119,24 @@ def test_log_text_is_escaped_and_secrets_are_masked(hostile) -> None:
     assert SECRET not in html and [tag for tag, _ in page.tags].count("title") == 1
 
 
+SMI = """\
+index, name, utilization.gpu [%], memory.used [MiB], power.draw [W], power.limit [W]
+0, NVIDIA H100 80GB HBM3, 100 %, 71234 MiB, 121.00 W, 700.00 W
+1, NVIDIA H100 80GB HBM3, 100 %, 71234 MiB, 121.00 W, 700.00 W
+"""
+
+
+def test_a_table_of_gpus_alone_makes_a_report_without_empty_sections(tmp_path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "gpus.csv").write_text(SMI)
+    page = Page(report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "unknown the evidence is inconclusive" in " ".join(page.text.split()), "nothing tells where it stands"
+    for empty in ("Environment and flags", "Phases of each rank", "The log around its last progress"):
+        assert empty not in page.text
+    for said in ("no log of the server", "What was captured and read"):
+        assert said in page.text
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_markdown_of_a_bundled_run(name: str) -> None:
     found = kit.verdict(DATA / name)

@@ -26,6 +26,8 @@ REFUTED_BY = 4.0
 TEMPTING = 0.006
 """The first guess of people is listed for as long as it has this share."""
 AT_HAND = {"what": "the log", "why": "it is there", "command": "tail -n 50 LOG", "cost_s": 0.0}
+SYSTEMS = frozenset({"linux", "darwin"})
+"""What a step may be for; on the other system, the step of this one gave the evidence."""
 SAMPLED = ("processes", "io")
 """Frames that the second sample completes."""
 
@@ -115,13 +117,18 @@ def ledger_of(run: Run) -> list[dict]:
 
 def derived(evidence: Evidence) -> list[dict]:
     """Judge the evidence with one more source at a time, the cheapest first; sources that need consent come last."""
-    sources = sorted(steps(evidence.run.knowledge), key=lambda source: (bool(source.get("consent")), source["cost_s"]))
+    sources = steps(evidence.run.knowledge)
     owned = {"probes"} | {name for source in sources for name in source["have"]}
     given = {name: [] if name in owned else rows for name, rows in evidence.rows.items()}
     partial = replace(evidence, rows=given, syscalls=SyscallDigest())
     verdict = weigh(scene_of(partial))
     found = [entry(None, verdict, AT_HAND, 0.0)]
-    for source in sources:
+    elsewhere = SYSTEMS - {verdict.where.system}
+
+    def order(source: dict) -> tuple[bool, bool, float]:
+        return bool(elsewhere & {*source.get("on", ())}), bool(source.get("consent")), source["cost_s"]
+
+    for source in sorted(sources, key=order):
         if not _add(source, evidence, partial):
             continue
         before, verdict = verdict, weigh(scene_of(partial))

@@ -33,9 +33,15 @@ SHOWN_FACTS = tuple(
 )
 
 
+def standing(judged: Verdict | Status) -> str:
+    """Where a launch stands, as a part of the answer; nothing where it is up, or where nothing tells more than that it began."""
+    told = judged.phase not in (None, "", "ready", "serving") and (judged.klass, judged.phase) != ("undetermined", "launch")
+    return f" in {judged.phase}" if told else ""
+
+
 def answer(judged: Verdict | Status, state: str = "", silence_s: float | None = None) -> str:
     """One sentence: state, phase, class in plain words, odd ranks, share of belief, silence."""
-    phase = f" in {judged.phase}" if judged.phase and judged.phase not in ("ready", "serving") else ""
+    phase = standing(judged)
     ranks = f", rank{'s' * (len(judged.ranks) > 1)} {', '.join(map(str, judged.ranks))}" if judged.ranks else ""
     sure = f", {percent(judged.confidence)}" if judged.klass != "undetermined" else ""
     silent = f", silent for {show_duration(silence_s)}" if silence_s is not None and silence_s >= SILENT_S else ""

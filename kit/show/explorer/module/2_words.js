@@ -46,7 +46,8 @@ function bytes(value) {
     value /= 1024;
     power++;
   }
-  return `${power ? value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0) : Math.round(value)} ${names[power]}`;
+  if (!power) return `${value < 10 ? +value.toFixed(1) : Math.round(value)} B`;
+  return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${names[power]}`;
 }
 
 const count = (value) => Math.round(value).toLocaleString("en-US");
