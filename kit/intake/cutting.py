@@ -269,7 +269,7 @@ class _Cutter:
         if not explicit and not inner:
             return [at_once]
         pieces = list(self._pieces(explicit))
-        found = [part for piece in pieces for part in [*self._launches(piece), *self._inside(piece, inner)]]
+        found = [part for piece in pieces for part in [*self._commanded(piece), *self._inside(piece, inner)]]
         if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None} and not self._of_a_log(found):
             return [at_once]
         return self._grown(found, at_once)
@@ -344,18 +344,20 @@ class _Cutter:
                 return said
         return None
 
-    def _launches(self, piece: Segment) -> Iterator[Segment]:
-        """The command at a prompt, where it is one that starts a server: evidence by itself."""
-        if piece.how != "prompt" or self._told("command.sh", piece.command) != "launch":
-            return
+    def _commanded(self, piece: Segment) -> Iterator[Segment]:
+        """The command at a prompt that is evidence by itself: one that starts a server, or that kills and printed nothing."""
+        kind = self._told("command.sh", piece.command) if piece.how == "prompt" else None
         (part,) = piece.content.parts
-        yield replace(piece, content=Content(self.text, (replace(part, end=part.begin),)), name="command.sh", kind="launch")
+        if kind == "launch":
+            yield replace(piece, content=Content(self.text, (replace(part, end=part.begin),)), name="command.sh", kind=kind)
+        elif kind == "shell" and not self._head(piece).strip():
+            piece.name, piece.kind = "kill.txt", kind
 
     def _inside(self, piece: Segment, marks: list[_Mark]) -> list[Segment]:
         """A piece, with the outputs of tools that begin within it apart, where they are of another kind than the piece."""
         if piece.how == "assistant":
             return [piece]
-        piece.kind = self.kind(piece)
+        piece.kind = piece.kind or self.kind(piece)
         (part,) = piece.content.parts
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
         apart = list(self._apart(piece, part, within)) if within else []

@@ -26,6 +26,9 @@ _PRINTED = re.compile(
     r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"
     r"|0x[0-9a-f]{4,}|\b\w+=\S+.*\b\w+=|\d\d:\d\d:\d\d|::\w|\w\(\w*\)\.|[{}]\s*$|;\s*$|\|.*\|"
 )
+_CITES = re.compile(r"(?:[^\W\d_]{2,}[,;:]? +){6}.*[.!?:]$")
+"""A line that runs in words and ends as a sentence does: names of variables, files and classes in it are quoted."""
+LEAST_CITING = 80
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts that put no space between words, or whose words say more than one."""
@@ -98,7 +101,9 @@ def _paragraphs(text: Text, taken: list, printed: list) -> Iterable[tuple[bool, 
 def _looks_written(line: str) -> bool:
     """Whether a line may be a person's: mostly letters, and none of the marks of what programs print."""
     plain = _QUOTE.sub("", line)
-    if not plain or RECORD.match(plain.encode()) or _PRINTED.search(plain[:400]):
+    if not plain or RECORD.match(plain.encode()):
+        return False
+    if (found := _PRINTED.search(plain[:400])) and not (found.start() and len(plain) >= LEAST_CITING and _CITES.search(plain)):
         return False
     letters = sum(sign.isalpha() or sign in " .,'’" for sign in plain)
     return letters >= LEAST_LETTERS * len(plain)

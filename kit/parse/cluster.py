@@ -17,6 +17,8 @@ from kit.schema import Row
 
 ORCHESTRATORS = TOOL_WORDS["orchestrator"]
 _AGE = re.compile(r"^(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?(?:\s+\(x\d+ over .*\))?$")
+_TIMES = re.compile(r"\(x(\d+) over |^(\d+)$")
+"""How often an event came, within its age, or in a column of its own."""
 _DESCRIBED = re.compile(
     r"^\s*(?P<key>Name|Namespace|State|Last State|Reason|Exit Code|Restart Count|Message|Status|"
     r"Ready):\s+(?P<value>\S.*)$"
@@ -143,7 +145,8 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
 
 def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | None:
     if tool == "kubernetes":
-        age = age_s(got.get("LAST SEEN") or got.get("Age") or got.get("AGE") or "")
+        aged = got.get("LAST SEEN") or got.get("Age") or got.get("AGE") or ""
+        age, counted = age_s(aged), _TIMES.search(got.get("COUNT") or got.get("Count") or aged)
         message = got.get("MESSAGE") or got.get("Message")
         reason = got.get("REASON") or got.get("Reason") or got.get("STATUS")
         if not reason:
@@ -154,6 +157,7 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
             "type": got.get("TYPE") or got.get("Type"),
             "reason": reason,
             "age_s": age,
+            "times": int(counted[1] or counted[2]) if counted else None,
             "text": message or " ".join(text.split()),
             "object": got.get("OBJECT") or got.get("NAME"),
         }

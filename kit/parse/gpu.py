@@ -27,7 +27,7 @@ _TROUBLE = re.compile(
     r"ERROR: ?\d*:? ?(?:Unable|Driver)"
 )
 _HEAD_1 = re.compile(
-    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|"
+    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|"
     r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s"
 )
 _HEAD_2 = re.compile(
@@ -349,7 +349,7 @@ def _is_nvidia_smi(head: str) -> float:
     lines = body_lines(head)
     if any(_VERSIONS.match(line) or _header(line) and len(line.split(",")) > 1 for line in lines[:6]):
         return 0.97
-    if any(map(_HEAD_1.match, lines[:40])) and any(map(_HEAD_2.match, lines[:40])):
+    if any(map(_HEAD_1.match, lines[:40])) and any(map(_HEAD_2.match, lines[:40])) or any(map(_TABLE_PROCESS.match, lines[:40])):
         return 0.95
     if any(re.match(r"^=+NVSMI LOG=+|^GPU [0-9A-F]{8}:[0-9A-F]{2}:", line) for line in lines[:12]):
         return 0.97

@@ -32,6 +32,7 @@ from kit.parse.bars import Bar
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.log_detection import looks_like
 from kit.parse.records import SECOND_NS, Prefix, pieces
+from kit.parse.tracebacks import EXCEPTION, NOISE, Tracebacks, thrown
 from kit.schema import Row
 
 HEAD_LINES = 4000
@@ -52,23 +53,6 @@ _GLUE = re.compile(
 )
 BAR_SIGNS = ("%|", "% |", "% Completed |", "/s]", "s/it", "/? [", "B/s", "DL:", "==>", "▕", "━", "█")
 _GLUE_SIGNS = ("[20", " pid=", "INFO ", "WARNING ", "ERROR ")
-_EXCEPTION = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure)(?:\([\w.]+\))?)"
-    r"(?:: ?(?P<message>.*))?$"
-)
-_EXCEPTION_IN_TRACEBACK = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?)(?:: ?(?P<message>.*))?$")
-TRACEBACK = "Traceback (most recent call last)"
-IGNORED = "Exception ignored in"
-"""How Python announces an error that nobody can catch (in a destructor, a callback of the collector): it goes on."""
-NOISE = {"kind": "noise", "milestone": None, "role": None}
-_INSIDE = (
-    'File "',
-    "^",
-    "~",
-    "[Previous line repeated",
-    "During handling of the above exception",
-    "The above exception was the direct cause",
-)
 _STACK_LINE = re.compile(
     r"^(?:Process \d+|Python v\d|(?:Current )?[Tt]hread |\s|Extension modules:|<no Python frame>"
     r"|.* \([^()]*:\d+\)$)"
@@ -106,9 +90,7 @@ class _Reader:
         self.last_ns: int | None = None
         self.carried_ns: int | None = None
         self.frames: dict[str, tuple[float, float | None, int | None]] = {}
-        self.open: dict[Any, Prefix] = {}
-        self.ignored: set[Any] = set()
-        self.last_open: Any = None
+        self.tracebacks = Tracebacks()
         self.block: str | None = None
         self.dump: list[str] = []
         self.dump_lines: list[int] = []
@@ -245,8 +227,8 @@ class _Reader:
         if self._in_block(row, prefix, text, message, fields):
             return
         found = self.matcher.match(message[:MATCH_CHARS], self.stage)
-        error = _EXCEPTION.match(message)
-        if found is not None:
+        error = thrown(message) or EXCEPTION.match(message)
+        if found is not None and (found[0].kind == "error" or not thrown(message)):
             self._milestone(row, found, fields, message)
         elif error is not None:
             row.update(kind="error", milestone="exception", role=self.matcher.role(message))
@@ -260,17 +242,8 @@ class _Reader:
         if error is not None and row["kind"] == "error":
             fields.setdefault("type", error["type"])
             fields.setdefault("message", error["message"] or "")
-        if TRACEBACK in message:
-            self.open[prefix.key] = prefix
-            self.last_open = prefix.key
-            if prefix.key in self.ignored:
-                row.update(NOISE)
-            else:
-                row.update(kind="error", role="header")
-                row.setdefault("milestone", "traceback")
-        elif message.startswith(IGNORED):
-            row.update(NOISE)
-            self.ignored.add(prefix.key)
+        if self.tracebacks.head(row, prefix, message):
+            pass
         elif row.get("milestone") == "pyspy_dump":
             self.block = "other"
         elif message.startswith("Fatal Python error"):
@@ -319,36 +292,16 @@ class _Reader:
                 self.dump.append(text)
                 return True
             self.block = None
-        key = prefix.key if prefix.key in self.open else self.last_open if not prefix.peeled else None
-        if key not in self.open or TRACEBACK in message:
-            return False
-        opener = self.open[key]
-        inside = text[:1].isspace() or message.startswith(_INSIDE)
-        if not inside:
-            del self.open[key]
-            error = _EXCEPTION_IN_TRACEBACK.match(message)
-            calm = ("INFO", "DEBUG")
-            if error is None or prefix.level in calm and opener.level not in calm:  # a traceback in a string has no end
-                return False
-            found = self.matcher.match(message, self.stage)
+        found = self.tracebacks.take(row, prefix, text, message)
+        if found is not None and found.error is not None:
+            known = self.matcher.match(message, self.stage)
             row.update(kind="error", milestone="exception", role=self.matcher.role(message))
-            if found is not None and found[0].kind == "error":
-                self._milestone(row, found, fields, message)
-            fields.update(type=error["type"], message=error["message"] or "")
-        row["kind"] = "error"
-        if key in self.ignored:
-            row.update(NOISE)
-            if not inside:
-                self.ignored.discard(key)
-        if not prefix.peeled:
-            prefix.process, prefix.pid, prefix.rank_label, prefix.rank, prefix.level = (
-                opener.process,
-                opener.pid,
-                opener.rank_label,
-                opener.rank,
-                opener.level,
-            )
-        return True
+            if known is not None and known[0].kind == "error":
+                self._milestone(row, known, fields, message)
+            fields.update(type=found.error["type"], message=found.error["message"] or "")
+        if found is not None:
+            row.update(NOISE if found.ignored else {"kind": "error"})
+        return found is not None
 
 
 _SIGNALS = {

@@ -100,7 +100,7 @@ class _Skimmer:
         NCCL's lines name a process; no traceback comes with NCCL's prefix, but one may come with another that names a process
         and nothing else.
         """
-        return any(key[::2] == (None, None) and key[1] is not None for key in self.reading.reader.open)
+        return any(key[::2] == (None, None) and key[1] is not None for key in self.reading.reader.tracebacks.open)
 
     def block(self, block: bytes, careful: bool) -> Rows:
         """Rows of a block of whole lines, without the last newline."""
@@ -109,7 +109,7 @@ class _Skimmer:
         reader, lines = self.reading.reader, self.lines
         lines.begin(block)
         while True:
-            stage, opened = reader.stage, None if careful or self.reading.inside else reader.open
+            stage, opened = reader.stage, None if careful or self.reading.inside else reader.tracebacks.open
             found = lines.next(stage, opened, bool(opened) and self.any_open)
             if found is None:
                 break

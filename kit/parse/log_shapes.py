@@ -12,8 +12,9 @@ from typing import Any
 
 from kit.parse import grammar
 from kit.parse.base import Source
-from kit.parse.log import BAR_SIGNS, TRACEBACK, WRITER_RANK
+from kit.parse.log import BAR_SIGNS, WRITER_RANK
 from kit.parse.records import pieces
+from kit.parse.tracebacks import TRACEBACK
 from kit.schema import Row
 
 DROPPED = b"0123456789abcdef"

@@ -111,7 +111,7 @@ class _Dump:
         row = {"tool": self.tool, "pid": self.asked, "thread": None} | self.about
         row |= {
             "depth": len(self.thread_rows),
-            "function": function,
+            "function": function.rstrip(),
             "file": file or None,
             "file_line": file_line,
             "native": native,

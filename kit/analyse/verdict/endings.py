@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.failures import ENDING, cause, closes, final_end
 from kit.analyse.verdict.log_digest import LogDigest, Mark
-from kit.analyse.verdict.processes import Processes, titles_of
+from kit.analyse.verdict.processes import Processes, Titles, titles_of
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.schema import Row
@@ -64,14 +64,21 @@ def outliving(evidence: Evidence, processes: Processes) -> tuple[Row, str] | Non
     A front end tells the end for all; what it could not end stays. One that another front end has started since is none.
     """
     ended, titles = evidence.log.last_time, titles_of(evidence)
-    if ended is None or any(not process.dead and process.states for process in processes.of_role("frontend")):
+    if any(not process.dead and process.states for process in processes.of_role("frontend")):
         return None
     looked = evidence.run.captured_ns if evidence.run.captured_known else None
-    after = ended + int(thresholds(evidence.run.knowledge)["recent_s"] * NS)
+    after = ended + int(thresholds(evidence.run.knowledge)["recent_s"] * NS) if ended is not None else None
     alive = [process.rows[-1] for process in processes.of_role("engine", "worker") if process.states and not process.dead]
     held = [row for row in evidence.gpu_processes if titles.role(row.get("process") or "") in ("engine", "worker")]
     for row in [*alive, *held]:
-        if (row.get("time") or looked or 0) > after:
+        late = after is not None and (row.get("time") or looked or 0) > after
+        if late or row.get("ppid") == 1 and _orphan(row["pid"], evidence, titles):
             name = row.get("process") or row.get("cmdline") or row.get("comm") or ""
             return row, f"{name} (pid {row['pid']})".strip()
     return None
+
+
+def _orphan(pid: int, evidence: Evidence, titles: Titles) -> bool:
+    """Whether a child of init, which takes those whose parent has ended, had another parent: the front end that wrote the log."""
+    fronts = {writer for name, pids in evidence.log.writers.items() if titles.role(name) == "frontend" for writer in pids}
+    return bool(fronts) and not fronts & {1, pid}

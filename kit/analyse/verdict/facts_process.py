@@ -348,8 +348,12 @@ def gpus(evidence: Evidence, processes: Processes, found: Progression) -> dict:
                 if row.get("util_percent") is not None
             ][:8],
         )
-    if used:
-        given["gpu_mem_mib_max"] = (_whole(max(used)), [ref(evidence.gpus[0])])
+    held: dict[object, float] = defaultdict(float)
+    for row in evidence.gpu_processes:  # where the table of the GPUs themselves was left out
+        held[row.get("gpu"), row.get("moment")] += row.get("mem_used_mib") or 0.0
+    most = max(used, default=None) if used else max(held.values(), default=0.0) or None
+    if most is not None:
+        given["gpu_mem_mib_max"] = (_whole(most), [ref((evidence.gpus if used else evidence.gpu_processes)[0])])
     xids = [row for row in evidence.kernel_log if row.get("xid") is not None]
     if xids:
         given["xids"] = (list(dict.fromkeys(row["xid"] for row in xids)), [ref(row, row["text"]) for row in xids[:4]])

@@ -20,8 +20,8 @@ ENDED = {
 _STATE = {"State": "Terminated", "Status": "exited"}
 """The same in `kubectl describe` and `docker inspect`."""
 _RUNS = re.compile(r"(?i)\brunning\b|\bup\b|\bpending\b")
-_RESTARTS = re.compile(r"^Restart ?Count:\s+(\d+)$|^\S+ +\d+/\d+ +[A-Z]\S+ +(\d+)(?: |$)")
-"""`kubectl describe`, `docker inspect`; `kubectl get pods`: NAME READY STATUS RESTARTS."""
+_RESTARTS = re.compile(r"^Restart ?Count:\s+(\d+)$|^(?:\S+ +)?\S+ +\d+/\d+ +[A-Z]\S+ +(\d+)(?: |$)")
+"""`kubectl describe`, `docker inspect`; `kubectl get pods`: NAMESPACE NAME READY STATUS RESTARTS."""
 _CODE = re.compile(r"(?i)\bexit ?-?code\W+(-?\d+)(?::(\d+))?|\bExited \((\d+)\)|\bexitCode=(\d+)")
 
 
@@ -44,6 +44,9 @@ def restarts(evidence: Evidence) -> tuple[int, list[dict]] | None:
         (int(found[1] or found[2]), ref(row, row["text"])) for row in evidence.events if (found := _RESTARTS.search(row["text"]))
     ]
     told += [(mark.fields["restarts"], mark.ref) for mark in evidence.log.of("unit_restarted")]
+    told += [  # started twice is started again once
+        (row["times"] - 1, ref(row, row["text"])) for row in evidence.events if row["reason"] == "Started" and row.get("times")
+    ]
     most = max(told, key=lambda pair: pair[0], default=None)
     return (most[0], [most[1]]) if most else None
 

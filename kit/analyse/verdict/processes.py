@@ -179,7 +179,7 @@ def find_ranks(evidence: Evidence) -> Processes:
     _in_order(evidence, by_pid, rank_pid, world)
     if not rank_pid:
         _engines(by_pid, rank_pid, titles, sizes, world)
-    return Processes(by_pid, rank_pid, sizes, world or (len(rank_pid) if len(rank_pid) > 1 else None))
+    return Processes(by_pid, rank_pid, sizes, world or (max(rank_pid) + 1 if len(rank_pid) > 1 else None))
 
 
 def _collect(evidence: Evidence, titles: Titles) -> dict[int, Process]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.analyse.verdict.evidence import Evidence
-from kit.analyse.verdict.processes import Processes
+from kit.analyse.verdict.processes import Processes, titles_of
 from kit.knowledge_paths import entries, load
 from kit.parse.grammar_file import PHASES
 from kit.schema import Row
@@ -184,8 +184,10 @@ def stopped_in_a_wait(evidence: Evidence) -> bool:
 def main_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
     """The main thread's stack of each rank, by rank."""
     found: dict[int, Stack] = {}
+    titles = titles_of(evidence)
     for stack in all_stacks(evidence):
-        rank = processes.rank_of(stack.pid)
+        # A dump that was cut below its head has no pid; the file's name may tell the rank.
+        rank = processes.rank_of(stack.pid) if stack.pid is not None else titles.rank(stack.process, processes.sizes)
         if rank is None or not stack.rows:
             continue
         main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)

@@ -41,12 +41,17 @@ def free(gib: int) -> tuple:
 
 
 ENDED = line("shutdown", "Shutting down", role="ending", at=100)
+TOLD, TOLD_BY_1 = (
+    line("shutdown", "Shutting down", role="ending", at=None, process="APIServer", pid=pid, server="vllm") for pid in (7, 1)
+)
 LEFT, OTHER = (
     row("gpu_processes", gpu=0, pid=8, process=name, time=BEGIN + 900 * NS) for name in ("VLLM::EngineCore", "python3")
 )
 
 ENDINGS = [
     shown("outlives_end", ENDED, ENGINE, unlike=[ENDED, ps(8, "VLLM::EngineCore", "Z")]),
+    # A child of init had a parent; where the front end is the container's first process, it is the parent.
+    shown("outlives_end", TOLD, ps(8, "VLLM::EngineCore", ppid=1), unlike=[TOLD_BY_1, ps(8, "VLLM::EngineCore", ppid=1)]),
     shown("outlives_end", ENDED, LEFT, unlike=[ENDED, LEFT, ps(9, "vllm serve m")]),  # started again
     shown(
         "outlives_end", ENDED, LEFT, unlike=[ENDED, row("gpu_processes", gpu=0, pid=8, process="python3", time=BEGIN + 900 * NS)]
@@ -241,10 +246,19 @@ HARDWARE = [
     ),
 ]
 
+STARTUP, READINESS = event("Unhealthy", "Startup probe failed: 503"), event("Unhealthy", "Readiness probe failed: 503")
+FIRST = [event("State", "State: Running"), event("RestartCount", "Restart Count: 0")]
+STARTED = {"reason": "Started", "text": "Started container vllm", "source": "kubernetes"}
 CLUSTER = [
     shown("probe_killed", event("Unhealthy"), event("Killing"), unlike=[event("Killing", "Stopping container")]),
     shown("probe_killed", event("Killing", "failed liveness probe, will be restarted"), unlike=[event("Unhealthy")]),
-    shown("probe_fails", event("Unhealthy", "Readiness probe failed"), unlike=[event("Pulled")]),
+    shown("probe_killed", STARTUP, event("Killing", "Stopping"), unlike=[READINESS, event("Killing", "Stopping container")]),
+    shown("probe_fails", STARTUP, unlike=[STARTUP, *FIRST]),  # not passed yet: its first container runs
+    shown("probe_fails", STARTUP, event("RestartCount", "Restart Count: 3"), unlike=[READINESS]),
+    shown("probe_pending", STARTUP, *FIRST, unlike=[STARTUP, event("RestartCount", "Restart Count: 1")]),
+    shown("probe_pending", READINESS, unlike=[READINESS, STARTUP]),
+    shown("probe_pending", STARTUP, *FIRST, unlike=[STARTUP, *FIRST, event("CrashLoopBackOff")]),
+    shown("restarts", row("events", **STARTED, times=2), unlike=[row("events", **STARTED, times=1), event("Created")]),
     shown("unschedulable", event("FailedScheduling", "0/3 nodes are available"), unlike=[event("Scheduled")]),
     shown(
         "unschedulable",

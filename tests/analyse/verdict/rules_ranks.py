@@ -60,6 +60,14 @@ STACKS = [
         unlike=[worker(0), *stack(10, "load (a.py)"), *stack(10, "load (a.py)", moment=1)],
     ),
     shown(
+        "wait_stays",
+        worker(0),
+        *stack(10, REDUCE),
+        *stack(10, REDUCE, moment=1),
+        unlike=[worker(0), *stack(10, "poll (zmq.py)"), *stack(10, "poll (zmq.py)", moment=1)],  # it waits for requests
+    ),
+    shown("wait_stays", worker(0), *stack(10, REDUCE), *stack(10, REDUCE, moment=1), unlike=[worker(0), *stack(10, REDUCE)]),
+    shown(
         "odd_rank_stays",
         *TWO,
         *stack(10, REDUCE),

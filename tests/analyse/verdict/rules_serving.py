@@ -106,6 +106,8 @@ SERVING = [
     shown("log_holds_nothing", line(None, "nohup: ignoring input", kind="other"), unlike=[line("args")]),
     shown("log_holds_nothing", line(None, "x", kind="other"), unlike=[line(None, "x", kind="other")] * 4),
     shown("bind_error", error("bind_error", "address already in use"), unlike=[error("exception", "address")]),
+    shown("work_at_zero", READY, bar("other", 0, 1319, 3590), gpu(0, 0), unlike=[READY, bar("other", 0, 1319, 3590), gpu(0, 60)]),
+    shown("work_at_zero", READY, bar("other", 0, 9, 3590), gpu(0, 0), unlike=[READY, bar("other", 1, 9, 3590), gpu(0, 0)]),
     shown("own_listener", *SERVER, listen(30000, 10), unlike=[*SERVER, listen(30000, 99)]),
     shown("foreign_listener", *SERVER, listen(30000, 99), unlike=[*SERVER, listen(30000, 10)]),
     shown("foreign_listener", error("bind_error", port=30000), listen(30000, 99), unlike=[*SERVER, listen(22, 99)]),

@@ -187,6 +187,8 @@ OUTPUT = [
 
 STUCK = twice("processes", "state", "D", "D", pid=10, cmdline="sglang::scheduler_TP0", tool="stat")
 KILL = event("Kill", "kill -9 10", "shell")
+KILLED = row("events", reason="Kill", text="sudo kill -9 10", source="shell", capture="copy.txt", line=5)
+BEFORE, AFTER = worker(0, capture="copy.txt", line=2), stack(10, "uvm_spin_loop", tool="kernel", capture="copy.txt", line=7)
 
 KERNEL = [
     shown("d_state", worker(0, "D"), unlike=[worker(0, "S")]),
@@ -211,6 +213,7 @@ KERNEL = [
     shown("cpu_lockup", kernel("lockup", "rcu: INFO: rcu_sched self-detected stall on CPU"), unlike=[kernel("hung_task")]),
     shown("sigkill_ignored", worker(0, "R", sigkill_pending=True), unlike=[worker(0, "Z", sigkill_pending=True)]),
     shown("sigkill_ignored", KILL, worker(0), unlike=[KILL, worker(1)]),
+    shown("sigkill_ignored", KILLED, BEFORE, AFTER, unlike=[KILLED, BEFORE]),  # a table that was printed before it tells nothing
     shown("sigkill_ignored", KILL, worker(0), unlike=[event("Kill", "kill -15 10", "shell"), worker(0)]),
 ]
 

@@ -111,11 +111,11 @@ def workers(number: int = 2) -> list[Part]:
     return [line("args", phase="launch", tp_size=number, at=0), *(worker(rank) for rank in range(number))]
 
 
-def stack(pid: int, *frames: str, thread: str = "MainThread", moment: int = 0, tool: str = "pyspy") -> list[Part]:
+def stack(pid: int, *frames: str, thread: str = "MainThread", moment: int = 0, tool: str = "pyspy", **more: object) -> list[Part]:
     """A thread's stack, innermost frame first, each as `function (file)`."""
     parts = [frame.partition(" (") for frame in frames]
     return [
-        row("stacks", tool=tool, pid=pid, thread=thread, moment=moment, depth=depth, function=name, file=file.rstrip(")"))
+        row("stacks", tool=tool, pid=pid, thread=thread, moment=moment, depth=depth, function=name, file=file.rstrip(")"), **more)
         for depth, (name, _, file) in enumerate(parts)
     ]
 

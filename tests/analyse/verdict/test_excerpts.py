@@ -228,3 +228,61 @@ def test_reporters_word_does_not_stand_against_a_log(tmp_path: Path) -> None:
     found = judged(tmp_path, early)
     assert (found["class"], found["phase"]) != ("ready", "ready") and not found["facts"]["ready"]
     assert judged(tmp_path, "It has not finally started.\n" + "\n".join(RECORDS) + "\n")["class"] != "ready"
+
+
+FRONT = """\
+(APIServer pid=77511) INFO:     Application startup complete.
+(APIServer pid=77511) INFO:     Shutting down
+(APIServer pid=77511) INFO:     Application shutdown complete.
+"""
+TABLE = "    PID    PPID STAT CMD\n  77637       1 R    VLLM::EngineCore\n\n"
+STACK = "$ sudo cat /proc/77637/stack\n[<0>] uvm_spin_loop+0xb4/0x100 [nvidia_uvm]\n[<0>] uvm_ioctl+0xe42/0x1860 [nvidia_uvm]\n"
+
+
+def test_engine_that_cannot_be_killed_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(FRONT)
+    (tmp_path / "copy.txt").write_text(f"{TABLE}$ sudo kill -9 77637\n$ sudo kill -9 77637\n{STACK}")
+    found = kit.verdict(tmp_path).to_dict()
+    assert (found["class"], found["state"], found["facts"]["exited"]) == ("driver_or_io_stuck", "stalled", False)
+    (tmp_path / "copy.txt").write_text(
+        "$ nvidia-smi --query-gpu=index,memory.used --format=csv\nindex, memory.used [MiB]\n0, 4 MiB\n"
+    )
+    assert kit.verdict(tmp_path).klass == "ended"
+
+
+def test_table_of_the_gpus_processes_alone(tmp_path: Path) -> None:
+    rule = "+" + "-" * 77 + "+"
+    process = "|    0   N/A  N/A           77637      C   VLLM::EngineCore                  48912MiB |"
+    (tmp_path / "nvidia-smi.txt").write_text(
+        "\n".join((rule, "| Processes:" + " " * 66 + "|", process, process.replace("7637", "7638"), rule, ""))
+    )
+    assert kit.verdict(tmp_path).facts.value("gpu_mem_mib_max") == 2 * 48912
+
+
+def dumped(*frames: str) -> str:
+    return 'Thread 0x7FA6E7C01740 (idle): "MainThread"\n' + "".join(f"    {frame}\n" for frame in frames)
+
+
+def test_rank_by_the_name_of_its_dump(tmp_path: Path) -> None:
+    reduce, fetch = dumped("all_reduce (torch/distributed/distributed_c10d.py:1322)"), dumped("get (queue.py:170)")
+    (tmp_path / "rank0_pyspy.txt").write_text(fetch)
+    for rank in (1, 9, 31):
+        title = f"Process {40213 + rank}: python train.py --distributed-rank {rank}\nPython v3.8.13\n\n"
+        (tmp_path / f"rank{rank}_pyspy.txt").write_text(title + reduce)
+    found = kit.verdict(tmp_path).to_dict()
+    assert (found["class"], found["ranks"], found["facts"]["world_size"]) == ("rank_straggler", [0], 32)
+    (tmp_path / "rank0_pyspy.txt").write_text(reduce)
+    assert kit.verdict(tmp_path).klass == "transport_hang"
+
+
+def test_sentence_that_names_variables_is_a_sentence(tmp_path: Path) -> None:
+    said = "When I use num_workers=8 with four nodes the training will freeze, and with num_workers=0 and "
+    said += "VLLM::EngineCore it does not.\n"
+    assert [row["claim"] for row in kit.open_run(_saved(tmp_path, said)).frame("statements").to_dict("records")] == ["hang"]
+    with pytest.raises(kit.errors.EvidenceError):
+        kit.verdict(_saved(tmp_path, "--model m VLLM_USE_V1=0 NCCL_DEBUG=INFO hangs=1\n"))
+
+
+def _saved(folder: Path, text: str) -> Path:
+    (folder / "notes.md").write_text(text)
+    return folder / "notes.md"

@@ -10,6 +10,8 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.schema import Row
 from kit.words import count_of, short
 
+PROBE_KILL = re.compile(r"probe|unhealthy")
+"""What the kubelet says of a container that it ends for its health; of one that is deleted or moved it says only so."""
 BUNDLE = re.compile(r"\{([^{}]*)\}(?: \* (\d+))?")
 RESOURCE = re.compile(r"'([^']+)': ([\d.]+)")
 
@@ -19,18 +21,30 @@ def _by_reason(scene: Scene) -> dict[str, Row]:
     return {row["reason"]: row for row in scene.evidence.events if row.get("reason")}
 
 
-@rule("probe_killed", "probe_fails", needs=("events",))
+@rule("probe_killed", "probe_fails", "probe_pending", needs=("events",))
 def probes(scene: Scene) -> Signs:
-    """A probe of the orchestrator fails, and the orchestrator kills for it."""
-    events = _by_reason(scene)
-    killing, unhealthy = events.get("Killing"), events.get("Unhealthy")
-    if killing and (unhealthy or "probe" in (killing["text"] or "")):
-        row = unhealthy or killing
+    """A probe of the orchestrator fails, and the orchestrator kills for it; or it has killed nothing yet, or never does."""
+    killing = _by_reason(scene).get("Killing")
+    failed = [row for row in scene.evidence.events if row.get("reason") == "Unhealthy"]
+    deadly = [row for row in failed if "Readiness probe" not in row["text"]]  # who is not ready gets no requests, and lives
+    if killing and (deadly or PROBE_KILL.search(killing["text"])):
+        row = (deadly or [killing])[-1]
         yield Sign(
             "probe_killed", f"the orchestrator killed it: {short(row['text'], 140)}", [ref(row, row["text"]), ref(killing)]
         )
-    elif unhealthy:
-        yield Sign("probe_fails", f"a probe of the orchestrator fails: {short(unhealthy['text'], 120)}", [ref(unhealthy)])
+    elif failed and (not deadly or _first_container_lives(scene)):
+        claim = "nothing is killed for a readiness probe" if not deadly else "its first container runs on"
+        yield Sign(
+            "probe_pending", f"a probe is not passed yet, and {claim}: {short(failed[-1]['text'], 100)}", [ref(failed[-1])]
+        )
+    elif deadly:
+        yield Sign("probe_fails", f"a probe of the orchestrator fails: {short(deadly[-1]['text'], 120)}", [ref(deadly[-1])])
+
+
+def _first_container_lives(scene: Scene) -> bool:
+    """Whether the orchestrator shows a container that was never started again, and of no end."""
+    shown = any(row.get("reason") in ("State", "RestartCount", "Running") for row in scene.evidence.events)
+    return shown and scene.fact("restarts") == 0 and not scene.fact("exited")
 
 
 @rule("unschedulable", needs=("events",))

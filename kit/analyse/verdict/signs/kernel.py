@@ -10,6 +10,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import frames
+from kit.schema import Row
 from kit.words import named, short
 
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
@@ -92,8 +93,16 @@ def sigkill_ignored(scene: Scene) -> Signs:
     for row in scene.evidence.processes:
         if row.get("sigkill_pending") and row.get("state") not in ("Z", "X"):
             yield Sign("sigkill_ignored", f"SIGKILL is pending for pid {row['pid']}, and does not end it", [ref(row)])
-    alive = {p.pid for p in scene.processes.by_pid.values() if p.states and not p.dead}
     for row in scene.evidence.events:
         if row["source"] == "shell" and row.get("reason") == "Kill" and SIGKILL.search(row["text"]):
-            if alive & set(map(int, re.findall(r"\b\d{2,}\b", row["text"]))):
+            if any(_seen_after(int(pid), row, scene) for pid in re.findall(r"\b\d{2,}\b", row["text"])):
                 yield Sign("sigkill_ignored", f"SIGKILL had no effect: {short(row['text'], 80)}", [ref(row, row["text"])])
+
+
+def _seen_after(pid: int, kill: Row, scene: Scene) -> bool:
+    """Whether a process was seen alive after somebody killed it; what stands in another file than the kill is saved after it."""
+    process = scene.processes.by_pid.get(pid)
+    if process is None or process.dead:
+        return False
+    looks = [*process.rows, *(row for row in scene.evidence.stacks if row.get("pid") == pid)]
+    return any(row["capture"] != kill["capture"] or (row.get("line") or 0) > (kill.get("line") or 0) for row in looks)

@@ -11,7 +11,7 @@ from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.signs.gpu import at_work
+from kit.analyse.verdict.signs.gpu import at_work, idle_gpus, newest
 from kit.analyse.verdict.signs.two_samples import compilers_work
 from kit.clock import NS, show_duration
 from kit.parse.grammar import metric_names
@@ -23,6 +23,10 @@ PROXIES = (
     *("nginx", "envoy", "haproxy", "traefik", "caddy", "socat"),
 )
 """Programs that hold a port for a server in another namespace or behind them."""
+
+
+LEAST_FRAMES = 3
+"""Records of a log's end: a bar that stands further up was left behind."""
 
 
 def _unseen(scene: Scene) -> set[str]:
@@ -159,6 +163,17 @@ def serves_unlogged(scene: Scene) -> Signs:
     if answers and not says_ready and (scene.log.records or scene.fact("log_deleted")):
         refs = scene.facts.refs("generate_works", "health_http", "last_line")[:3]
         yield Sign("serves_unlogged", "the server answers, and its log never said that it is ready", refs)
+
+
+@rule("work_at_zero", needs=("log", "gpus"))
+def not_begun(scene: Scene) -> Signs:
+    """The log ends on a bar of work of which nothing is done, and no GPU works: it takes no requests, whatever stands above."""
+    bar, rows = max(scene.log.bars, key=lambda bar: bar.order, default=None), newest(scene)
+    if bar is None or bar.n or not bar.total or scene.log.records - bar.order > LEAST_FRAMES or not rows:
+        return
+    if len(idle_gpus(scene, rows)) == len(rows):
+        claim = f"the log ends on work at 0 of {bar.total:,.0f}, and no GPU is in use: {short(bar.text, 80)}"
+        yield Sign("work_at_zero", claim, [bar.ref, ref(rows[0])])
 
 
 @rule("port_closed", needs=("sockets|probes",))

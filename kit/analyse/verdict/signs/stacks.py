@@ -17,6 +17,8 @@ from kit.words import count_of, named, short
 AT_WORK = ("compile", "load", "save", "post_load", "sleep", None, "output", "queue", "idle")
 """What an odd rank does while the others wait for it."""
 WAITING = ("collective", "rendezvous", "device_sync", "queue")
+STANDS_IN = ("collective", "device_sync", "lock", "queue")
+"""Waits that end within a step where all is well: who is in one at two moments stands."""
 NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
 WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
 """Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
@@ -126,6 +128,17 @@ def moving(scene: Scene) -> Signs:
             if before != after:
                 yield Sign("stacks_move", f"the main thread of pid {pid} moved between two stack dumps", [ref(where)])
                 return
+
+
+@rule("wait_stays", needs=("stacks",))
+def standing(scene: Scene) -> Signs:
+    """A main thread that waits for another thread, another rank or the GPU, in the same place at two moments."""
+    now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.category in STANDS_IN}
+    for pid, moments in _dumps(scene).items():
+        if len(moments) > 1 and pid in now and len({text for text, _ in moments.values()}) == 1:
+            claim = f"the main thread of pid {pid} waits in {now[pid].place} in all of {len(moments)} stack dumps"
+            yield Sign("wait_stays", claim, [ref(moments[max(moments)][1])])
+            return
 
 
 @rule("odd_rank_stays", needs=("stacks",))
