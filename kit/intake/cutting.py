@@ -358,6 +358,8 @@ class _Cutter:
         if piece.how == "assistant":
             return [piece]
         piece.kind = piece.kind or self.kind(piece)
+        if piece.kind in (None, "launch") and _WORDS.match(piece.head().encode()) and piece.command[-1:] != "\\":
+            piece.kind = "log" if any(self._launches(piece)) else piece.kind  # a server's words are its log, however few
         (part,) = piece.content.parts
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
         apart = list(self._apart(piece, part, within)) if within else []

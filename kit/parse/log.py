@@ -32,7 +32,7 @@ from kit.parse.bars import Bar
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.log_detection import looks_like
 from kit.parse.records import SECOND_NS, Prefix, pieces
-from kit.parse.tracebacks import EXCEPTION, NOISE, Tracebacks, thrown
+from kit.parse.tracebacks import CALM, EXCEPTION, NOISE, Tracebacks, thrown
 from kit.schema import Row
 
 HEAD_LINES = 4000
@@ -228,6 +228,8 @@ class _Reader:
             return
         found = self.matcher.match(message[:MATCH_CHARS], self.stage)
         error = thrown(message) or EXCEPTION.match(message)
+        if found is not None and found[0].code == "program_error" and prefix.level in CALM:
+            found = None  # who gives up does not say so in passing
         if found is not None and (found[0].kind == "error" or not thrown(message)):
             self._milestone(row, found, fields, message)
         elif error is not None:
@@ -295,8 +297,9 @@ class _Reader:
         found = self.tracebacks.take(row, prefix, text, message)
         if found is not None and found.error is not None:
             known = self.matcher.match(message, self.stage)
-            row.update(kind="error", milestone="exception", role=self.matcher.role(message))
-            if known is not None and known[0].kind == "error":
+            role = "recovered" if found.caught else self.matcher.role(message)
+            row.update(kind="error", milestone="exception", role=role)
+            if known is not None and known[0].kind == "error" and not found.caught:
                 self._milestone(row, known, fields, message)
             fields.update(type=found.error["type"], message=found.error["message"] or "")
         if found is not None:

@@ -37,7 +37,8 @@ _OF_A_CUT = re.compile(
     r"|\s{4,}(?:[~^]|(?:await|yield|with|for|if|assert|del|cls)\b|[\w.]+\(|[\w., ]+ [-+*/|]?= \S)"
 )
 """A frame, or the statement in it, in a log's own lines: of a traceback whose head was left out."""
-_CALM, _TROUBLE = ("INFO", "DEBUG"), ("ERROR", "CRITICAL")
+CALM, _TROUBLE = ("INFO", "DEBUG", "WARNING"), ("ERROR", "CRITICAL")
+"""Levels of lines on which no program gives up, and of those that tell why it does."""
 
 
 def thrown(message: str) -> re.Match[str] | None:
@@ -50,6 +51,8 @@ class Taken(NamedTuple):
 
     error: re.Match[str] | None
     ignored: bool
+    caught: bool = False
+    """Whether who printed it only warns of it: it goes on."""
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Tracebacks:
         else:
             del self.open[key]
             self._beheaded.discard(key)
-            if error is None or prefix.level in _CALM and opener.level not in _CALM:  # a traceback in a string has no end
+            if error is None or prefix.level in CALM[:2] and opener.level not in CALM[:2]:  # a traceback in a string has no end
                 return None
         ignored = key in self._ignored
         if not inside:
@@ -114,4 +117,4 @@ class Tracebacks:
         if not prefix.peeled:
             for name in ("process", "pid", "rank_label", "rank", "level"):
                 setattr(prefix, name, getattr(opener, name))
-        return Taken(error, ignored)
+        return Taken(error, ignored, opener.level in CALM and prefix.level in CALM)

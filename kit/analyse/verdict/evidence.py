@@ -232,8 +232,9 @@ def gather(
     for edge in edges.values():
         edge.finish()
     if not evidence.stacks:  # nobody took one: what Ctrl-C printed tells where it stood
-        taken_by = {"tool": "traceback", "thread": "MainThread"}
-        evidence.stacks.extend({**row, **taken_by, "depth": depth} for depth, row in enumerate(evidence.log.interrupted))
+        for number, frames in enumerate(evidence.log.interrupted[::-1]):  # a parent prints its own behind those of its children
+            taken_by = {"tool": "traceback", "thread": f"traceback {number}" if number else "MainThread"}
+            evidence.stacks.extend({**row, **taken_by, "depth": depth} for depth, row in enumerate(frames))
     return evidence
 
 

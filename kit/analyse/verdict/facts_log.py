@@ -12,7 +12,7 @@ from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
-from kit.analyse.verdict.log_digest import STEPS, Bar, log_of
+from kit.analyse.verdict.log_digest import STEPS, Bar, Mark, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.analyse.verdict.rank_counters import all_joined
@@ -29,6 +29,8 @@ FAREWELL_RECORDS = 40
 SERVING = ("serving", "ready")
 BY_A_PROXY = (502, 503, 504)
 """What a proxy answers for a server that is gone."""
+UNPRINTABLE = "<exception str() failed>"
+"""What Python prints in place of a message that cannot be printed: the error's type says more."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
 NO_ERRORS = ("client", "noise", "recovered")
 ALIVE = ("progress", "heartbeat", "ready", "request")
@@ -214,7 +216,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         return False, [ref(left[0], f"{left[1]} lives on after the end that the log tells")]
     if closing and not (alive and _front_listens(evidence, processes)):
         return True, [closing[-1].ref]
-    last = (_last_words(evidence) or _uncaught(evidence)) if alive is None else None
+    last = (_last_words(evidence) or _uncaught(evidence) or _aborted(evidence)) if alive is None else None
     return (True, [last]) if last else _lives(evidence, processes) if alive is None else (False, [])
 
 
@@ -257,6 +259,20 @@ def _last_words(evidence: Evidence) -> dict | None:
     if last.get("milestone") not in (None, "worker_died") and not lives_on(last, log.server, folders):  # its own, no worker's
         return {"capture": tail[0]["capture"], "line": tail[0].get("line"), "text": tail[0]["raw"][:300]}
     return None
+
+
+def _aborted(evidence: Evidence) -> dict | None:
+    """The word of a training's rank that it aborts, with no sign of life after it: its launcher ends the others."""
+    log = evidence.log
+    if log.server is not None and not traits(log.server, evidence.run.knowledge).ends_with_worker:
+        return None
+    last = max(log.of("abort", "watchdog_exit"), key=lambda mark: mark.order, default=None)
+    later = last is None or any(other.order > last.order for other in (*log.marks, *log.bars) if _shows_life(other))
+    return None if later else last.ref
+
+
+def _shows_life(entry: Mark | Bar) -> bool:
+    return isinstance(entry, Bar) or entry.kind in ALIVE
 
 
 def _uncaught(evidence: Evidence) -> dict | None:
@@ -343,6 +359,8 @@ def errors(evidence: Evidence, processes: Processes, found: Progression) -> dict
     if first is None:
         return {}
     text = str(first.fields.get("message") or "") if first.code in ("exception", "traceback") else ""
+    if text == UNPRINTABLE:
+        text = first.text.strip()
     after = traits(evidence.log.server, evidence.run.knowledge).message_after
     if after is not None and not text:
         text = after.sub("", first.text.strip(), count=1)

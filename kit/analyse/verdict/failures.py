@@ -67,7 +67,7 @@ def _against_end(log: LogDigest, mark: Mark, other: Mark) -> bool:
     if other.log != mark.log or other.kind != "error":
         return False
     died = mark.code in OWN_WORDS + STEPS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
-    return died or other.order > mark.order and other.role in ("initiating", "header")
+    return died or other.order > mark.order and (other.role in ("initiating", "header") or other.code == "killed")
 
 
 def _again_and_again(log: LogDigest, mark: Mark) -> bool:

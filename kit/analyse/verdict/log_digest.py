@@ -144,8 +144,8 @@ class LogDigest:
     traces: dict = field(default_factory=dict)
     """By the place of its error, the frames of a traceback."""
     _open: dict = field(default_factory=dict)
-    interrupted: list[Row] = field(default_factory=list)
-    """The same of the one that Ctrl-C brought, the innermost first: where it stood."""
+    interrupted: list[list[Row]] = field(default_factory=list)
+    """The same of each that Ctrl-C brought, the innermost first: where the processes stood."""
     ranks: set = field(default_factory=set)
     writers: dict = field(default_factory=dict)
     of_ranks: dict = field(default_factory=dict)
@@ -262,7 +262,9 @@ class LogDigest:
         if len(self.traces) < MOST_TRACES:
             self.traces[self.records - 1] = frames
         if code == "interrupted":
-            self.interrupted, self.traced = frames[::-1], []
+            self.traced = []
+            if len(self.interrupted) < MOST_TRACES:
+                self.interrupted.append(frames[::-1])
 
     def _rank(self, row: Row) -> None:
         rank, label, pid = row.get("rank"), row.get("rank_label"), row.get("pid")

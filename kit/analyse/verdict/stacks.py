@@ -23,6 +23,10 @@ PLUMBING = re.compile(
 """Functions that tell nothing of the place, and addresses, which differ from process to process: the frame around them does."""
 
 
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib(?:64)?/python\d(?:\.\d+)?)/")
+"""Where a library lies, which tells nothing of what it does: py-spy leaves it out, a traceback does not."""
+
+
 @dataclass
 class Stack:
     """One thread's stack, innermost frame first."""
@@ -71,7 +75,7 @@ class Stack:
 
 
 def _frame(row: Row) -> str:
-    file = re.sub(r":\d+$", "", row.get("file") or "")
+    file = _INSTALLED.sub("", re.sub(r":\d+$", "", row.get("file") or ""))
     return f"{row.get('function') or '?'} ({file})"
 
 
@@ -176,9 +180,14 @@ WAITS = ("lock", "collective", "rendezvous", "device_sync", "queue")
 
 
 def stopped_in_a_wait(evidence: Evidence) -> bool:
-    """Whether all stacks are of a Ctrl-C that somebody pressed while it waited: that it ended then is not why it stood."""
+    """Whether all stacks are of a Ctrl-C that somebody pressed while it waited: that it ended then is not why it stood.
+
+    Of several processes one has to wait for another, and none works.
+    """
     stacks = all_stacks(evidence)
-    return bool(stacks) and all(stack.rows[0].get("tool") == "traceback" and stack.category in WAITS for stack in stacks)
+    told = bool(stacks) and all(stack.rows[0].get("tool") == "traceback" for stack in stacks)
+    waits = told and any(stack.category in WAITS for stack in stacks)
+    return waits and all(stack.category in (*WAITS, "idle", "sleep") for stack in stacks)
 
 
 def main_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:

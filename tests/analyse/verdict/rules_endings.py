@@ -211,6 +211,21 @@ ERRORS = [
         error("worker_died", role="cascade"),
         unlike=[error("exception", "ValueError"), error("worker_died", role="cascade")],
     ),
+    shown(
+        "killed_line",
+        error("killed", "job.sh: line 9: 41 Killed  python train.py", role="teardown"),
+        unlike=[error("killed", "job.sh: line 9: 41 Killed  vllm serve m", role="teardown", server="vllm")],
+    ),
+    shown(
+        "closing_error",
+        error("program_error", "Error: no such model", role="closing"),
+        unlike=[error("program_error", "Error: no such model", role="closing"), line("train_step", phase="train_step", step=1)],
+    ),
+    shown(
+        "exit_code_line",
+        error("exit_failed", "Process finished with exit code 1", role="closing", exit_code=1),
+        unlike=[error("exit_failed", "Process finished with exit code 137", role="closing", exit_code=137)],
+    ),
     shown("silent_death", error("worker_died", role="cascade"), unlike=[error("gpu_oom"), error("worker_died", role="cascade")]),
     shown(
         "error_after_ready",

@@ -18,6 +18,8 @@ def test_the_state_by_form(name: str, tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(form["text"])
     verdict = kit.verdict(tmp_path)
     assert verdict.state in form["state"]
+    if "class" in form:
+        assert verdict.klass in form["class"]
     if "ready" in form:
         assert bool(verdict.facts.value("ready")) == form["ready"]
     if "first" in form:

@@ -14,6 +14,8 @@ from kit.words import count_of, short
 PROGRAM_MISSING = "the launch never began, the program or a file of its command line is not there"
 TERMINATED = 143
 """Exit code of what SIGTERM ended, as systemd does to stop a unit."""
+BY_SIGNAL = 128
+"""Exit codes from here on are a shell's word for a signal."""
 CRASH_SIGNALS = (4, 7, 8, 11)
 """SIGILL, SIGBUS, SIGFPE, SIGSEGV: what a process does to itself (signal(7)). SIGABRT follows an error that tells more."""
 
@@ -57,13 +59,18 @@ def ended_by_watchdog(scene: Scene) -> bool:
     return bool(timeouts) and all(waited.get(mark.capture, mark.order) < mark.order for mark in own)
 
 
-@rule("worker_died_line", "silent_death", needs=("log",))
+@rule("worker_died_line", "silent_death", "closing_error", "exit_code_line", needs=("log",))
 def dead_worker(scene: Scene) -> Signs:
     """The log reports a dead worker; it died in silence where no error tells why."""
     worker = scene.log.first("worker_died") or failed_exit(scene)
     if worker is None or ended_by_watchdog(scene):
         return
+    if worker.code == "program_error":
+        yield Sign("closing_error", f"the log closes on an error: {short(worker.text, 140)}", [worker.ref])
+        return
     yield Sign("worker_died_line", f"the log reports a dead worker: {short(worker.text, 140)}", [worker.ref])
+    if 0 < (worker.fields.get("exit_code") or 0) < BY_SIGNAL:
+        yield Sign("exit_code_line", f"what ran it says how it ended: {short(worker.text, 120)}", [worker.ref])
     if died_in_silence(scene):
         yield Sign("silent_death", "a worker died without an error message", [worker.ref])
 

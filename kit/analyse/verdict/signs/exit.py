@@ -9,13 +9,15 @@ from kit.analyse.verdict import orchestrator_ends, reporter
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import cause, worked_after
+from kit.analyse.verdict.failures import LAST_WORDS, cause, worked_after
+from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
 from kit.analyse.verdict.stacks import stopped_in_a_wait
 from kit.clock import NS
+from kit.parse.grammar import libraries
 from kit.schema import Row
 from kit.words import count_of, named, short
 
@@ -99,12 +101,20 @@ def orchestrator_kills(scene: Scene) -> Signs:
             yield Sign("cgroup_oom_kill", f"the orchestrator reports {row['reason']}", [ref(row, row["text"])])
 
 
-@rule("signal_9")
+def closes_on(scene: Scene, mark: Mark) -> bool:
+    """Whether a log ends with a mark of a death, of a launch that nobody had told to end."""
+    return scene.log.records_after(mark) <= LAST_WORDS and ending(scene.log) is None
+
+
+@rule("signal_9", "killed_line")
 def sigkill(scene: Scene) -> Signs:
     """The launch or a rank was ended by SIGKILL."""
     if scene.fact("signal") == 9:
         claim = "a rank or the launch was ended by SIGKILL (9): the OOM killer sends it, so do orchestrators and people"
         yield Sign("signal_9", claim, scene.facts.refs("signal"))
+        killed = scene.log.last("killed")
+        if killed and closes_on(scene, killed) and (scene.log.server is None or scene.log.server in libraries()):
+            yield Sign("killed_line", f"its shell says that it was killed: {short(killed.text, 120)}", [killed.ref])
 
 
 @rule("killed_from_outside", "died_unkilled", needs=("kernel_log|counters",))

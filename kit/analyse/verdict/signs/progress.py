@@ -27,7 +27,10 @@ PHASES_OF_BAR = {
     "jit": ("compile", "graph_capture", "warmup", "post_load"),
 }
 """Phases in which a bar of each kind counts: one of an earlier phase that was left behind is no evidence of a stall."""
-STEP_KINDS = {"weights": "weights", "graph_capture": "graph", "compile": "jit", "post_load": "jit", "warmup": "jit"}
+STEP_KINDS = {
+    **{"download": "download", "weights": "weights", "graph_capture": "graph"},
+    **{"compile": "jit", "post_load": "jit", "warmup": "jit"},
+}
 MOVES = tuple(f"{kind}_bar_moves" for kind in PHASES_OF_BAR)
 STANDS = tuple(f"{kind}_bar_stands" for kind in PHASES_OF_BAR)
 WEIGHED_PHASES = (
@@ -107,19 +110,21 @@ def _left(bar: Bar) -> str:
 @rule(*MOVES, *STANDS, needs=("log",), moving=MOVES)
 def steps(scene: Scene) -> Signs:
     """A milestone that comes again and again with another number is a bar without a drawing: it moves, or it stands."""
-    last, kind = scene.log.last_progress, STEP_KINDS.get(scene.phase or "")
-    if kind is None or scene.silence_s is None or last is None or last.get("bar_kind") or not last.get("milestone"):
+    last, kind, run = scene.log.last_progress, STEP_KINDS.get(scene.phase or ""), scene.evidence.run
+    if kind is None or last is None or last.get("bar_kind") or not last.get("milestone"):
         return
-    marks = [
-        mark
-        for mark in scene.log.of(last["milestone"])
-        if mark.time is not None and mark.label == last.get("rank_label") and mark.phase == scene.phase
-    ]
+    marks = [mark for mark in scene.log.of(last["milestone"]) if mark.label == last.get("rank_label")]
+    marks = [mark for mark in marks if mark.phase == scene.phase]
     if len({mark.text for mark in marks}) < scene.limits["least_steps"]:
         return
-    pace = statistics.median((after.time - before.time) / NS for before, after in itertools.pairwise(marks))
-    words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”, one in {show_duration(pace)}"
-    quiet = show_duration(scene.silence_s)
+    words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”"
+    if scene.silence_s is None and not run.captured_known and scene.log.records - marks[-1].order <= LEAST_FRAMES:
+        yield Sign(f"{kind}_bar_moves", f"{words}; the last is the log's last word", [marks[-1].ref])
+    times = [mark.time for mark in marks if mark.time is not None]
+    if scene.silence_s is None or len(times) < scene.limits["least_steps"]:
+        return
+    pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))
+    words, quiet = f"{words}, one in {show_duration(pace)}", show_duration(scene.silence_s)
     if scene.silence_s <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * pace):
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came {quiet} before the capture", [marks[-1].ref])
     else:
