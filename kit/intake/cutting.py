@@ -350,6 +350,8 @@ class _Cutter:
         (part,) = piece.content.parts
         if kind == "launch":
             yield replace(piece, content=Content(self.text, (replace(part, end=part.begin),)), name="command.sh", kind=kind)
+            if self.kind(piece) in (None, kind) and _WORDS.match(self._head(piece).encode()) and piece.command[-1:] != "\\":
+                piece.kind = "log"  # a server's words are its log, however few
         elif kind == "shell" and not self._head(piece).strip():
             piece.name, piece.kind = "kill.txt", kind
 
@@ -358,8 +360,6 @@ class _Cutter:
         if piece.how == "assistant":
             return [piece]
         piece.kind = piece.kind or self.kind(piece)
-        if piece.kind in (None, "launch") and _WORDS.match(piece.head().encode()) and piece.command[-1:] != "\\":
-            piece.kind = "log" if any(self._launches(piece)) else piece.kind  # a server's words are its log, however few
         (part,) = piece.content.parts
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
         apart = list(self._apart(piece, part, within)) if within else []
