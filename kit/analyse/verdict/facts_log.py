@@ -12,7 +12,7 @@ from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
-from kit.analyse.verdict.log_digest import STEPS, Bar, Mark, log_of
+from kit.analyse.verdict.log_digest import STEPS, Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
 from kit.analyse.verdict.rank_counters import all_joined
@@ -267,12 +267,8 @@ def _aborted(evidence: Evidence) -> dict | None:
     if log.server is not None and not traits(log.server, evidence.run.knowledge).ends_with_worker:
         return None
     last = max(log.of("abort", "watchdog_exit"), key=lambda mark: mark.order, default=None)
-    later = last is None or any(other.order > last.order for other in (*log.marks, *log.bars) if _shows_life(other))
-    return None if later else last.ref
-
-
-def _shows_life(entry: Mark | Bar) -> bool:
-    return isinstance(entry, Bar) or entry.kind in ALIVE
+    alive = [mark.order for mark in log.marks if mark.kind in ALIVE] + [bar.order for bar in log.bars]
+    return None if last is None or max(alive, default=-1) > last.order else last.ref
 
 
 def _uncaught(evidence: Evidence) -> dict | None:
