@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import paramiko
 import psutil
 import pytest
 
+from kit.capture.hosts import ssh
 from kit.capture.hosts.host import Host, HostLost, Shell
 from kit.capture.hosts.known_hosts import HostKeyError
 from kit.capture.hosts.remote_files import FileShell, stat_script
@@ -481,3 +484,18 @@ class TestClock:
         with open_host(server.target, **server.options()) as host:
             offset, error = host._find_offset(None)
             assert abs(offset - 90_000_000_000) <= error
+
+
+@pytest.mark.parametrize("banner_s", [0.1, 30.0])
+def test_a_port_that_accepts_and_stays_silent_is_said_whichever_wait_ends_first(
+    banner_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paramiko waits for the banner and for the keys; the second wait ends as a session that does not exist."""
+    monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
+    monkeypatch.setattr(
+        paramiko.Transport, "banner_timeout", property(lambda self: banner_s, lambda self, seconds: None), raising=False
+    )
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = open_host(f"ssh://127.0.0.1:{silent.getsockname()[1]}", transport="paramiko", known_hosts=tmp_path / "known")
+        with pytest.raises(HostLost, match="no SSH server answered on it"):
+            host.run(["true"], 5.0)

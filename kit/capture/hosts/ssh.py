@@ -293,7 +293,7 @@ def _unreachable(label: str, error: Exception) -> HostLost:
         return HostLost(what, f"no answer within {CONNECT_S:g} s", "check whether it is up, and firewalls: ping, ssh")
     if isinstance(error, paramiko.IncompatiblePeer):
         return HostLost(what, f"the server speaks only old algorithms ({error})", "use the ssh program: --transport openssh")
-    if "protocol banner" in str(error):
+    if any(text in str(error) for text in ("protocol banner", "No existing session")):  # the second: no handshake within its time
         why = "something took the connection, but no SSH server answered on it"
         return HostLost(what, why, f"check whether its sshd hangs: ssh -v -p {label.rpartition(':')[2]}")
     why = (str(error) or "the connection ended at once").rstrip(".")
