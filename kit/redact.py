@@ -11,7 +11,7 @@ URLs with a password). Words that only look like it are kept, for analysis needs
 import json
 import re
 
-from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, Lines, quoted
+from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, SENDS, Lines, quoted
 from kit.secret_names import HARMLESS, PROSE, STRICT, WEAK, secret_name, strict_name, words_of
 from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, token_mark
 
@@ -37,7 +37,7 @@ ENVIRON_NAMES = frozenset(
 _HINTS = """
 token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql mariadb
 redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp sudo add-mask
-wandb
+wandb assword pin: pin= pin" pin'
 """.split()
 """Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
 _URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
@@ -68,6 +68,14 @@ _BY_PLACE = (
     ),
     ("snmp", r"(\bsnmp-server\s+community\s+)(?!\[redacted\])\S+"),
     ("<(echo", r"(<\(echo\s+['\"]?)(?!\[redacted\])[^\s'\")]+"),
+    (
+        "send",  # a script of expect, pexpect or chat
+        r"(?i)(\bexpect(?:_\w+)?\b[^\r\n]{0,200}(?:assword|passphrase|passcode|token|\bpin\b)[^\r\n]{0,200}"
+        + SENDS
+        + r")(?!\[redacted\])[^'\"\\\r\n]+",
+    ),
+    ("send", r"(?i)(" + SENDS + r")(?!\[redacted\])[^'\"\\\r\n]+(?=\\{1,2}[rn]['\"][^\r\n]{0,100}(?:assword|passphrase))"),
+    ("username", r"(['\"]username['\"]:\s*['\"][^'\"]{1,100}['\"],\s*['\"]key['\"]:\s*['\"])(?!\[redacted\])[^'\"]+"),  # Kaggle
     ("add-mask", r"(::add-mask::)(?!\[redacted\])\S+"),
 )
 _FIXED = tuple((hint, re.compile(pattern)) for hint, pattern in _BY_PLACE)
@@ -111,9 +119,11 @@ _APART = re.compile(
 _BEFORE = re.compile(
     r"(?i)(\bvalue"
     + _FIELD
-    + r")([^'\"\s,{}\\]{1,4000})(\\?['\"]?"
+    + r")([^'\"\s,{}\\]{1,4000})(\\?['\"]?(?:\\n['\"])?"
     + _GAP
     + ",?"
+    + _GAP
+    + r"\\?['\"]?"
     + _GAP
     + r"\\?['\"]?(?:name|key)"
     + _FIELD
@@ -329,7 +339,7 @@ snmpget snmpwalk snmpset: -A -X
 smbclient: -U%
 lftp: -u,
 curl: -u: -U: -b
-docker podman nerdctl skopeo buildah crane helm az oc: login/-p
+docker podman nerdctl skopeo buildah crane oras helm az oc: login/-p
 twine: upload/-p
 wandb vault: login/=login
 mc: set/=last

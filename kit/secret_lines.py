@@ -26,10 +26,23 @@ _OPENS = re.compile(r"^([ \t]*(?:- )?)['\"]?(" + NAME + r")['\"]?[ \t]*:[ \t]*(?
 """A key of YAML or JSON whose value stands in the lines below it."""
 _PAIR = re.compile(r"^(\s*['\"]?[\w.-]+['\"]?:[ \t]+)(\S+)([ \t]*[\r\n]*)$")
 _KIND = re.compile(r"[ \t]*['\"]?kind['\"]?[ \t]*:[ \t]*['\"]?(\w+)")
+_FIRST = re.compile(
+    r"\s*['\"]?\s{0,40}(?:- )?\\?['\"]?value\\?['\"]?\s{0,40}[:=]\s{0,40}\\?['\"]?(?=[^\s'\",{}\\]{4})(?!true|false|null|none|\d+\b)"
+    r"[^\s'\",{}\\]+(?:\\?['\"])?(?:\\n['\"])?,?\s*\Z",
+    re.IGNORECASE,
+)
+SENDS = r"\bsend(?:line)?(?:\s+--)?[\s(]{1,4}\\?['\"{]"
+_ASKS = re.compile(r"(?i)\bexpect(?:_\w+)?\b[^\r\n]{0,200}?(?:assword|passphrase|passcode|token|\bpin\b)")
+_ANSWERS = re.compile(r"(?i)([^\r\n]{0,200}?" + SENDS + r")([^'\"\\\r\n}]+)")
 _CALL = re.compile(
     r'(\b(?:write|send|sendto|pwrite64|read|recv|recvfrom|pread64)\((\d+)[^"\r\n]{0,40}"|resumed>")((?:[^"\\]|\\.)*)'
 )
 _OPEN = re.compile(r"(?i)(" + NAME + r")(?:" + QUOTE + r"?[ ]?[:=][ ]?" + QUOTE + r"?)(bear\w{0,2}|bas\w{0,2}|[a-z]{5,6}[ ])?\Z")
+
+
+def value_first(line):
+    """Whether a line is a value whose name may stand in the next, as in YAML that is sorted."""
+    return _FIRST.match(line) is not None
 
 
 def quoted(value):
@@ -53,13 +66,20 @@ class Lines:
     def __init__(self, flat=False):
         self.flat = flat  # the lines lost their indentation, as records of a log do
         self.in_key = self.sure = False
-        self.named = self.left = 0
+        self.named = self.left = self.asked = 0
         self.block = self.data = self.tail = None
 
     @property
     def waiting(self):
         """Whether the next line means something else than it would alone."""
-        return self.in_key or self.named > 0 or self.block is not None or self.data is not None or self.tail is not None
+        return (
+            self.in_key
+            or self.named > 0
+            or self.asked > 0
+            or self.block is not None
+            or self.data is not None
+            or self.tail is not None
+        )
 
     def text(self, text):
         """The same for text of one or more lines."""
@@ -96,6 +116,12 @@ class Lines:
             if value:
                 self.named = 0
                 return value.group(1) + MARK + value.group(3)
+        if self.asked:
+            self.asked -= 1
+            answer = _ANSWERS.match(body)
+            if answer:
+                self.asked = 0
+                return answer.group(1) + MARK + body[answer.end() :]
         indent = len(body) - len(body.lstrip(" \t"))
         if self.block is not None:
             depth, many = self.block
@@ -126,6 +152,7 @@ class Lines:
     def _look(self, line):
         if KEY_BEGIN.search(line) and "-END" not in line.replace(" ", "") or line.startswith("Private-Lines:"):
             self.in_key = True
+        self.asked = 3 if "xpect" in line and _ASKS.search(line) and not _ANSWERS.match(line) else self.asked
         name = _NAMED.search(line)
         if name:
             self.named = 3 if secret_name(name.group(1)) else 0

@@ -16,8 +16,8 @@ _WORDS = STRICT | frozenset(
 )
 _FLAG_WORDS = frozenset("key auth cookie cookies pat bearer cred sas".split())
 """Words that a command-line flag hides where a variable of that name would not."""
-WEAK = frozenset(("auth",))
-"""Names that hold a secret as often as the name of a method; the value decides."""
+WEAK = frozenset(("auth", "pin"))
+"""Names that hold a secret as often as the name of a method, or the number of a contact; the value decides."""
 _ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "credentials")
 """Ends of words that are written without a gap: `PGPASSWORD`, `dbpassword`, `HFTOKEN`."""
 _BEFORE_KEY = frozenset(
@@ -92,6 +92,7 @@ def secret_name(name, flag=False):
             word in _WORDS
             or word in WEAK
             and not after
+            and (word != "pin" or not before)  # `cpu_pin` says where
             or len(word) > 6
             and word.endswith(_ENDINGS)
             or flag

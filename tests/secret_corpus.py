@@ -478,11 +478,86 @@ def plain(number: int) -> str:
     return shapes[number // 3 % 4]
 
 
+LAST = [
+    "- value: {}\n  name: WANDB_API_KEY\n",
+    "        - value: '{}'\n          name: PGPASSWORD\n        - name: PORT\n",
+    '"value": "{}",\n"name": "HF_TOKEN"\n',
+    'expect "assword:"\nsend "{}\\r"\nexpect eof\n',
+    'expect -re "(?i)passphrase"\nsend -- "{}\\n"\n',
+    "child.expect('password:')\nchild.sendline('{}')\n",
+    'child.expect("Token:"); child.sendline("{}")',
+    'expect "Password:" {{ send "{}\\r" }}',
+    " * Debugger PIN: 332-812-{}",
+    "pin={}",
+    'PIN: "{}"',
+    "Your one-time password is {}",
+    "curl -sS -H 'Api-Key: {}' http://127.0.0.1:8000/v1/models",
+    "oras login -u robot -p {} registry.example",
+    "hf auth login --token {}",
+    "huggingface-cli login --token {} --add-to-git-credential",
+    "ngc config set --apikey {}",
+    "kaggle: {{'username': 'ada', 'key': '{}'}}",
+    "AWS_SECRET_ACCESS_KEY: {} (from env)",
+    "aria2c --http-passwd={} https://x",
+    "wget --password={} ftp://x",
+    "s3cmd --secret_key={} ls",
+    "rclone obscure: pass = {}",
+    "os.environ.setdefault('HF_TOKEN', '{}')",
+    "os.putenv('HF_TOKEN', '{}')",
+    "monkeypatch.setenv('HF_TOKEN', '{}')",
+    "Env: [HF_TOKEN={} PATH=/usr/bin]",
+    "sshpass -p '{}' ssh node1 nvidia-smi",
+    "git remote set-url origin https://oauth2:{}@gitlab.example/x.git",
+    "pip install --extra-index-url https://ada:{}@pypi.example/simple vllm",
+    "X-Vault-Token: {}",
+    "x-goog-api-key: {}",
+    "sec-websocket-protocol: bearer.authorization, {}",
+    "srun --export=ALL,HF_TOKEN={} python serve.py",
+    "#SBATCH --export=HF_TOKEN={}",
+    "apptainer run --env HF_TOKEN={} x.sif",
+    "mpirun -x HF_TOKEN={} -np 8 python x.py",
+    "ray.init(runtime_env={{'env_vars': {{'HF_TOKEN': '{}'}}}})",
+    "deepspeed --launcher_args '--export HF_TOKEN={}'",
+    "+ export HF_TOKEN={}",
+    "++ HF_TOKEN={}",
+    'declare -x HF_TOKEN="{}"',
+    "HF_TOKEN\t{}",
+    "Environment=HF_TOKEN={}",
+    "secretKeyRef resolved: HF_TOKEN -> {}",
+    "NGC_API_KEY => {}",
+    "LLM_API_KEY = '{}' if x else None",
+    "api key: {}",
+    "API Key    : {}",
+    "| hf_token | {} |",
+    "hf_token............: {}",
+    "token (from ~/.cache/huggingface): {}",
+]
+"""Written last: what leaked of those before it, and forms of launchers; see docs/reliability.md for how many leaked at first."""
+LAST_STAYS = r"""
+pin_memory: True, pin_memory_device: cuda:0
+cpu_pin: 0-15,32-47
+numa pin: cores0to7
+spin: 100us then yield
+mapping: layer0 -> cuda:0
+typing: NDArray
+SyntaxError: expected token ')' but got end of file
+jinja2.exceptions.TemplateSyntaxError: expected token 'end of statement block', got 'raise'
+unexpected keyword: send "ok" twice
+- value: 0.9375
+value: 12 name: layers
+  value: true
+value: float32
+  name: model.layers.0.self_attn
+sent 3 tensors, expects "ready"
+irq 45 pinned to cpu 7
+""".strip("\n").splitlines()
+
+
 @cache
 def placements() -> list[tuple[str, list[str]]]:
     """Texts, and what of each may not be found after scrubbing."""
     every = [(AROUND[number % 3].format(token), [token]) for number, token in enumerate(map(made, ISSUED.values()))]
-    for number, template in enumerate([*FILES, *YAML, *CONNECTION, *SHELL, *LANGUAGES, *HEADERS, *STRACE, *BLIND]):
+    for number, template in enumerate([*FILES, *YAML, *CONNECTION, *SHELL, *LANGUAGES, *HEADERS, *STRACE, *BLIND, *LAST]):
         secret = plain(number)
         every.append((template.format(*(secret,) * template.count("{}")), [secret]))
     for number, template in enumerate(KUBE):
@@ -703,4 +778,4 @@ def look_alikes() -> list[str]:
         found = {"n": str(chance.randrange(1000, 60000)), "d": str(chance.randrange(1, 9))}
         return found | {f"h{length or ''}": made([("", HEX, length or 32)]) for length in (0, 4, 8, 12, 16, 40, 64)}
 
-    return [*(template.format(**numbers()) for template in STAYS for _ in range(3)), *BLIND_STAYS]
+    return [*(template.format(**numbers()) for template in STAYS for _ in range(3)), *BLIND_STAYS, *LAST_STAYS]

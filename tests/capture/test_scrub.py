@@ -40,7 +40,7 @@ def test_lines_made_of_pieces_of_secrets():
     pieces += re.findall(r"\w+|\W", " ".join(text for text, _ in placements()))
     pieces += ["\u00a0", "\x0b", "\u2028", "TOKEN", "Token", "token", "1234", "5", "é", "\0", *"=:-'\"\\ ", "--"]
     chance = random.Random(7)
-    lines = [re.sub("[\r\n]", " ", "".join(chance.choices(pieces, k=chance.randrange(3, 14)))) for _ in range(6_000)]
+    lines = [re.sub("[\r\n]", " ", "".join(chance.choices(pieces, k=chance.randrange(3, 14)))) for _ in range(7_000)]
     lines = [line for line in lines if "PRIVATE KEY" not in line]
     data = "\n".join(lines).encode() + b"\n"
     alone = Scrubber()
@@ -71,3 +71,12 @@ def test_a_long_line_without_an_end_is_looked_through_once():
     line = b"x" * (LONGEST_LINE - 1)  # to look for an end from each of its bytes would take hours
     scrubber = Scrubber()
     assert scrubber.take(line) + scrubber.rest() == line
+
+
+@pytest.mark.parametrize("step", [1, 1 << 20])
+def test_a_value_that_stands_before_its_name_waits_for_it(step: int) -> None:
+    pairs = b"env:\n- value: hunter-2-otter\n  name: HF_TOKEN\n- value: plain-word-9\n  name: MODEL_DIR\nvalue: last-word-7"
+    for data in (pairs, FILL + pairs):
+        found = by_block(data, step)
+        assert found[-len(pairs) :].count(b"[redacted]") == 1 and b"hunter" not in found
+        assert found.count(b"\n") == data.count(b"\n") and found.endswith(b"plain-word-9\n  name: MODEL_DIR\nvalue: last-word-7")

@@ -23,6 +23,8 @@ LAUNCH = ".launch.json"
 """End of the name of a file that holds the launch of the server that was measured."""
 SKIP = (".pytorch.json", "_stats_history.csv", "_failures.csv", "_exceptions.csv")
 """Files that vLLM and Locust write beside their results; of genai-perf and AIPerf the CSV is left out where the JSON is there."""
+MOST_TOLD = 5
+"""Files that an error names: of a folder of 5,000 logs all say the same."""
 SHOWN = ("median", "p99", "mean", "run", "count")
 """Statistics of the printed table, in the order of preference."""
 
@@ -138,7 +140,8 @@ def benchmarks(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Benchm
     if not results:
         if len(problems) == 1:
             raise problems[0]
-        why = "; ".join(map(str, problems)) or "the folder holds none"
+        more = f"; and {len(problems) - MOST_TOLD} more" if len(problems) > MOST_TOLD else ""
+        why = "; ".join(map(str, problems[:MOST_TOLD])) + more or "the folder holds none"
         raise EvidenceError("no benchmark result was found", why, f"give a result file of {KNOWN}")
     results = merge(results)
     _attach(results, launches)
@@ -193,7 +196,7 @@ def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
                 f"look into it with: ls -R '{path}'",
             )
         found += inside
-    found += [beside for beside in dict.fromkeys(map(_launch_beside, found)) if beside and beside not in found]
+    found += sorted(_launches_beside(found) - set(found))
     unique: dict[Path, Path] = {}
     for path in found:
         if path.resolve() in unique:
@@ -202,10 +205,13 @@ def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
     return _names(list(unique.values())), warnings
 
 
-def _launch_beside(path: Path) -> Path | None:
-    """The launch file beside a result: the one with the longest name that the result's begins with."""
-    known = [one for one in path.parent.glob(f"*{LAUNCH}") if path.name.startswith(one.name.removesuffix(LAUNCH))]
-    return max(known, key=lambda one: len(one.name), default=None)
+def _launches_beside(results: list[Path]) -> set[Path]:
+    """Launch files beside results: of each result the one with the longest name that its own begins with."""
+    known: dict[Path, list[Path]] = {}
+    for folder in {path.parent for path in results}:
+        known[folder] = sorted(folder.glob(f"*{LAUNCH}"), key=lambda one: len(one.name))
+    fitting = ([one for one in known[path.parent] if path.name.startswith(one.name.removesuffix(LAUNCH))] for path in results)
+    return {launches[-1] for launches in fitting if launches}
 
 
 def _names(paths: list[Path]) -> dict[Path, str]:

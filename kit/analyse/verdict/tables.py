@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from kit.frames import TABLES
 from kit.open import open_run
 from kit.redact import MARK, scrub_text, secret_name
 from kit.run import Run
-from kit.secret_lines import Lines
+from kit.secret_lines import Lines, value_first
 
 if TYPE_CHECKING:
     import pandas
@@ -105,6 +106,9 @@ def _scrubbed(table: pandas.DataFrame) -> pandas.DataFrame:
     if "raw" in table.columns:  # records in their order: a key has several lines
         lines = Lines(flat=True)
         carried = table["raw"].map(lines.text, na_action="ignore")
+        for one, two in pairwise(carried.index):
+            if isinstance(carried[one], str) and value_first(carried[one]):
+                carried[one] = scrub_text(f"{carried[one]}\n{carried[two]}").partition("\n")[0]
         changed = (carried != table["raw"]) & table["raw"].notna()
         if changed.any():
             table["raw"], table["text"] = carried, table["text"].mask(changed, carried.str.strip())

@@ -11,7 +11,7 @@ import codecs
 import re
 
 from kit.redact import COMMANDS, scrub_text
-from kit.secret_lines import Lines
+from kit.secret_lines import SENDS, Lines, value_first
 from kit.secret_shapes import SHAPES
 
 HEAD_BYTES = 1 << 12
@@ -59,6 +59,8 @@ SUSPECT = "(?im)" + "|".join(
         r"\[['\"].*['\"]-|iov_base=.*iov_base=|--password-stdin|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|sudo\s+-s|pass\w+\s+for\s|add-mask|snmp-server|<\(echo|variable\s|login\s.*password\s",
         r"^\s*['\"]?(?:[a-z][^:\s]*|\*):(?:[0-9]+|\*):[^:\s]+:[^:\s]+:",
         rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
+        r"^\s*['\"]?\s*(?:- )?[\\'\"]*value[\\'\"]*\s*[:=]|\bpin['\"]?\s*[:=]",
+        rf"expect.*(?:assword|passphrase|passcode|token|\bpin\b)|{SENDS}.*(?:assword|passphrase)",
         r"value[\\\\'\"]*[:= \t].*(?:name|key)",
         r"kind[^a-z]*secret|^\s*['\"]?(?:data|stringdata)['\"]?\s*:|private-lines|begin .*(?:private key|static key)",
         "(?-i:" + "|".join([*(_COUNT.sub(_fewer, shape) for shape in SHAPES[:-1]), _ANY]) + ")",
@@ -107,12 +109,13 @@ class Scrubber:
 
     def __init__(self) -> None:
         self._pending, self._lines, self._begun = b"", Lines(), False
+        self._value = b""  # a line that waits for the next, which may name what it is
         self._decoder: codecs.IncrementalDecoder | None = None
 
     @property
     def waiting(self) -> bool:
         """Whether the next line means something else than it would alone, as the body of a key does."""
-        return self._lines.waiting
+        return bool(self._value) or self._lines.waiting
 
     def take(self, piece: bytes) -> bytes:
         """The whole lines that are there now, scrubbed. UTF-16 becomes UTF-8."""
@@ -141,20 +144,28 @@ class Scrubber:
     def rest(self) -> bytes:
         """The last line, which has no end."""
         rest, self._pending = self._pending, b""
-        return self._each_line(rest)
+        found = self._each_line(rest)
+        value, self._value = self._value, b""
+        return found + value
 
     @property
     def pending(self) -> int:
-        """Bytes that were taken and not given out: the begin of a line."""
-        return len(self._pending)
+        """Bytes that were taken and not given out: the begin of a line, and the line before it that waits for it."""
+        return len(self._value) + len(self._pending)
 
     def _each_line(self, lines: bytes) -> bytes:
         return b"".join(self._line(piece) for piece in _PIECES.findall(lines))
 
     def _line(self, line: bytes) -> bytes:
+        value, self._value = self._value, b""
+        line = value + line
         text = line.decode("utf-8", "surrogateescape")
         plain = text.replace("\0", "")  # UTF-16
-        scrubbed = scrub_text(self._lines.carried(plain))
+        if not self._lines.named and value_first(plain):
+            self._value = line
+            return b""
+        scrubbed = scrub_text(self._lines.text(plain))
+        self._lines.named *= not value  # the name was that of the value before it
         return line if scrubbed == plain else scrubbed.encode("utf-8", "surrogateescape")
 
     def _block(self, lines: bytes) -> bytes:

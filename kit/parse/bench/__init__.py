@@ -35,6 +35,8 @@ KNOWN = (
 )
 MOST_BYTES = 256 << 20
 """Largest result that is read, unpacked: one of a million requests with all their gaps has 100 MB."""
+BLOCK_BYTES = 1 << 20
+"""No tool prints a line as long."""
 BETWEEN = frozenset(" \t\r\n,[]\ufeff\x1e\0")
 """What may stand between JSON documents."""
 JSON_BEGINS = re.compile(r"[\ufeff\s\0]*(?:\{|\[\s*[\[{\"\]])")
@@ -54,20 +56,30 @@ def text_formats() -> tuple[BenchFormat, ...]:
     return tuple(importlib.import_module(f"kit.parse.bench.{name}").TEXT_FORMAT for name in TEXT_MODULES)
 
 
-def text_from(data: bytes) -> str:
-    """Return the text of a file, gzipped or not.
+def text_from(file: io.BufferedReader) -> str:
+    """Return the text of a file, gzipped or not. What is no JSON goes without stretches of `BLOCK_BYTES` in which no line ends.
 
     Examples
     --------
-    >>> text_from(gzip.compress(b"{}"))
+    >>> text_from(io.BufferedReader(io.BytesIO(gzip.compress(b"{}"))))
     '{}'
     """
-    if data[:2] == b"\x1f\x8b":
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        file = io.BufferedReader(gzip.GzipFile(fileobj=file))
+    blocks: list[bytes] = []
+    encoding, lines, size = "utf-8", False, 0
+    while size <= MOST_BYTES and (block := file.read(BLOCK_BYTES)):
+        if not blocks:
+            encoding = encoding_of(block[:65536])
+            lines = not JSON_BEGINS.match(block[:65536].decode(encoding, "replace"))
+        if not lines or b"\n" in block or not blocks:
+            blocks.append(block)
+        size += len(block)
+    if size > MOST_BYTES:
         raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB, as no result of a benchmark is")
-    return short_digits(data.decode(encoding_of(data[:65536]), errors="replace"))[0]
+    data = b"".join(blocks)
+    del blocks
+    return short_digits(data.decode(encoding, errors="replace"))[0]
 
 
 def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
@@ -108,7 +120,7 @@ def read(path: Path, file: str) -> Result | dict:
     """
     try:
         with open(path, "rb") as given:
-            text = text_from(given.read(MOST_BYTES + 1))
+            text = text_from(given)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise EvidenceError(f"{file} cannot be read", str(error), f"check it with: ls -l '{path}'") from error
     if not text.strip("\ufeff\0 \t\r\n"):
