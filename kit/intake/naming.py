@@ -82,8 +82,10 @@ def of_the_launch_before(name: str) -> bool:
     --------
     >>> of_the_launch_before("previous.log"), of_the_launch_before("pod/server-prev.log"), of_the_launch_before("server.log")
     (True, True, False)
+    >>> of_the_launch_before("old/server.log"), of_the_launch_before("threshold.log")
+    (True, False)
     """
-    return _BEFORE.search(name.rsplit("/", 1)[-1]) is not None
+    return any(_BEFORE.search(part) for part in name.split("/"))
 
 
 def rotated(names: Iterable[str]) -> list[list[str]]:

@@ -29,6 +29,9 @@ _PRINTED = re.compile(
 _CITES = re.compile(r"(?:[^\W\d_]{2,}[,;:]? +){6}.*[.!?:]$")
 """A line that runs in words and ends as a sentence does: names of variables, files and classes in it are quoted."""
 LEAST_CITING = 80
+_SPAN = re.compile(r"`[^`]+`|\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|[`\"“„][^`\"“”]*$")
+LEAST_WORDS_AROUND = 3
+"""Words around what a line quotes by which it is a sentence about that, and not its output."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Scripts that put no space between words, or whose words say more than one."""
@@ -103,6 +106,8 @@ def _looks_written(line: str) -> bool:
     plain = _QUOTE.sub("", line)
     if not plain or RECORD.match(plain.encode()):
         return False
+    around = _SPAN.sub(" ", plain).strip()
+    plain = around if len(_WORD.findall(around)) >= LEAST_WORDS_AROUND else plain
     if (found := _PRINTED.search(plain[:400])) and not (found.start() and len(plain) >= LEAST_CITING and _CITES.search(plain)):
         return False
     letters = sum(sign.isalpha() or sign in " .,'’" for sign in plain)

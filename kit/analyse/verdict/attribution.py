@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kit.analyse.verdict import devices, pods
+from kit.analyse.verdict import devices, pods, reporter
 from kit.analyse.verdict.evidence import Evidence, Foreign, ref
 from kit.analyse.verdict.failures import cause
+from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.processes import Processes, Titles, titles_of
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS, show_duration
@@ -38,7 +39,7 @@ WORDS = {
     },
     "gpu_job_timeout": "GPU timeout",
     **{"ecc": "memory error", "gpus": "GPU sample", "gpu_processes": "GPU process", "events": "event", "counters": "counter"},
-    **{"processes": "server", "log": "log", "errors": "error"},
+    **{"processes": "server", "log": "log", "errors": "error", "statements": "claim"},
 }
 """What is counted as set aside: kinds of kernel lines, else frames."""
 PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
@@ -63,6 +64,8 @@ class Ties:
     titles: Titles
     devices: devices.Devices
     pods: pods.Pods
+    lists: set[str]
+    program_xids: frozenset[int]
 
 
 def set_aside(evidence: Evidence, processes: Processes) -> None:
@@ -113,6 +116,8 @@ def _ties(evidence: Evidence, processes: Processes) -> Ties:
         titles=titles_of(evidence),
         devices=devices.devices(evidence, processes, pids),
         pods=pods.pods(evidence),
+        lists=reporter.lists(evidence),
+        program_xids=xids("application", run.knowledge),
     )
 
 
@@ -184,7 +189,9 @@ def _kernel(row: Row, ties: Ties) -> str | None:
         return f"about GPU {gpu}, which the launch does not use"
     if kind in ("hung_task", "d_state") and not ties.stuck and not ties.titles.may_serve(name):
         return f"{name}, and nothing of the launch is in state D"
-    if kind == "segfault" and pid and ties.pids and not ties.titles.may_serve(name):
+    whose = name and not name.startswith("<")  # NVRM: <unknown>
+    programs = kind == "segfault" and pid and ties.pids or row.get("xid") in ties.program_xids and whose
+    if programs and not ties.titles.may_serve(name):
         return f"{name}, a program that is not a server's"
     return None
 
@@ -214,6 +221,7 @@ REASONS: dict[str, Callable[[Row, Ties], str | None]] = {
     "gpu_processes": _gpu,
     "counters": _counter,
     "events": lambda row, ties: ties.pods.foreign(row),
+    "statements": lambda row, ties: "from a list of known errors" if row["capture"] in ties.lists else None,
 }
 """Why a row of a frame is not about the launch; None where it is, or may be."""
 

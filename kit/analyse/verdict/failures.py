@@ -140,7 +140,8 @@ def survived(log: LogDigest, mark: Mark) -> bool:
     if mark.code == "program_missing" and any(other.phase and other.order > mark.order for other in log.marks):
         return True  # a start script's line; what it starts began after it
     lived = log.last_token if died else log.last_life
-    return lived.get(mark.log, -1) > mark.order or _asked_again(log, mark) or _refused(log, mark)
+    went_on = not died and _went_on(log, mark)
+    return lived.get(mark.log, -1) > mark.order or went_on or _asked_again(log, mark) or _refused(log, mark)
 
 
 def worked_after(log: LogDigest, mark: Mark) -> bool:
@@ -153,6 +154,19 @@ def _asked_again(log: LogDigest, mark: Mark) -> bool:
     of_writer = [other for other in log.marks if (other.log, other.pid, other.label) == (mark.log, mark.pid, mark.label)]
     same = [other.order for other in of_writer if (other.code, other.text) == (mark.code, mark.text)]
     return len(same) > 1 and any(same[0] < other.order < same[-1] for other in of_writer if other.kind == "heartbeat")
+
+
+def _went_on(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error is a line of its level alone, and the process that wrote it went on with its start."""
+    of_writer = (mark.log, mark.pid, mark.label)
+    return (
+        mark.code == "error_line"
+        and mark.pid is not None
+        and any(
+            other.kind == "progress" and other.order > mark.order and (other.log, other.pid, other.label) == of_writer
+            for other in log.marks
+        )
+    )
 
 
 def _refused(log: LogDigest, mark: Mark) -> bool:

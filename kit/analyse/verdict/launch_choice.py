@@ -8,10 +8,12 @@ from itertools import combinations
 
 from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.processes import flags, titles_of
+from kit.clock import NS
 from kit.errors import UsageError
 from kit.untrusted import whole_number
 from kit.words import named
 
+DAY_NS = 86_400 * NS
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
 
@@ -22,7 +24,10 @@ class Log:
     port: int | None = None
     pids: set[int] = field(default_factory=set)
     times: list[int] = field(default_factory=list)
+    stamped: bool = False
+    file_ns: int = 0
     begins: bool = False
+    works: bool = False
     title: str = ""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
@@ -51,7 +56,7 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
         Where several launches are there, and none of them nor of the processes is the one that was asked for.
     """
     logs = _logs(evidence)
-    alone = {name: log for name, log in logs.items() if log.begins and not log.part}
+    alone = {name: log for name, log in logs.items() if (log.begins or log.works) and not log.part}
     if not any(_differ(one, other) for one, other in combinations(alone.values(), 2)):
         return {}
     fitting = {name: log for name, log in alone.items() if _fits(log, asked)}
@@ -75,20 +80,30 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
             log.pids.add(mark.pid)
         if mark.time is not None:
             log.times.append(mark.time)
+        log.works |= mark.role not in ("client", "noise")
     for capture in evidence.run.captures:
         if capture.id in logs:
             log = logs[capture.id]
             log.title = f"{capture.stream} in {capture.file}" if capture.stream else capture.id
             log.part |= capture.node is not None or capture.rank is not None or capture.host is not None
             log.pids |= {capture.pid} - {None}
-            log.times = log.times or [capture.captured_ns or 0]
+            log.stamped, log.file_ns = bool(log.times), capture.captured_ns or 0
+            log.times = log.times or [log.file_ns]
     return logs
 
 
 def _differ(one: Log, other: Log) -> bool:
-    """Whether two logs are of two launches: they have other ports, or one ended before the other began."""
+    """Whether two logs are of two launches: they have other ports, or one ended before the other began.
+
+    Where the begin of one is lost it may be another part of the same launch: then a day lies between them.
+    """
     if one is other:
         return False
+    if not (one.begins and other.begins):
+        earlier, later = sorted((one, other), key=lambda log: max(log.times))
+        dated = all(log.stamped or log.file_ns for log in (one, other))
+        kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
+        return dated and kept and min(later.times) - max(earlier.times) > DAY_NS
     if one.port is not None and other.port is not None and one.port != other.port:
         return True
     return max(one.times) < min(other.times) or max(other.times) < min(one.times)

@@ -19,6 +19,9 @@ BEFORE_IT_CAME_UP = frozenset(
     ("hang", "slow", "gpu_idle", "gpu_busy", "gpu_low_power", "cpu_busy", "cpu_idle", "compiling", "weights_slow")
 )
 """Claims of what was before it came up in the end."""
+CAUSES = frozenset(("gpu_oom", "host_oom", "port_used", "gpu_fault", "peer_missing", "probe_kill", "resources"))
+MOST_CAUSES = 2
+"""A text that tells of more of the causes, none of which comes with another, lists what can happen: a FAQ, a runbook."""
 OF_ENDING = frozenset(("told_to_end", "exits", "finished", "restarts", "ranks"))
 """Claims that tell of an end, and of no trouble before it."""
 
@@ -29,6 +32,14 @@ def claims(evidence: Evidence) -> dict[str, Row]:
     if "gpu_uneven" in said:  # then "100 %" and "0 %" are each of some
         said = {code: row for code, row in said.items() if code not in ("gpu_busy", "gpu_idle")}
     return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}
+
+
+def lists(evidence: Evidence) -> set[str]:
+    """Captures in which somebody lists known errors."""
+    told: dict[str, set[str]] = {}
+    for row in evidence.statements:
+        told.setdefault(row["capture"], set()).add(row["claim"])
+    return {capture for capture, codes in told.items() if len(codes & CAUSES) > MOST_CAUSES}
 
 
 def ended_it(evidence: Evidence) -> bool:

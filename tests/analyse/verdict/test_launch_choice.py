@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,21 @@ def test_processes_of_another_server() -> None:
     assert [item.why for item in judged.evidence.foreign] == ["another server on port 30001 (2 of the processes listed)"]
     unknown = scene(line("args", tp_size=1, at=0), theirs, ours)
     assert len(unknown.processes.by_pid) == 4, "nothing tells which of them it is"
+
+
+def test_an_old_log_is_of_another_launch_where_the_newer_lost_its_begin(tmp_path: Path) -> None:
+    (tmp_path / "run1.log").write_text((SERVER + FAILS).format(minute=10, port=30000).replace("2025-10-09", "2025-10-02"))
+    (tmp_path / "tail.log").write_text("".join(SERVES.format(minute=20, port=30000).splitlines(keepends=True)[1:]))
+    found = kit.verdict(tmp_path)
+    assert (found.state, found.facts.value("first_error")) == ("ready", None)
+
+
+@pytest.mark.parametrize(("file_time", "state"), [("2025-10-02", "ready"), ("2025-10-09", "failed")])
+def test_a_log_without_stamps_is_the_newer_where_file_times_were_kept(tmp_path: Path, file_time: str, state: str) -> None:
+    """Of files that were copied all times are of one day: then nothing tells which log is the older."""
+    (tmp_path / "run1.log").write_text((SERVER + FAILS).format(minute=10, port=30000).replace("2025-10-09", "2025-10-02"))
+    (tmp_path / "nohup.out").write_text("INFO:     Started server process [77]\nINFO:     Application startup complete.\n")
+    for file, day in (("run1.log", file_time), ("nohup.out", "2025-10-09")):
+        at = datetime.fromisoformat(f"{day} 08:30:00+00:00").timestamp()
+        os.utime(tmp_path / file, (at, at))
+    assert kit.verdict(tmp_path).state == state

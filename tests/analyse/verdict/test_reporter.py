@@ -152,3 +152,29 @@ def test_port_that_a_kubelet_asks(tmp_path: Path) -> None:
     (tmp_path / "events.txt").write_text("Events:\n  Type     Reason     Age  From     Message\n  " + said)
     (tmp_path / "server.log").write_text(STARTED)
     assert kit.verdict(tmp_path).facts.value("port") == 8123
+
+
+QUOTES = [
+    'We first thought of "torch.OutOfMemoryError: CUDA out of memory" as last month, but that was another machine.',
+    "- `OSError: [Errno 98] Address already in use`: another server holds the port, choose another one.",
+]
+
+
+@pytest.mark.parametrize("line", QUOTES)
+def test_an_error_that_a_sentence_quotes_is_no_line_of_a_log(tmp_path: Path, line: str) -> None:
+    (tmp_path / "server.log").write_text(READY)
+    found = judged(tmp_path, f"About this folder\n\n{line}\n", "README.txt")
+    assert (found.state, found.facts.value("first_error")) == ("ready", None)
+
+
+def test_an_error_that_was_pasted_between_sentences_is(tmp_path: Path) -> None:
+    pasted = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert judged(tmp_path, f"It crashes while loading, with this:\n\n{pasted}\n").klass == "gpu_oom"
+
+
+def test_a_list_of_known_errors_is_about_no_launch(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(READY)
+    listed = ("Exit code 137: the pod was OOMKilled.", "CUDA out of memory: fewer sequences.", "Xid 79: open a ticket.")
+    found = judged(tmp_path, "Known errors\n\n" + "".join(f"- {one}\n" for one in listed))
+    assert (found.state, found.facts.value("exited")) == ("ready", False)
+    assert "from a list of known errors" in found.findings[0]["claim"]

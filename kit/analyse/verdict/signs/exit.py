@@ -31,11 +31,12 @@ DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdo
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
+    alike = [row for row in killed if titles.may_serve(row.get("process") or "python")]
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
     in_order, known = ending(scene.log) is not None, bool(scene.log.records)
     open_end = not own and not scene.log.of("usage_error") and not in_order
-    tied = [row for row in killed if row.get("pid") in own or open_end and not known]
-    alike = [row for row in killed if titles.may_serve(row.get("process") or "python")]
+    alone = not (scene.evidence.statements or scene.evidence.events)
+    tied = [row for row in killed if row.get("pid") in own or open_end and not known and (alone or row in alike)]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order
@@ -123,7 +124,7 @@ def killed_from_outside(scene: Scene) -> Signs:
     evidence, dead, number = scene.evidence, _died_first(scene), scene.fact("signal")
     where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
     counted = {sign.code for sign in (*cgroup_kills(scene), *orchestrator_kills(scene))}
-    told = _killed(scene) or kernel_rows(scene, "oom_kill") or "cgroup_oom_kill" in counted
+    told = _killed(scene) or kernel_rows(scene, "oom_kill") or "cgroup_oom_kill" in counted or _ordered(scene)
     if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
         return
     told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
@@ -134,6 +135,12 @@ def killed_from_outside(scene: Scene) -> Signs:
         yield Sign("killed_from_outside", f"SIGKILL ended {who}, and {by} no kill for memory", where, dead)
     elif by:
         yield Sign("died_unkilled", f"{who} died without a word, and {by} no kill for memory", where, dead)
+
+
+def _ordered(scene: Scene) -> bool:
+    """Whether somebody ended it in order before anything failed: what was killed then was told to go."""
+    began = cause(scene.log)
+    return began is not None and began.role == "ending"
 
 
 def _denies(evidence: Evidence, died_ns: int) -> str | None:
@@ -275,8 +282,12 @@ def crash_lines(scene: Scene) -> Signs:
 
 @rule("crash_signal", needs=("kernel_log",))
 def kernel_crash(scene: Scene) -> Signs:
-    """The kernel saw a segmentation fault."""
+    """The kernel saw a segmentation fault; that of a process that nothing ties to a launch that logs says nothing."""
+    own, number = launch_pids(scene), scene.fact("signal")
+    dated = scene.log.first_time is not None or not scene.log.records or death_told(scene)
     for row in kernel_rows(scene, "segfault"):
+        if row.get("pid") not in own and (number not in (None, *CRASH_SIGNALS) or not dated and row.get("time")):
+            continue
         yield Sign("crash_signal", f"the kernel logged a crash: {short(row['text'], 120)}", [ref(row, row["text"])])
 
 
