@@ -1,35 +1,154 @@
-"""Bytes of a capture of strace to ends of lines, numbers and prefixes: what `kit.parse.strace_compiled` is made of."""
+"""Bytes of a capture of strace to ends of lines, numbers and prefixes: what `kit.parse.strace_compiled` is made of.
+
+Places are addresses in memory. Sixty-four bytes are looked at in one go, so `PAD` bytes beyond what is read have to be there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from kit.compiled import inner, keeping
-from kit.compiled_bytes import byte_at, is_at
 
-compiled = keeping(*(str(Path(__file__).parent / f"strace_{name}.py") for name in ("bytes", "compiled", "join")))
+compiled = keeping(
+    *(str(Path(__file__).parent / f"strace_{name}.py") for name in ("bytes", "compiled", "join", "columns", "rows"))
+)
 NO_CLOCK, EPOCH, OF_DAY = range(3)
 NONE = -1
+PAD = 64
+BYTE, WORD = ir.IntType(8), ir.IntType(64)
+
+
+def _intrinsic(signature: Any, generate: Callable) -> Any:
+    """A function of compiled code that is made of LLVM's instructions."""
+    from numba.extending import intrinsic
+
+    def typed(context: Any, *arguments: Any) -> Any:
+        return signature, lambda _, builder, __, given: generate(builder, *given)
+
+    names = ", ".join(f"a{n}" for n in range(len(signature.args)))
+    scope: dict = {"typed": typed}
+    exec(f"def made(context, {names}): return typed(context, {names})", scope)  # noqa: S102 numba asks for names, not *arguments
+    return intrinsic(scope["made"])
+
+
+def _load(kind: ir.Type) -> Callable:
+    """Read a value at an address."""
+    return lambda builder, at: builder.load(builder.inttoptr(at, ir.PointerType(kind)), align=1)
+
+
+def among(*ranges: tuple[int, int]) -> Any:
+    """A function that tells which of the sixty-four bytes at an address are in some ranges: the lowest bit is the first byte."""
+    many = ir.VectorType(BYTE, 64)
+
+    def every(byte: int) -> ir.Constant:
+        return ir.Constant(many, [byte] * 64)
+
+    def generate(builder: Any, at: Any) -> Any:
+        values, found = _load(many)(builder, at), None
+        for low, high in ranges:
+            inside = builder.icmp_unsigned("<=", builder.sub(values, every(low)), every(high - low))
+            found = inside if found is None else builder.or_(found, inside)
+        return builder.bitcast(found, WORD)
+
+    return _intrinsic(types.int64(types.int64), generate)
+
+
+def _copy(builder: Any, source: Any, target: Any) -> Any:
+    many = ir.VectorType(BYTE, 32)
+    builder.store(_load(many)(builder, source), builder.inttoptr(target, ir.PointerType(many)), align=1)
+    return ir.Constant(WORD, 0)
+
+
+byte_at = _intrinsic(types.int64(types.int64), lambda builder, at: builder.zext(_load(BYTE)(builder, at), WORD))
+word_at = _intrinsic(types.int64(types.int64), _load(WORD))
+"""Eight bytes as a number, the first in its lowest bits."""
+copy_32 = _intrinsic(types.int64(types.int64, types.int64), _copy)
+"""Copy 32 bytes from one address to another."""
+lowest = _intrinsic(types.int64(types.int64), lambda builder, bits: builder.cttz(bits, ir.Constant(ir.IntType(1), 0)))
+"""Number of the lowest bit that is set; 64 where none is."""
+count_bits = _intrinsic(types.int64(types.int64), lambda builder, bits: builder.ctpop(bits))
+
+NEWLINES, NOT_PLAIN = among((10, 10)), among((0, 31), (127, 255))
+NOT_WORD, ENDS_VALUE = among((0, 47), (58, 64), (91, 94), (96, 96), (123, 255)), among((32, 32), (60, 60))
+
+
+def text_of(text: str) -> tuple[int, int, int, int, int]:
+    """A text of up to sixteen bytes as two words, with the bits of them that count, for `is_at`."""
+    raw, size = text.encode().ljust(16, b"\0"), len(text)
+    words = [int.from_bytes(raw[at : at + 8], "little") for at in (0, 8)]
+    masks = [-1 if most >= 8 else (1 << 8 * max(0, most)) - 1 for most in (size, size - 8)]
+    return size, words[0], masks[0], words[1], masks[1]
+
+
+@inner
+def copy(source, target, size):
+    """Copy a text, and up to thirty-one bytes behind it."""
+    while True:
+        copy_32(source, target)
+        if size <= 32:
+            break
+        source, target, size = source + 32, target + 32, size - 32
+
+
+@inner
+def is_at(at, end, text):
+    """Whether a text stands at a place."""
+    return at + text[0] <= end and ((word_at(at) ^ text[1]) & text[2]) | ((word_at(at + 8) ^ text[3]) & text[4]) == 0
+
+
+M1, M2 = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 
 
 def hash_of(name: str) -> int:
-    """FNV-1a of a name, 64 bits, as `hash_at` makes it."""
-    value = 0xCBF29CE484222325
-    for byte in name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
+    """Hash of a name, as `hash_at` makes it."""
+    raw, value = name.encode(), len(name.encode())
+    for at in range(0, len(raw), 8):
+        value = (value ^ int.from_bytes(raw[at : at + 8], "little")) * M1 % 2**64
+        value = (value ^ value >> 32) * M2 % 2**64
     return value
 
 
-def text_of(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode(), np.uint8)
+def table_of(names: frozenset[str]) -> np.ndarray:
+    """A table that holds the hash of each name at the place that its bits from the fourth tell."""
+    hashes, size = [hash_of(name) for name in names], 64
+    while len({value // 8 % size for value in hashes}) < len(hashes):
+        size *= 2
+    table = np.zeros(size, np.uint64)
+    for value in hashes:
+        table[value // 8 % size] = value
+    return table
 
 
-_HIGH, _ONES, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x80, 0x01, 0x20))
-_ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
+_M1, _M2, _HALF = np.uint64(M1), np.uint64(M2), np.uint64(32)
+
+
+@inner
+def hash_at(at, end):
+    """Hash of the text between two places."""
+    value = np.uint64(end - at)
+    while at < end:
+        word = word_at(at)
+        if end - at < 8:
+            word &= (1 << (8 * (end - at))) - 1
+        value = (value ^ np.uint64(word)) * _M1
+        value = (value ^ (value >> _HALF)) * _M2
+        at += 8
+    return value
+
+
 POWERS = 10 ** np.arange(10)
 PID, PROCESS = text_of("[pid"), text_of("[Process")
+
+
+@inner
+def is_digit(at):
+    return 48 <= byte_at(at) <= 57
 
 
 @inner
@@ -38,216 +157,226 @@ def is_word(char):
 
 
 @inner
-def digits(data, at, end):
+def word_end(at, end):
+    """End of the letters, digits and underscores that begin at a place; there are fewer than 64 of them in any name."""
+    return min(end, at + lowest(NOT_WORD(at)))
+
+
+@inner
+def digits(at, end):
     """End of the digits that begin at a place."""
-    while at < end and 48 <= byte_at(data, at) <= 57:
+    while at < end and is_digit(at):
         at += 1
     return at
 
 
 @inner
-def blanks(data, at, end):
-    while at < end and byte_at(data, at) == 32:
+def blanks(at, end):
+    while at < end and byte_at(at) == 32:
         at += 1
     return at
 
 
 @inner
-def number(data, at, end):
+def number(at, end):
     """Value and end of the digits that begin at a place."""
     value = 0
-    while at < end and 48 <= byte_at(data, at) <= 57:
-        value = value * 10 + (byte_at(data, at) - 48)
+    while at < end and is_digit(at):
+        value = value * 10 + (byte_at(at) - 48)
         at += 1
     return value, at
 
 
 @inner
-def decimals(data, at, end):
+def short_number(at):
+    """Value and count of the up to eight digits that begin at a place, in a line of printable ASCII."""
+    word = word_at(at) ^ 0x3030303030303030
+    count = lowest((word | (word + 0x0606060606060606)) & -0x0F0F0F0F0F0F0F10) >> 3
+    if count == 0:
+        return 0, 0
+    word <<= 64 - 8 * count
+    word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FF
+    word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFF
+    return (word * 10000 + (word >> 32)) & 0xFFFFFFFF, count
+
+
+@inner
+def decimals(at, end):
     """End of digits with an optional fraction, or -1."""
-    stop = digits(data, at, end)
+    stop = digits(at, end)
     if stop == at:
         return -1
-    if stop < end and byte_at(data, stop) == 46:
-        last = digits(data, stop + 1, end)
+    if stop < end and byte_at(stop) == 46:
+        last = digits(stop + 1, end)
         return last if last > stop + 1 else -1
     return stop
 
 
 @inner
-def hash_at(data, at, end):
-    value = np.uint64(0xCBF29CE484222325)
-    for n in range(at, end):
-        value = (value ^ np.uint64(byte_at(data, n))) * np.uint64(0x100000001B3)
-    return value
-
-
-@inner
-def _special(data, words, at, end):
-    """First byte that is no printable ASCII, eight at a time; the lowest byte that is marked is exact."""
-    word, last = at >> 3, end >> 3
-    if word < last:
-        keep = (_ONE << np.uint64(8 * (at & 7))) - _ONE
-        found = (words[word] & ~keep) | (_BLANKS & keep)
-        while True:
-            marked = ((found - _BLANKS) | found | (found + _ONES)) & _HIGH
-            if marked:
-                below = ((marked & (~marked + _ONE)) >> _SEVEN) - _ONE  # ones below the lowest mark
-                return (word << 3) + np.int64(((below & _ONES) * _ONES) >> _TOP)
-            word += 1
-            at = word << 3
-            if word >= last:
-                break
-            found = words[word]
-    while at < end and 32 <= byte_at(data, at) <= 126:
-        at += 1
-    return at
-
-
-@inner
-def line_end(data, words, at, end):
+def line_end(at, end):
     """End of a line, and whether it holds nothing but printable ASCII and carriage returns at its end."""
     plain = True
-    while True:
-        at = _special(data, words, at, end)
-        if at >= end:
-            return end, plain
-        if byte_at(data, at) == 10:
+    while at < end:
+        bits = NOT_PLAIN(at)
+        at += lowest(bits)
+        if bits == 0 or at >= end:
+            continue
+        if byte_at(at) == 10:
             return at, plain
-        if byte_at(data, at) != 13 or (at + 1 < end and byte_at(data, at + 1) != 10 and byte_at(data, at + 1) != 13):
+        if byte_at(at) != 13 or (at + 1 < end and byte_at(at + 1) != 10 and byte_at(at + 1) != 13):
             plain = False
         at += 1
+    return end, plain
 
 
 @compiled
-def count_lines(data, begin, end):
+def count_lines(at, end):
     """Lines of a stretch, the last one without an end too."""
-    lines = 0
-    for at in range(begin, end):
-        lines += byte_at(data, at) == 10
-    return lines + (end > begin and byte_at(data, end - 1) != 10)
+    lines, last = 0, end - 1
+    while at + 64 <= end:
+        lines += count_bits(NEWLINES(at))
+        at += 64
+    while at < end:
+        lines += byte_at(at) == 10
+        at += 1
+    return lines + (byte_at(last) != 10)
 
 
 @inner
-def _comm(data, begin, at, end, line):
+def _comm(base, at, end, line):
     """Take `<name>` of -Y; returns the place behind it, or -1."""
     stop = at + 1
-    while stop < end and byte_at(data, stop) != 60 and byte_at(data, stop) != 62:
+    while stop < end and byte_at(stop) != 60 and byte_at(stop) != 62:
         stop += 1
-    if stop >= end or byte_at(data, stop) != 62:
+    if stop >= end or byte_at(stop) != 62:
         return -1
-    line.comm_at, line.comm_size = at + 1 - begin, stop - at - 1
+    line.comm_at, line.comm_size = at + 1 - base, stop - at - 1
     return stop + 1
 
 
 @inner
-def prefix(data, begin, end, line):
+def plain_prefix(at, end, line):
+    """Read `PID  SECONDS.MICROSECONDS `, the prefix of most captures; returns the place behind it, or 0 for any other."""
+    pid, count = short_number(at)
+    stop = at + count
+    if not 0 < count < 8 or byte_at(stop) != 32:
+        return 0
+    while byte_at(stop) == 32:
+        stop += 1
+    seconds, count = short_number(stop)
+    if count < 8 or byte_at(stop) == 57 or byte_at(stop) == 48 or byte_at(stop + 10) != 46 or byte_at(stop + 17) != 32:
+        return 0
+    last, count = short_number(stop + 8)
+    micro, micros = short_number(stop + 11)
+    if count != 2 or micros != 6 or byte_at(stop + 18) <= 57 or byte_at(stop + 18) == 91 or stop + 18 >= end:
+        return 0
+    line.pid, line.clocked = pid, EPOCH
+    line.clock = (seconds * 100 + last) * 1_000_000_000 + micro * 1000
+    return stop + 18
+
+
+@inner
+def prefix(base, begin, end, line):
     """Read what stands before the call, in strace's order; returns where that begins, -1 for what is not known."""
     at = begin
-    if byte_at(data, at) == 91 and is_at(data, at, end, PID):
-        at = blanks(data, at + 4, end)
-        pid, stop = number(data, at, end)
+    if byte_at(at) == 91 and is_at(at, end, PID):
+        at = blanks(at + 4, end)
+        pid, stop = number(at, end)
         if at == begin + 4 or stop == at or stop - at > 7 or stop >= end:
             return -1
         line.pid = pid
-        if byte_at(data, stop) == 60:
-            stop = _comm(data, begin, stop, end, line)
-        if stop < 0 or stop + 1 >= end or byte_at(data, stop) != 93 or byte_at(data, stop + 1) != 32:
+        if byte_at(stop) == 60:
+            stop = _comm(base, stop, end, line)
+        if stop < 0 or stop + 1 >= end or byte_at(stop) != 93 or byte_at(stop + 1) != 32:
             return -1
-        at = blanks(data, stop + 1, end)
+        at = blanks(stop + 1, end)
     else:
-        pid, stop = number(data, at, end)
-        if at < stop < end and stop - at <= 7 and (byte_at(data, stop) == 32 or byte_at(data, stop) == 60):
+        pid, stop = number(at, end)
+        if at < stop < end and stop - at <= 7 and (byte_at(stop) == 32 or byte_at(stop) == 60):
             line.pid = pid
-            if byte_at(data, stop) == 60:
-                stop = _comm(data, begin, stop, end, line)
-                if stop < 0 or stop >= end or byte_at(data, stop) != 32:
+            if byte_at(stop) == 60:
+                stop = _comm(base, stop, end, line)
+                if stop < 0 or stop >= end or byte_at(stop) != 32:
                     return -1
-            at = blanks(data, stop, end)
-    if at < end and byte_at(data, at) == 91:
-        at = _context(data, at, end)
-    if 0 <= at < end and 48 <= byte_at(data, at) <= 57:
-        at = _clock(data, at, end, line)
-    if 0 <= at < end - 2 and byte_at(data, at) == 40 and byte_at(data, at + 1) == 43:  # (+     0.000041)
-        stop = decimals(data, blanks(data, at + 2, end), end)
-        if stop < 0 or stop + 1 >= end or byte_at(data, stop) != 41 or byte_at(data, stop + 1) != 32:
+            at = blanks(stop, end)
+    if at < end and byte_at(at) == 91:
+        at = _context(at, end)
+    if 0 <= at < end and is_digit(at):
+        at = _clock(at, end, line)
+    if 0 <= at < end - 2 and byte_at(at) == 40 and byte_at(at + 1) == 43:  # (+     0.000041)
+        stop = decimals(blanks(at + 2, end), end)
+        if stop < 0 or stop + 1 >= end or byte_at(stop) != 41 or byte_at(stop + 1) != 32:
             return -1
-        at = blanks(data, stop + 1, end)
+        at = blanks(stop + 1, end)
     if at == begin:
-        at = blanks(data, at, end)
-    if 0 <= at < end and (48 <= byte_at(data, at) <= 57 or (byte_at(data, begin) == 32 and at < end)):  # a relative time
-        stop = decimals(data, at, end)
-        if stop < 0 or stop >= end or byte_at(data, stop) != 32 or digits(data, at, end) - at > 8:
+        at = blanks(at, end)
+    if 0 <= at < end and (is_digit(at) or (byte_at(begin) == 32 and at < end)):  # a relative time
+        stop = decimals(at, end)
+        if stop < 0 or stop >= end or byte_at(stop) != 32 or digits(at, end) - at > 8:
             return -1
-        at = blanks(data, stop, end)
-    return _bracket(data, _bracket(data, at, end, False), end, True)
+        at = blanks(stop, end)
+    return _bracket(_bracket(at, end, False), end, True)
 
 
 @inner
-def _context(data, at, end):
+def _context(at, end):
     """Go past `[context]` of --secontext; a number of a call or an address is none."""
-    if at + 1 >= end or is_at(data, at, end, PROCESS):
+    if at + 1 >= end or is_at(at, end, PROCESS):
         return -1
-    char = byte_at(data, at + 1)
+    char = byte_at(at + 1)
     if not (97 <= char <= 122 or 65 <= char <= 90 or char == 95):
         return -1 if char == 33 else at
     stop, is_hex = at + 1, True
-    while stop < end and byte_at(data, stop) != 93 and byte_at(data, stop) != 32:
-        is_hex = is_hex and (48 <= byte_at(data, stop) <= 57 or 97 <= byte_at(data, stop) <= 102)
+    while stop < end and byte_at(stop) != 93 and byte_at(stop) != 32:
+        is_hex = is_hex and (is_digit(stop) or 97 <= byte_at(stop) <= 102)
         stop += 1
-    if stop + 1 >= end or byte_at(data, stop) != 93 or byte_at(data, stop + 1) != 32:
+    if stop + 1 >= end or byte_at(stop) != 93 or byte_at(stop + 1) != 32:
         return -1
     if is_hex and 8 <= stop - at - 1 <= 16:
         return at if stop - at - 1 == 8 or stop - at - 1 == 16 else -1
-    return blanks(data, stop + 1, end)
+    return blanks(stop + 1, end)
 
 
 @inner
-def _bracket(data, at, end, address):
+def _bracket(at, end, address):
     """Go past `[   3]`, or past `[00007f1f89024e67]`; both have question marks where strace does not know. Else stay."""
-    if at < 0 or at + 1 >= end or byte_at(data, at) != 91:
+    if at < 0 or at + 1 >= end or byte_at(at) != 91:
         return at
-    first = at + 1 if address else blanks(data, at + 1, end)
-    stop, marks = first, first < end and byte_at(data, first) == 63
-    while stop < end and (
-        byte_at(data, stop) == 63 if marks else 48 <= byte_at(data, stop) <= 57 or (address and 97 <= byte_at(data, stop) <= 102)
-    ):
+    first = at + 1 if address else blanks(at + 1, end)
+    stop, marks = first, first < end and byte_at(first) == 63
+    while stop < end and (byte_at(stop) == 63 if marks else is_digit(stop) or (address and 97 <= byte_at(stop) <= 102)):
         stop += 1
     fits = 8 <= stop - first <= 16 if address else 1 <= stop - first <= 4
-    return (
-        blanks(data, stop + 1, end)
-        if fits and stop + 1 < end and byte_at(data, stop) == 93 and byte_at(data, stop + 1) == 32
-        else at
-    )
+    return blanks(stop + 1, end) if fits and stop + 1 < end and byte_at(stop) == 93 and byte_at(stop + 1) == 32 else at
 
 
 @inner
-def _clock(data, at, end, line):
+def _clock(at, end, line):
     """Read a time of day or of the epoch; a shorter number is a relative time and stays."""
-    seconds, stop = number(data, at, end)
-    if stop - at == 2 and stop < end and byte_at(data, stop) == 58:
-        if at + 8 > end or byte_at(data, at + 5) != 58:
+    seconds, stop = number(at, end)
+    if stop - at == 2 and stop < end and byte_at(stop) == 58:
+        if at + 8 > end or byte_at(at + 5) != 58:
             return -1
         for n in (3, 4, 6, 7):
-            if not 48 <= byte_at(data, at + n) <= 57:
+            if not is_digit(at + n):
                 return -1
-        seconds = seconds * 3600 + number(data, at + 3, at + 5)[0] * 60 + number(data, at + 6, at + 8)[0]
+        seconds = seconds * 3600 + number(at + 3, at + 5)[0] * 60 + number(at + 6, at + 8)[0]
         line.clocked, stop = OF_DAY, at + 8
     elif stop - at >= 9:
-        if stop - at > 10 or (stop - at == 10 and not 49 <= byte_at(data, at) <= 56):
+        if stop - at > 10 or (stop - at == 10 and not 49 <= byte_at(at) <= 56):
             return -1
         line.clocked = EPOCH
     else:
         return at
     part = 0
-    if stop < end and byte_at(data, stop) == 46:
+    if stop < end and byte_at(stop) == 46:
         first = stop + 1
-        part, stop = number(data, first, min(end, first + 9))
+        part, stop = number(first, min(end, first + 9))
         if stop == first:
             return -1
         part *= POWERS[9 - stop + first]
-        stop = digits(data, stop, end)
-    if stop >= end or byte_at(data, stop) != 32:
+        stop = digits(stop, end)
+    if stop >= end or byte_at(stop) != 32:
         return -1
     line.clock = seconds * 1_000_000_000 + part
-    return blanks(data, stop, end)
+    return blanks(stop, end)

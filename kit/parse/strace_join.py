@@ -1,4 +1,4 @@
-"""Halves of calls to calls, and calls to columns: what follows `kit.parse.strace_compiled.scan`, compiled too.
+"""Halves of calls to calls: what follows `kit.parse.strace_compiled.scan`, compiled too.
 
 A thread has one call in flight, so a return belongs to the call that is open under its pid and has its name. Where that is not
 so, or where strace or the program wrote into a call, `join` stops, and the careful reader goes on from that line.
@@ -8,43 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.parse.strace_bytes import EPOCH, NONE, OF_DAY, compiled, inner
+from kit.parse.strace_bytes import EPOCH, OF_DAY, byte_at, compiled, copy, inner
 from kit.parse.strace_compiled import BLANK, DONE, DUMP, EXECVE, GONE, ODD, RESUMED, STACK, UNFINISHED
 
-CALL = np.dtype(
-    [
-        (name, "i8")
-        for name in "begin end line end_line pid opened name_at comm_at args_at more_at result_at shown_at stack_at "
-        "stack_size".split()
-    ]
-    + [("duration", "f8"), ("name", "u8")]
-    + [
-        (name, "i4")
-        for name in "fd slot name_size comm_size args_size more_size result_size ret_size errno_size shown_size place".split()
-    ]
-    + [(name, "u1") for name in "state careful fd_ends_args shows".split()],
-    align=True,
-)
-"""A call: offsets count from the begin of the data, those below 0 from the begin of `extra`, which holds the texts that the
-careful reader made. Arguments of a split call are `args` and then `more`. Only the careful reader may go on with a `careful` one.
-`place` is its place among the open calls, `opened` their order."""
+KEPT = np.dtype([("line", "i8"), ("end_line", "i8"), ("state", "u1"), ("careful", "u1")], align=True)
+"""What is known of the tokens behind those of a chunk's lines: calls of earlier chunks that are open, and those that the careful
+reader made. Only the careful reader may go on with a `careful` one."""
+OPEN_CALL = np.dtype([("index", "i4"), ("slot", "i4"), ("opened", "i8")], align=True)
+"""A call that is open: its token, the slot of its pid, its place in the order in which they were opened."""
+PACKED = ("name", "comm", "args", "shown", "stack")
+"""Texts of an open call."""
 STATES = ("done", "merged", "open", "orphan", "detached", "moved", "cut")
 IS_DONE, IS_MERGED, IS_OPEN, IS_ORPHAN = range(4)
 NO_TIME = np.iinfo(np.int64).min
 NO_PID = 10_000_000
 """Slot of lines without a pid: pids of up to seven digits are read (they end at 4,194,304)."""
 DAY_NS = 86_400 * 10**9
+NO_TOKEN = -1
 AT_START, ELSEWHERE = -1, -2
 """What LATEST says where the line before is no call."""
-(CALLS, READY, OPEN, SAID, LATEST, OPENED, SHOWING, DAY, LAST, DAY_KNOWN, DATED, OFFSET, FIRST_LINE) = range(13)
+(READY, OPEN, SAID, LATEST, OPENED, SHOWING, DAY, LAST, DAY_KNOWN, DATED, OFFSET, FIRST_LINE, COUNT) = range(13)
 STATE_SIZE = 13
-"""What `join` knows between two stretches, as numbers of one array: how many calls there are, how many are ready, open, signals
-and ends, writes to the terminal among the open; the call that a stack would belong to; the clock (`kit.parse.strace.Clock`)."""
-
-
-@inner
-def _byte(data, extra, at, n):
-    return data[at + n] if at >= 0 else extra[n - at - 1]
+"""What `join` knows between two stretches, as numbers of one array: how many calls are ready, open, signals and ends, writes to
+the terminal among the open; the token that a stack would belong to; the clock (`kit.parse.strace_rows.Clock`); the number of the
+chunk's first line and how many lines it has."""
 
 
 @inner
@@ -64,35 +51,25 @@ def _time(line, state):
 
 
 @inner
-def _trim(data, extra, at, size):
-    """Size of a text without blanks and commas at its end."""
-    while size > 0:
-        char = _byte(data, extra, at, size - 1)
+def _trim(base, line):
+    """Take blanks and commas off the end of arguments that never came whole."""
+    while line.args_size > 0:
+        char = byte_at(base + line.args_at + line.args_size - 1)
         if char != 32 and char != 44:
             break
-        size -= 1
-    return size
+        line.args_size -= 1
 
 
 @inner
-def _trim_arguments(data, extra, call):
-    """Take the loose end off arguments that never came whole."""
-    if call.more_size > 0:
-        call.more_size = _trim(data, extra, call.more_at, call.more_size)
-    if call.more_size <= 0:
-        call.args_size = _trim(data, extra, call.args_at, call.args_size)
-
-
-@inner
-def _is_shown(data, extra, calls, opens, state, begin, size):
+def _is_shown(base, lines, opens, state, begin, size):
     """Whether a text may hold what a write to the terminal that has not returned is about to show."""
     for place in range(state[OPEN]):
-        call = calls[opens[place]]
+        call = lines[opens[place].index]
         if not call.shows:
             continue
         for at in range(begin, begin + size - call.shown_size + 1):
             n = 0
-            while n < call.shown_size and data[at + n] == _byte(data, extra, call.shown_at, n):
+            while n < call.shown_size and byte_at(base + at + n) == byte_at(base + call.shown_at + n):
                 n += 1
             if n == call.shown_size:
                 return True
@@ -100,247 +77,143 @@ def _is_shown(data, extra, calls, opens, state, begin, size):
 
 
 @inner
-def close_open(calls, slots, opens, state, slot):
+def _close(lines, slots, opens, state, slot):
     """Take a call out of those that are open."""
-    index = slots[slot] - 1
-    call = calls[index]
-    last = opens[state[OPEN] - 1]
-    opens[call.place] = last
-    calls[last].place = call.place
+    place = slots[slot] - 1
+    index = opens[place].index
     state[OPEN] -= 1
-    state[SHOWING] -= call.shows
+    last = opens[state[OPEN]]
+    opens[place].index, opens[place].slot, opens[place].opened = last.index, last.slot, last.opened
+    slots[last.slot] = place + 1
     slots[slot] = 0
+    state[SHOWING] -= lines[index].shows
     return index
 
 
 @compiled
-def put_open(calls, slots, opens, state, slot, index):
+def put_open(lines, slots, opens, state, slot, index):
     """Put a call among those that are open."""
-    call = calls[index]
-    call.slot, call.place, call.opened = slot, state[OPEN], state[OPENED]
-    opens[state[OPEN]] = index
-    slots[slot] = index + 1
+    call = opens[state[OPEN]]
+    call.index, call.slot, call.opened = index, slot, state[OPENED]
     state[OPEN] += 1
+    slots[slot] = state[OPEN]
     state[OPENED] += 1
-    state[SHOWING] += call.shows
+    state[SHOWING] += lines[index].shows
 
 
 @inner
-def _begin(calls, state, line, number, kind):
-    """A new call of a line."""
-    index = state[CALLS]
-    state[CALLS] += 1
-    call = calls[index]
-    call.begin, call.end, call.line, call.end_line = NO_TIME, NO_TIME, number, 0
-    call.pid, call.fd, call.name, call.careful = line.pid, line.fd, line.name, 0
-    call.name_at, call.name_size = line.at + line.name_at, line.name_size
-    call.comm_at, call.comm_size = line.at + line.comm_at, line.comm_size
-    call.args_at, call.args_size = line.at + line.args_at, line.args_size
-    call.more_at, call.more_size, call.stack_at, call.stack_size = 0, 0, 0, 0
-    call.result_size, call.ret_size, call.errno_size, call.duration = NONE, NONE, NONE, np.nan
-    call.fd_ends_args, call.shows = line.fd_ends_args, 0
-    call.state = kind
-    return index
-
-
-@inner
-def _return(data, extra, call, line):
-    """Enter what a line says of how a call returned."""
-    call.result_at, call.result_size = line.at + line.result_at, line.result_size
-    call.ret_size, call.errno_size, call.duration = line.ret_size, line.errno_size, line.duration
-    if line.ret_size == 1 and data[line.at + line.result_at] == 63:
-        _trim_arguments(data, extra, call)
-
-
-@inner
-def _needs_care(data, calls, slots, state, line, slot):
+def _needs_care(base, lines, kept, slots, opens, state, line, slot):
     """Whether a second half fits no open call in the plain way."""
-    own = slots[slot] - 1
-    if own < 0 or calls[own].name != line.name:
+    place = slots[slot] - 1
+    if place < 0 or lines[opens[place].index].name != line.name:
         return state[OPEN] > 0 and (slot == NO_PID or slots[NO_PID] > 0 or line.name == EXECVE)
-    call = calls[own]
-    if call.careful or call.stack_size:
+    own = opens[place].index
+    call = lines[own]
+    if call.stack_size or (own >= state[COUNT] and kept[own - state[COUNT]].careful):
         return True
     if call.fd_ends_args and call.args_size > 0 and line.args_size > 0:
-        char = data[line.at + line.args_at]
+        char = byte_at(base + line.args_at)
         return char != 44 and char != 60 and char != 32
     return False
 
 
-@inner
-def _merge(data, extra, call, line, number, end):
-    """Join the second half of a call to the first."""
-    if call.args_size == 0:
-        call.fd = line.fd
-    call.more_at, call.more_size = line.at + line.args_at, line.args_size
-    call.end, call.end_line, call.state = end, number, IS_MERGED
-    _return(data, extra, call, line)
-    if np.isnan(call.duration) and call.begin != NO_TIME and end != NO_TIME and end >= call.begin:
-        call.duration = np.float64(end - call.begin) / 1e9
-    _begin_from_end(call)
-
-
-@inner
-def _begin_from_end(call):
-    """A call whose begin has no time began its duration before its end."""
-    if call.begin == NO_TIME and call.end != NO_TIME:
-        call.begin = call.end - np.int64(np.rint((0.0 if np.isnan(call.duration) else call.duration) * 1e9))
-
-
 @compiled
-def join(data, extra, lines, at, count, calls, ready, said, slots, opens, state):
-    """Take lines into calls, from `at` on; returns the first line that the careful reader has to take, or `count`.
+def join(base, lines, kept, at, ready, said, slots, opens, state):
+    """Take lines into calls, from `at` on; returns the first line that the careful reader has to take, or their count.
 
-    `ready` takes the calls in the order in which they end, `said` the lines of signals and ends.
+    `ready` takes the first and second halves of calls, in the order in which they end, `said` the lines of signals and ends.
     """
-    while at < count:
+    while at < state[COUNT]:
         line = lines[at]
         kind = line.kind
         if kind == ODD or (line.clocked == OF_DAY and kind >= DONE and state[DATED] and not state[DAY_KNOWN]):
             break
-        number = state[FIRST_LINE] + at
         if kind == STACK or kind == DUMP:
             latest = state[LATEST]
             if latest == AT_START:
                 break
             if kind == STACK and latest >= 0:
-                call = calls[latest]
+                call = lines[latest]
                 call.stack_at = call.stack_at if call.stack_size else line.at
                 call.stack_size = line.at + line.size - call.stack_at
         elif kind != BLANK:
             slot = line.pid if line.pid >= 0 else NO_PID
-            if kind == RESUMED and _needs_care(data, calls, slots, state, line, slot):
+            if kind == RESUMED and _needs_care(base, lines, kept, slots, opens, state, line, slot):
                 break
-            if (
-                kind == UNFINISHED
-                and state[SHOWING]
-                and _is_shown(data, extra, calls, opens, state, line.at + line.args_at, line.args_size)
-            ):
+            if kind == UNFINISHED and state[SHOWING] and _is_shown(base, lines, opens, state, line.args_at, line.args_size):
                 break
-            now = _time(line, state)
-            state[LATEST] = ELSEWHERE
+            line.clock = _time(line, state)
+            state[LATEST] = at if kind <= RESUMED else ELSEWHERE
             if kind == DONE:
-                index = _begin(calls, state, line, number, IS_DONE)
-                calls[index].begin = now
-                _return(data, extra, calls[index], line)
-                _finish(ready, state, index)
+                if line.ret_size == 1 and byte_at(base + line.result_at) == 63:
+                    _trim(base, line)
+                _finish(ready, state, at, at)
             elif kind == UNFINISHED:
-                index = _begin(calls, state, line, number, IS_OPEN)
-                call = calls[index]
-                call.begin, call.shows = now, line.shows
-                call.shown_at, call.shown_size = line.at + line.shown_at, line.shown_size
                 if slots[slot]:
-                    _give_up(data, extra, calls, ready, slots, opens, state, slot)
-                put_open(calls, slots, opens, state, slot, index)
-                state[LATEST] = index
+                    _give_up(base, lines, ready, slots, opens, state, slot)
+                put_open(lines, slots, opens, state, slot, at)
             elif kind == RESUMED:
-                _resume(data, extra, calls, ready, slots, opens, state, line, number, slot, now)
+                _resume(base, lines, ready, slots, opens, state, at, slot)
             else:
-                said[state[SAID]], line.clock = at, now
+                said[state[SAID]] = at
                 state[SAID] += 1
                 if kind == GONE and slots[slot]:
-                    _give_up(data, extra, calls, ready, slots, opens, state, slot)
+                    _give_up(base, lines, ready, slots, opens, state, slot)
         at += 1
     return at
 
 
 @inner
-def _finish(ready, state, index):
-    """Say that a call is complete; a stack may follow."""
-    ready[state[READY]] = index
+def _finish(ready, state, first, second):
+    """Say that a call is complete."""
+    ready[0, state[READY]], ready[1, state[READY]] = first, second
     state[READY] += 1
-    state[LATEST] = index
 
 
 @inner
-def _give_up(data, extra, calls, ready, slots, opens, state, slot):
+def _give_up(base, lines, ready, slots, opens, state, slot):
     """Say of an open call that it never returned."""
-    index = close_open(calls, slots, opens, state, slot)
-    _trim_arguments(data, extra, calls[index])
-    ready[state[READY]] = index
-    state[READY] += 1
+    index = _close(lines, slots, opens, state, slot)
+    _trim(base, lines[index])
+    _finish(ready, state, index, NO_TOKEN)
 
 
 @inner
-def _resume(data, extra, calls, ready, slots, opens, state, line, number, slot, now):
+def _resume(base, lines, ready, slots, opens, state, at, slot):
     """Take a second half: to its call, or as a call whose begin is not in the file."""
-    if slots[slot] and calls[slots[slot] - 1].name == line.name:
-        index = close_open(calls, slots, opens, state, slot)
-        _merge(data, extra, calls[index], line, number, now)
-    else:
-        index = _begin(calls, state, line, number, IS_ORPHAN)
-        call = calls[index]
-        _return(data, extra, call, line)
-        call.end = now
-        _begin_from_end(call)
-    _finish(ready, state, index)
+    line, first = lines[at], NO_TOKEN
+    if slots[slot] and lines[opens[slots[slot] - 1].index].name == line.name:
+        first = _close(lines, slots, opens, state, slot)
+    if line.ret_size == 1 and byte_at(base + line.result_at) == 63:
+        _trim(base, line)
+        if line.args_size == 0 and first != NO_TOKEN:
+            _trim(base, lines[first])
+    _finish(ready, state, first, at)
 
 
 @compiled
-def give_up_all(data, extra, calls, ready, slots, opens, state, left):
-    """At the end of the file: calls that never returned, in the order of their lines, which is that of `left`."""
-    for index in left:
-        _give_up(data, extra, calls, ready, slots, opens, state, calls[index].slot)
+def give_up_all(base, lines, ready, slots, opens, state, left):
+    """At the end of the file: calls that never returned, in the order of their lines, which is that of the slots in `left`."""
+    for slot in left:
+        _give_up(base, lines, ready, slots, opens, state, slot)
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------
-
-NUMBERS = ("time", "pid", "fd", "line", "end_line")
-TEXTS = ("syscall", "comm", "args", "result", "ret", "errno", "stack")
-NAME_TEXT, COMM_TEXT, ARGS_TEXT, RESULT_TEXT, RET_TEXT, ERRNO_TEXT, STACK_TEXT = range(7)
+@compiled
+def pack(base, lines, target):
+    """Copy the texts of calls to a place, one behind the other; in the calls, places count from there."""
+    at = target
+    for n in range(lines.size):
+        line = lines[n]
+        line.name_at, at = _packed(base + line.name_at, line.name_size, at, target)
+        line.comm_at, at = _packed(base + line.comm_at, line.comm_size, at, target)
+        line.args_at, at = _packed(base + line.args_at, line.args_size, at, target)
+        line.shown_at, at = _packed(base + line.shown_at, line.shown_size, at, target)
+        line.stack_at, at = _packed(base + line.stack_at, line.stack_size, at, target)
 
 
 @inner
-def _span(call, column):
-    """Where a text of a call stands: begin and size of its first part; the size is -1 where there is none."""
-    if column == ARGS_TEXT:
-        return call.args_at, call.args_size
-    if column == NAME_TEXT:
-        return call.name_at, call.name_size
-    if column == COMM_TEXT:
-        return call.comm_at, call.comm_size
-    if column == STACK_TEXT:
-        return call.stack_at, np.int32(call.stack_size if call.stack_size > 0 else NONE)
-    if column == ERRNO_TEXT:
-        skip = call.ret_size + 1
-        return (call.result_at + skip if call.result_at >= 0 else call.result_at - skip), call.errno_size
-    return call.result_at, call.result_size if column == RESULT_TEXT else call.ret_size
-
-
-@compiled
-def measure(calls, chosen, texts, offsets, known, numbers, durations, states):
-    """The columns that are no texts, and of each of `texts` where its values will lie and which there are."""
-    offsets[:, 0] = 0
-    for n in range(chosen.size):
-        call = calls[chosen[n]]
-        numbers[0, n], numbers[1, n], numbers[2, n], numbers[3, n] = call.begin, call.pid, call.fd, call.line
-        numbers[4, n], durations[n], states[n] = call.end_line, call.duration, call.state
-        for place in range(texts.size):
-            size = np.int64(_span(call, texts[place])[1])
-            if size >= 0:
-                known[place, n >> 3] |= np.uint8(1 << (n & 7))
-                size += call.more_size if texts[place] == ARGS_TEXT else 0
-            offsets[place, n + 1] = offsets[place, n] + max(size, 0)
-
-
-@inner
-def _copy(source, at, size, out, place):
-    for n in range(size):
-        out[np.uintp(place + n)] = source[np.uintp(at + n)]
-
-
-@compiled
-def gather(data, extra, calls, chosen, texts, offsets, bases, out):
-    """The bytes of the text columns, one column's behind the other's."""
-    for n in range(chosen.size):
-        call = calls[chosen[n]]
-        for column in range(texts.size):
-            at, size = _span(call, texts[column])
-            place = bases[column] + offsets[column, n]
-            if size > 0:
-                if at >= 0:
-                    _copy(data, at, size, out, place)
-                else:
-                    _copy(extra, -at - 1, size, out, place)
-            if texts[column] == ARGS_TEXT and call.more_size > 0:
-                _copy(data, call.more_at, call.more_size, out, place + size)
+def _packed(source, size, at, target):
+    """Copy a text; its place, and where the next may lie."""
+    if size > 0:
+        copy(source, at, np.int64(size))
+    return at - target, at + max(size, 0)
