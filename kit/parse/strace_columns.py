@@ -13,7 +13,8 @@ from kit.parse.strace_join import IS_DONE, IS_MERGED, IS_OPEN, IS_ORPHAN, NO_TIM
 NUMBERS = ("time", "pid", "fd", "end_line", "line")
 DURATION = len(NUMBERS)
 TEXTS = ("syscall", "comm", "args", "result", "ret", "errno", "stack", "state", "capture")
-NAME_TEXT, COMM_TEXT, ARGS_TEXT, RESULT_TEXT, RET_TEXT, ERRNO_TEXT, STACK_TEXT, STATE_TEXT, CAPTURE_TEXT = range(9)
+KNOWN = (*NUMBERS[:-1], "duration_s", *TEXTS[:-2])
+"""Columns whose values may be missing: rows of bits."""
 STATE_ROOM = 16
 """A chunk begins with the names of the states, so far from each other."""
 SLACK = 32
@@ -21,101 +22,97 @@ SLACK = 32
 
 
 @compiled
-def numbers(lines, kept, ready, count, first_line, first_pid, values, durations, states, known):
-    """The columns that are no texts, and which of their values are known: `known` has a bit a call; returns nothing.
+def describe(lines, kept, ready, count, first_line, first_pid, sizes, values, durations, states, known, ends):
+    """The columns that are no texts, which values are known (a bit each), and where texts will end in their columns.
 
-    `count`, `first_line`: lines of the chunk, and the number of the first. `first_pid`: pid of calls that have none.
+    `count`, `first_line`: lines of the chunk, and the number of the first. `first_pid`: pid of calls that have none. `sizes`: of
+    the names of the states, and then of the capture's. `ends`: a row for each of `TEXTS`, with a 0 before the first; none where
+    no texts are wanted.
     """
+    for row in range(ends.shape[0]):
+        ends[row, 0] = 0
     for n in range(ready.shape[1]):
         first, second = ready[0, n], ready[1, n]
-        head = lines[first if first != NO_TOKEN else second]
-        begin, fd, end_line, duration, state = head.clock, head.fd, 0, np.nan, IS_DONE
+        index = first if first != NO_TOKEN else second
+        head, tail = lines[index], lines[second if second != NO_TOKEN else first]
+        begin, fd, end_line, duration, state = head.clock, head.fd, 0, tail.duration, IS_DONE
+        is_known, more = True, np.int64(0)
         if second == NO_TOKEN:
-            state = IS_OPEN
             if first >= count:
-                duration, state, end_line = head.duration, kept[first - count].state, kept[first - count].end_line
-        elif first == second:
-            duration = head.duration
-        else:
-            tail = lines[second]
-            duration = tail.duration
+                state, end_line = kept[first - count].state, kept[first - count].end_line
+            else:
+                duration, state, is_known = np.nan, IS_OPEN, False
+        elif first != second:
             if first == NO_TOKEN:
                 state, begin = IS_ORPHAN, NO_TIME
             else:
-                state, end_line = IS_MERGED, first_line + second
+                state, end_line, more = IS_MERGED, first_line + second, np.int64(tail.args_size)
                 fd = fd if head.args_size else tail.fd
                 if np.isnan(duration) and begin != NO_TIME and tail.clock != NO_TIME and tail.clock >= begin:
                     duration = np.float64(tail.clock - begin) / 1e9
             if begin == NO_TIME and tail.clock != NO_TIME:
                 begin = tail.clock - np.int64(np.rint((0.0 if np.isnan(duration) else duration) * 1e9))
         pid = head.pid if head.pid >= 0 else first_pid
-        index = first if first != NO_TOKEN else second
         values[0, n], values[1, n], values[2, n], values[3, n] = begin, pid, fd, end_line
         values[4, n] = first_line + index if index < count else kept[index - count].line
         durations[n], states[n] = duration, state
-        place, bit = n >> 3, n & 7
-        known[0, place] |= np.uint8((begin != NO_TIME) << bit)
-        known[1, place] |= np.uint8((pid >= 0) << bit)
-        known[2, place] |= np.uint8((fd >= 0) << bit)
-        known[3, place] |= np.uint8((end_line > 0) << bit)
-        known[DURATION, place] |= np.uint8((duration == duration) << bit)
+        _mark(known, 0, n, begin != NO_TIME)
+        _mark(known, 1, n, pid >= 0)
+        _mark(known, 2, n, fd >= 0)
+        _mark(known, 3, n, end_line > 0)
+        _mark(known, 4, n, duration == duration)
+        if ends.shape[0]:
+            _end(known, ends, 0, n, np.int64(head.name_size))
+            _end(known, ends, 1, n, np.int64(head.comm_size))
+            _end(known, ends, 2, n, head.args_size + more)
+            _end(known, ends, 3, n, np.int64(tail.result_size) if is_known else -1)
+            _end(known, ends, 4, n, np.int64(tail.ret_size) if is_known else -1)
+            _end(known, ends, 5, n, np.int64(tail.errno_size) if is_known else -1)
+            _end(known, ends, 6, n, np.int64(tail.stack_size) if tail.stack_size else -1)
+            ends[7, n + 1] = ends[7, n] + sizes[state]
+            ends[8, n + 1] = ends[8, n] + sizes[sizes.size - 1]
 
 
 @inner
-def _span(lines, first, second, count, column):
-    """Where a text of a call begins, and its size: -1 where there is none."""
-    if column <= ARGS_TEXT:
-        head = lines[first if first != NO_TOKEN else second]
-        if column == NAME_TEXT:
-            return head.name_at, head.name_size
-        if column == COMM_TEXT:
-            return head.comm_at, head.comm_size
-        return head.args_at, head.args_size
-    last = lines[second if second != NO_TOKEN else first]
-    if column == STACK_TEXT:
-        return last.stack_at, last.stack_size if last.stack_size > 0 else np.int32(-1)
-    if second == NO_TOKEN and first < count:
-        return np.int32(0), np.int32(-1)
-    if column == RESULT_TEXT:
-        return last.result_at, last.result_size
-    if column == RET_TEXT:
-        return last.result_at, last.ret_size
-    return last.result_at + last.ret_size + np.int32(1), last.errno_size
+def _mark(known, row, n, is_known):
+    """Say of a value whether it is known."""
+    known[row, n >> 3] |= np.uint8(is_known << (n & 7))
+
+
+@inner
+def _end(known, ends, text, n, size):
+    """Say where a text ends; a size below 0 says that there is none."""
+    _mark(known, DURATION + text, n, size >= 0)
+    ends[text, n + 1] = ends[text, n] + max(size, 0)
 
 
 @compiled
-def measure(lines, ready, count, column, at, states, sizes, places, offsets, known):
-    """Where the values of a text column lie, and where they will lie; returns how many are missing.
+def gather(base, lines, ready, states, capture, ends, targets):
+    """The bytes of the text columns; of split calls the arguments of both halves, one behind the other.
 
-    `at`, `sizes`: place of the name of the capture or of the first state, and the sizes of these names, for those columns.
+    `capture`: where its name lies. `targets`: where the columns of `TEXTS` lie, 0 for those that are not wanted.
     """
-    missing, total = 0, 0
-    offsets[0] = 0
     for n in range(ready.shape[1]):
-        first, second, more = ready[0, n], ready[1, n], 0
-        if column == STATE_TEXT:
-            place, size = np.int32(at + STATE_ROOM * states[n]), np.int32(sizes[states[n]])
-        elif column == CAPTURE_TEXT:
-            place, size = np.int32(at), np.int32(sizes[0])
-        else:
-            place, size = _span(lines, first, second, count, column)
-            if column == ARGS_TEXT and first != second and first != NO_TOKEN and second != NO_TOKEN:
-                more = lines[second].args_size
-        known[n >> 3] |= np.uint8((size >= 0) << (n & 7))
-        missing += size < 0
-        total += max(size, 0) + more
-        places[n], offsets[n + 1] = place, total
-    return missing
+        first, second = ready[0, n], ready[1, n]
+        head, tail = lines[first if first != NO_TOKEN else second], lines[second if second != NO_TOKEN else first]
+        _put(base + head.name_at, targets, ends, 0, n)
+        _put(base + head.comm_at, targets, ends, 1, n)
+        _put(base + tail.result_at, targets, ends, 3, n)
+        _put(base + tail.result_at, targets, ends, 4, n)
+        _put(base + tail.result_at + tail.ret_size + 1, targets, ends, 5, n)
+        _put(base + tail.stack_at, targets, ends, 6, n)
+        _put(base + STATE_ROOM * states[n], targets, ends, 7, n)
+        _put(base + capture, targets, ends, 8, n)
+        if targets[2]:
+            to = targets[2] + ends[2, n]
+            copy(base + head.args_at, to, np.int64(head.args_size))
+            if first != second and first != NO_TOKEN and second != NO_TOKEN:
+                copy(base + tail.args_at, to + head.args_size, np.int64(tail.args_size))
 
 
-@compiled
-def gather(base, lines, ready, is_arguments, places, offsets, target):
-    """The bytes of a text column: of arguments both halves, one behind the other."""
-    for n in range(ready.shape[1]):
-        to, size = target + offsets[n], offsets[n + 1] - offsets[n]
-        if is_arguments and ready[0, n] != ready[1, n] and ready[0, n] != NO_TOKEN and ready[1, n] != NO_TOKEN:
-            tail, own = lines[ready[1, n]], np.int64(lines[ready[0, n]].args_size)
-            copy(base + places[n], to, own)
-            copy(base + tail.args_at, to + own, np.int64(tail.args_size))
-        elif size:
-            copy(base + places[n], to, size)
+@inner
+def _put(source, targets, ends, text, n):
+    """Copy a text to its place."""
+    size = ends[text, n + 1] - ends[text, n]
+    if size and targets[text]:
+        copy(source, targets[text] + ends[text, n], size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.parse.strace_bytes import EPOCH, OF_DAY, byte_at, compiled, copy, inner
+from kit.parse.strace_bytes import EPOCH, NONE, OF_DAY, byte_at, compiled, copy, inner
 from kit.parse.strace_compiled import BLANK, DONE, DUMP, EXECVE, GONE, ODD, RESUMED, STACK, UNFINISHED
 
 KEPT = np.dtype([("line", "i8"), ("end_line", "i8"), ("state", "u1"), ("careful", "u1")], align=True)
@@ -16,8 +16,6 @@ KEPT = np.dtype([("line", "i8"), ("end_line", "i8"), ("state", "u1"), ("careful"
 reader made. Only the careful reader may go on with a `careful` one."""
 OPEN_CALL = np.dtype([("index", "i4"), ("slot", "i4"), ("opened", "i8")], align=True)
 """A call that is open: its token, the slot of its pid, its place in the order in which they were opened."""
-PACKED = ("name", "comm", "args", "shown", "stack")
-"""Texts of an open call."""
 STATES = ("done", "merged", "open", "orphan", "detached", "moved", "cut")
 IS_DONE, IS_MERGED, IS_OPEN, IS_ORPHAN = range(4)
 NO_TIME = np.iinfo(np.int64).min
@@ -198,22 +196,38 @@ def give_up_all(base, lines, ready, slots, opens, state, left):
         _give_up(base, lines, ready, slots, opens, state, slot)
 
 
-@compiled
-def pack(base, lines, target):
-    """Copy the texts of calls to a place, one behind the other; in the calls, places count from there."""
-    at = target
-    for n in range(lines.size):
-        line = lines[n]
-        line.name_at, at = _packed(base + line.name_at, line.name_size, at, target)
-        line.comm_at, at = _packed(base + line.comm_at, line.comm_size, at, target)
-        line.args_at, at = _packed(base + line.args_at, line.args_size, at, target)
-        line.shown_at, at = _packed(base + line.shown_at, line.shown_size, at, target)
-        line.stack_at, at = _packed(base + line.stack_at, line.stack_size, at, target)
-
-
 @inner
-def _packed(source, size, at, target):
-    """Copy a text; its place, and where the next may lie."""
+def _copy(source, target, size):
     if size > 0:
-        copy(source, at, np.int64(size))
-    return at - target, at + max(size, 0)
+        copy(source, target, np.int64(size))
+
+
+@compiled
+def carry(base, lines, kept, first_line, opens, state, count, to_base, to_lines, to_kept, to_count, to):
+    """Copy the open calls of a chunk to another's tokens, their texts to its bytes from `to` on; returns where those end.
+
+    Without `to_base` nothing is copied: it tells how much room the texts take.
+    """
+    for place in range(state[OPEN]):
+        index = opens[place].index
+        line = lines[index]
+        if to_base:
+            to_lines[to_count + place] = line
+            call, known = to_lines[to_count + place], to_kept[place]
+            call.result_size, call.ret_size, call.errno_size, call.duration = NONE, NONE, NONE, np.nan
+            call.name_at, call.comm_at = to, to + line.name_size
+            call.args_at = call.comm_at + max(line.comm_size, 0)
+            call.shown_at = call.args_at + max(line.args_size, 0)
+            call.stack_at = call.shown_at + (line.shown_size if line.shows else 0)
+            _copy(base + line.name_at, to_base + call.name_at, line.name_size)
+            _copy(base + line.comm_at, to_base + call.comm_at, line.comm_size)
+            _copy(base + line.args_at, to_base + call.args_at, line.args_size)
+            _copy(base + line.shown_at, to_base + call.shown_at, line.shown_size if line.shows else np.int32(0))
+            _copy(base + line.stack_at, to_base + call.stack_at, line.stack_size)
+            known.line, known.end_line, known.state, known.careful = first_line + index, 0, IS_OPEN, 0
+            if index >= count:
+                known.line, known.careful = kept[index - count].line, kept[index - count].careful
+            opens[place].index = to_count + place
+        to += line.name_size + max(line.comm_size, 0) + max(line.args_size, 0) + line.stack_size
+        to += line.shown_size if line.shows else 0
+    return to

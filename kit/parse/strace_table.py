@@ -33,7 +33,7 @@ from kit.parse.strace_scan import shown_text
 from kit.parse.text import LINE_LIMIT, LineReader
 from kit.schema import Row
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 2 << 20
 """Bytes that are scanned at once: with tokens and columns they stay in the cache of a processor."""
 WORKERS = min(4, os.cpu_count() or 1)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
@@ -104,21 +104,22 @@ class _Chunk:
         lines_of.scan(base, begin, end, self.lines, lines_of.HAS_DESCRIPTOR.ctypes.data)
         return self
 
-    def put(self, texts: np.ndarray, tokens: np.ndarray, kept: np.ndarray) -> None:
+    def take_over(self, before: _Chunk, opens: np.ndarray, state: np.ndarray) -> None:
         """Put in the calls that were open at the end of the chunk before."""
-        self.tokens = self.count + len(tokens)
+        held = int(state[calls_of.OPEN])
+        self.tokens = self.count + held
         if len(self.lines) < self.tokens + 64:
-            self.lines = np.concatenate([self.lines, np.empty(len(tokens) + 64, lines_of.LINE)])
-        self.kept = np.empty(len(self.lines) - self.count, calls_of.KEPT)
-        self.lines[self.count : self.tokens], self.kept[: len(tokens)] = tokens, kept
-        for name in calls_of.PACKED:
-            self.lines[f"{name}_at"][self.count : self.tokens] += self.used
-        self.make_room(self.used + len(texts))
-        self.data[self.used : self.used + len(texts)] = texts
-        self.used += len(texts)
+            self.lines = np.concatenate([self.lines, np.empty(held + 64, lines_of.LINE)])
+        if len(self.kept) < len(self.lines) - self.count:
+            self.kept = np.empty(len(self.lines) - self.count, calls_of.KEPT)
         room = 2 * self.tokens + 16
         if self.ready.shape[1] < room:
             self.ready = np.empty((2, room), np.int32)
+        first = int(state[calls_of.FIRST_LINE]) - before.count
+        source = (before.base, before.lines, before.kept, first, opens, state, before.count)
+        target = (self.lines, self.kept, self.count, self.used)
+        self.make_room(calls_of.carry(*source, 0, *target))
+        self.used = calls_of.carry(*source, self.base, *target)
 
     def new(self) -> int:
         """A token more; its number."""
@@ -210,7 +211,8 @@ class _Pass:
     `slots`, `opens`: place of the open call of each pid among the open ones, from 1; those. `kept`: open calls that the careful
     reader made, by token. `lent`: while the careful reader is at work: the calls that it was given, by the id of their event.
     `after`: line at which the careful reader last gave back. `patience`: lines that it takes at least before it does: handing
-    over costs as much as some lines do. `carried`: what the next chunk needs of the calls that are open.
+    over costs as much as some lines do. `chunk`: the one that
+    is joined.
     """
 
     def __init__(self, file: BinaryIO, lines: LineReader, source: Source, report: Report, wanted: Wanted):
@@ -226,7 +228,8 @@ class _Pass:
         self.kept: dict[int, Event] = {}
         self.lent: dict[int, tuple[int, int, Event]] | None = None
         self.after, self.patience, self.by_hand = 0, 1, 0
-        self.carried = np.empty(0, np.uint8), np.empty(0, lines_of.LINE), np.empty(0, calls_of.KEPT)
+        self.chunk = _Chunk()
+        self.chunk.make_room(0)
         self.encoding = lines.encoding.removesuffix("-sig")
         lines.bad_bytes = lines.nul_bytes = lines.long_lines = 0
 
@@ -282,41 +285,27 @@ class _Pass:
         first_line = int(state[calls_of.FIRST_LINE])
         state[calls_of.FIRST_LINE] += count
         self.after -= count
-        if not last:
-            self._leave(chunk, first_line)
-        return chunk, pool.submit(_table, chunk, ready, first_line, self.wanted, self.source, self.rows.first_pid)
+        return chunk, pool.submit(_table, chunk, ready, first_line, self.rows.first_pid, self.wanted, self.source.name)
 
     def _begin(self, chunk: _Chunk) -> None:
         """Begin a chunk with the calls that were open at the end of the one before."""
-        self.chunk, state = chunk, self.state
-        chunk.put(*self.carried)
-        self.by_hand = state[calls_of.READY] = state[calls_of.SAID] = 0
-        state[calls_of.COUNT] = chunk.count
-        self.opens["index"][: state[calls_of.OPEN]] = np.arange(chunk.count, chunk.tokens)
+        state, before = self.state, self.chunk
+        self.kept = {place: self.kept[index] for place, index in enumerate(self._open()) if index in self.kept}
         self.kept = {chunk.count + place: event for place, event in self.kept.items()}
+        chunk.take_over(before, self.opens, state)
+        self.chunk, self.by_hand = chunk, 0
+        state[calls_of.READY] = state[calls_of.SAID] = 0
+        state[calls_of.COUNT] = chunk.count
         if len(self.opens) < state[calls_of.OPEN] + chunk.count:
             self.opens = np.concatenate([self.opens, np.empty(chunk.count, calls_of.OPEN_CALL)])
-
-    def _leave(self, chunk: _Chunk, first_line: int) -> None:
-        """Set the open calls of a chunk aside for the next."""
-        indexes = self.opens["index"][: self.state[calls_of.OPEN]]
-        tokens, kept = chunk.lines[indexes], np.zeros(len(indexes), calls_of.KEPT)
-        own = indexes < chunk.count
-        kept["line"], kept["state"] = first_line + indexes, calls_of.IS_OPEN
-        kept[~own] = chunk.kept[indexes[~own] - chunk.count]
-        for name in ("result", "ret", "errno"):
-            tokens[f"{name}_size"] = -1
-        tokens["duration"] = np.nan
-        tokens["shown_size"] *= tokens["shows"]
-        size = sum(int(tokens[f"{name}_size"].clip(0).sum()) for name in calls_of.PACKED)
-        texts = np.empty(size + PAD, np.uint8)
-        calls_of.pack(chunk.base, tokens, texts.ctypes.data)
-        self.carried = texts, tokens, kept
-        self.kept = {place: self.kept[index] for place, index in enumerate(indexes.tolist()) if index in self.kept}
-        latest = self.state[calls_of.LATEST]
-        self.state[calls_of.LATEST] = latest if latest == calls_of.AT_START else calls_of.ELSEWHERE
+        if state[calls_of.LATEST] != calls_of.AT_START:
+            state[calls_of.LATEST] = calls_of.ELSEWHERE
         if self.lent is not None:
             self.lent = {}
+
+    def _open(self) -> list[int]:
+        """Tokens of the open calls, where the careful reader made some."""
+        return self.opens["index"][: self.state[calls_of.OPEN]].tolist() if self.kept else []
 
     def _compiled(self, chunk: _Chunk, at: int) -> int:
         return calls_of.join(chunk.base, chunk.lines, chunk.kept, at, chunk.ready, chunk.said, self.slots, self.opens, self.state)
@@ -477,72 +466,71 @@ def _frames(stack: str) -> list[str]:
     return [line.strip() for line in stack.split("\n") if line.strip().startswith("> ")]
 
 
-def _chosen(chunk: _Chunk, ready: np.ndarray, numbers: tuple[np.ndarray, ...], wanted: Wanted) -> np.ndarray:
-    """Of the calls that are ready, those that are wanted."""
-    values, durations, states, _ = numbers
-    takes = np.ones(ready.shape[1], bool)
-    if wanted.calls is not None:
-        hashes = np.array([hash_of(name) for name in wanted.calls], np.uint64)
-        takes &= np.isin(chunk.lines["name"][np.where(ready[0] == calls_of.NO_TOKEN, ready[1], ready[0])], hashes)
-    if wanted.window is not None:
-        begin, took = values[0], np.where(np.isnan(durations), 0.0, durations * NS)
-        lasts = np.isin(states, _UNRETURNED)
-        takes &= (begin <= wanted.window[1]) & (lasts | (begin + took >= wanted.window[0])) & (begin != calls_of.NO_TIME)
-    return np.ascontiguousarray(ready[:, takes])
+class _Columns:
+    """Calls of a chunk as columns; a text is copied once, from the chunk to its place in its column."""
+
+    def __init__(self, chunk: _Chunk, ready: np.ndarray, first_line: int, first_pid: int | None, wanted: Wanted, capture: str):
+        self.chunk, self.ready, self.count = chunk, ready, ready.shape[1]
+        self.texts = [name for name in columns_of.TEXTS if name in wanted.columns]
+        count, rows = self.count, len(columns_of.TEXTS) if self.texts else 0
+        self.values, self.durations = np.empty((_NUMBERS, count), np.int64), np.empty(count)
+        self.states, self.ends = np.empty(count, np.uint8), np.empty((rows, count + 1), np.int64)
+        self.known = np.zeros((len(columns_of.KNOWN), (count + 7) // 8), np.uint8)
+        self.capture, size = chunk.store(capture)
+        columns_of.describe(
+            *(chunk.lines, chunk.kept, ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
+            *(np.array([*map(len, calls_of.STATES), size]), self.values, self.durations, self.states, self.known, self.ends),
+        )
+
+    def chosen(self, wanted: Wanted) -> np.ndarray:
+        """The calls that are wanted."""
+        takes, ready = np.ones(self.count, bool), self.ready
+        if wanted.calls is not None:
+            hashes = np.array([hash_of(name) for name in wanted.calls], np.uint64)
+            takes &= np.isin(self.chunk.lines["name"][np.where(ready[0] == calls_of.NO_TOKEN, ready[1], ready[0])], hashes)
+        if wanted.window is not None:
+            begin, took = self.values[0], np.where(np.isnan(self.durations), 0.0, self.durations * NS)
+            lasts = np.isin(self.states, _UNRETURNED)
+            takes &= (begin <= wanted.window[1]) & (lasts | (begin + took >= wanted.window[0])) & (begin != calls_of.NO_TIME)
+        return np.ascontiguousarray(ready[:, takes])
+
+    def arrays(self) -> dict[str, pa.Array]:
+        """The columns."""
+        values = dict(zip(columns_of.NUMBERS, self.values, strict=True))
+        found = {name: self._array(name, pa.int64(), column) for name, column in values.items()}
+        found["time"] = self._array("time", pa.timestamp("ns", tz="UTC"), values["time"])
+        found["duration_s"] = self._array("duration_s", pa.float64(), self.durations)
+        if self.texts:
+            wanted = np.array([name in self.texts for name in columns_of.TEXTS])
+            sizes = (self.ends[:, -1] + columns_of.SLACK) * wanted
+            places = np.cumsum(sizes) - sizes
+            out = np.empty(sizes.sum(), np.uint8)
+            targets = (places + out.ctypes.data) * wanted
+            chunk = self.chunk
+            columns_of.gather(chunk.base, chunk.lines, self.ready, self.states, self.capture, self.ends, targets)
+            for place, size, ends, name in zip(places, sizes, self.ends, columns_of.TEXTS, strict=True):
+                if name in self.texts:
+                    found[name] = self._array(name, pa.large_string(), ends, out[place : place + size])
+        return found
+
+    def _array(self, name: str, kind: pa.DataType, *buffers: np.ndarray) -> pa.Array:
+        """A column over memory as it is."""
+        known = pa.py_buffer(self.known[columns_of.KNOWN.index(name)]) if name in columns_of.KNOWN else None
+        return pa.Array.from_buffers(kind, self.count, [known, *map(pa.py_buffer, buffers)])
 
 
-def _numbers_of(chunk: _Chunk, ready: np.ndarray, first_line: int, first_pid: int | None) -> tuple[np.ndarray, ...]:
-    """The columns that are no texts: integers, durations, states, and which of the values are known."""
-    count = ready.shape[1]
-    values, durations = np.empty((_NUMBERS, count), np.int64), np.empty(count)
-    states, known = np.empty(count, np.uint8), np.zeros((_NUMBERS + 1, (count + 7) // 8), np.uint8)
-    pid = -1 if first_pid is None else first_pid
-    columns_of.numbers(chunk.lines, chunk.kept, ready, chunk.count, first_line, pid, values, durations, states, known)
-    return values, durations, states, known
-
-
-def _table(chunk: _Chunk, ready: np.ndarray, first_line: int, wanted: Wanted, source: Source, first_pid: int | None) -> pa.Table:
-    """The table of some calls. Each text is copied once, from the file to its place in its column."""
-    numbers = _numbers_of(chunk, ready, first_line, first_pid)
+def _table(chunk: _Chunk, ready: np.ndarray, first_line: int, first_pid: int | None, wanted: Wanted, capture: str) -> pa.Table:
+    """The table of some calls."""
+    made = _Columns(chunk, ready, first_line, first_pid, wanted, capture)
     if wanted.calls is not None or wanted.window is not None:
-        ready = _chosen(chunk, ready, numbers, wanted)
-        numbers = _numbers_of(chunk, ready, first_line, first_pid)
-    values, durations, states, known = numbers
-    names, columns = np.array([len(state) for state in calls_of.STATES]), {}
-    for number, name in enumerate(columns_of.NUMBERS):
-        kind = pa.timestamp("ns", tz="UTC") if name == "time" else pa.int64()
-        columns[name] = _array(kind, None if name == "line" else known[number], values[number])
-    columns["duration_s"] = _array(pa.float64(), known[columns_of.DURATION], durations)
-    for column, name in enumerate(columns_of.TEXTS):
-        if name not in wanted.columns:
-            continue
-        at, size = chunk.store(source.name) if name == "capture" else (0, 0)
-        columns[name] = _texts_of(chunk, ready, column, at, states, np.array([size]) if name == "capture" else names)
-    if "stack" in columns and columns["stack"].null_count < ready.shape[1]:
+        made = _Columns(chunk, made.chosen(wanted), first_line, first_pid, wanted, capture)
+    columns = made.arrays()
+    if "stack" in columns and columns["stack"].null_count < made.count:
         stacks = columns["stack"].to_pylist()
         columns["stack"] = pa.array([text and "\n".join(_frames(text)) for text in stacks], pa.large_string())
     schema = _schema(wanted.columns)
-    rest = [columns[field.name] if field.name in columns else pa.nulls(ready.shape[1], field.type) for field in schema]
+    rest = [columns[field.name] if field.name in columns else pa.nulls(made.count, field.type) for field in schema]
     return pa.Table.from_arrays(rest, schema=schema)
-
-
-def _array(kind: pa.DataType, known: np.ndarray | None, *buffers: np.ndarray, missing: int = -1) -> pa.Array:
-    """An array over memory as it is."""
-    there = None if known is None or not missing else pa.py_buffer(known)
-    count = len(buffers[0]) - (len(buffers) - 1)
-    return pa.Array.from_buffers(kind, count, [there, *map(pa.py_buffer, buffers)], missing)
-
-
-def _texts_of(chunk: _Chunk, ready: np.ndarray, column: int, at: int, states: np.ndarray, sizes: np.ndarray) -> pa.Array:
-    """A column of texts."""
-    count, lines = ready.shape[1], chunk.lines
-    places, offsets, known = np.empty(count, np.int32), np.empty(count + 1, np.int64), np.zeros((count + 7) // 8, np.uint8)
-    missing = columns_of.measure(lines, ready, chunk.count, column, at, states, sizes, places, offsets, known)
-    out = np.empty(offsets[-1] + columns_of.SLACK, np.uint8)
-    if missing < count:
-        is_arguments = column == columns_of.ARGS_TEXT
-        columns_of.gather(chunk.base, lines, ready, is_arguments, places, offsets, out.ctypes.data)
-    return _array(pa.large_string(), known, offsets, out, missing=missing)
 
 
 @cache
