@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kit.frames import FRAMES
-from kit.parse import strace_table
+from kit.parse import strace_chunks, strace_table
 from kit.parse.base import Report, Source
 from kit.parse.strace import looks_like_strace, parse_strace
 from kit.parse.text import LineReader
@@ -93,7 +93,7 @@ def main() -> None:
     folders = [OWN, *map(Path, sys.argv[2:])]
     seeds = [path.read_bytes().split(b"\n") for folder in folders for path in sorted(folder.glob("*.strace*"))]
     end, inputs, number = time.monotonic() + 60 * float(sys.argv[1]), 0, time.time_ns()
-    strace_table.CHUNK_BYTES = 700
+    strace_chunks.CHUNK_BYTES = 700
     read(next(OWN.glob("*.strace")), tables=True)  # compiles
     signal.signal(signal.SIGALRM, hangs)
     with tempfile.TemporaryDirectory() as folder:

@@ -85,7 +85,7 @@ def _frame_of(path: Path, wanted: Wanted) -> pandas.DataFrame:
 
         parts = [item for frame, item in tables if frame == "syscalls"]
         if parts:
-            return pyarrow.concat_tables(parts).to_pandas(split_blocks=True, self_destruct=True)
+            return pyarrow.concat_tables(parts).to_pandas(split_blocks=True, self_destruct=True, use_threads=False)
     rows = (row for frame, row in (() if tables is not None else parse_strace(lines, source, report)) if frame == "syscalls")
     made = FRAMES["syscalls"].build(row | {"capture": source.name} for row in rows if wanted.takes(row))
     return made[list(wanted.columns)]

@@ -12,8 +12,8 @@ from kit.parse.strace_join import IS_DONE, IS_MERGED, IS_OPEN, IS_ORPHAN, NO_TIM
 
 NUMBERS = ("time", "pid", "fd", "end_line", "line")
 DURATION = len(NUMBERS)
-TEXTS = ("syscall", "comm", "args", "result", "ret", "errno", "stack", "state", "capture")
-KNOWN = (*NUMBERS[:-1], "duration_s", *TEXTS[:-2])
+TEXTS = ("syscall", "comm", "args", "result", "ret", "errno", "stack", "state")
+KNOWN = (*NUMBERS[:-1], "duration_s", *TEXTS[:-1])
 """Columns whose values may be missing: rows of bits."""
 STATE_ROOM = 16
 """A chunk begins with the names of the states, so far from each other."""
@@ -25,9 +25,8 @@ SLACK = 32
 def describe(lines, kept, ready, count, first_line, first_pid, sizes, values, durations, states, known, ends):
     """The columns that are no texts, which values are known (a bit each), and where texts will end in their columns.
 
-    `count`, `first_line`: lines of the chunk, and the number of the first. `first_pid`: pid of calls that have none. `sizes`: of
-    the names of the states, and then of the capture's. `ends`: a row for each of `TEXTS`, with a 0 before the first; none where
-    no texts are wanted.
+    `count`, `first_line`: lines of the chunk, and the number of the first. `first_pid`: pid of calls that have none. `sizes`:
+    of the names of the states. `ends`: a row for each of `TEXTS`, with a 0 before the first; none where no texts are wanted.
     """
     for row in range(ends.shape[0]):
         ends[row, 0] = 0
@@ -70,7 +69,6 @@ def describe(lines, kept, ready, count, first_line, first_pid, sizes, values, du
             _end(known, ends, 5, n, np.int64(tail.errno_size) if is_known else -1)
             _end(known, ends, 6, n, np.int64(tail.stack_size) if tail.stack_size else -1)
             ends[7, n + 1] = ends[7, n] + sizes[state]
-            ends[8, n + 1] = ends[8, n] + sizes[sizes.size - 1]
 
 
 @inner
@@ -87,10 +85,10 @@ def _end(known, ends, text, n, size):
 
 
 @compiled
-def gather(base, lines, ready, states, capture, ends, targets):
+def gather(base, lines, ready, states, ends, targets):
     """The bytes of the text columns; of split calls the arguments of both halves, one behind the other.
 
-    `capture`: where its name lies. `targets`: where the columns of `TEXTS` lie, 0 for those that are not wanted.
+    `targets`: where the columns of `TEXTS` lie, 0 for those that are not wanted.
     """
     for n in range(ready.shape[1]):
         first, second = ready[0, n], ready[1, n]
@@ -102,7 +100,6 @@ def gather(base, lines, ready, states, capture, ends, targets):
         _put(base + tail.result_at + tail.ret_size + 1, targets, ends, 5, n)
         _put(base + tail.stack_at, targets, ends, 6, n)
         _put(base + STATE_ROOM * states[n], targets, ends, 7, n)
-        _put(base + capture, targets, ends, 8, n)
         if targets[2]:
             to = targets[2] + ends[2, n]
             copy(base + head.args_at, to, np.int64(head.args_size))

@@ -113,8 +113,10 @@ def _read(base, begin, end, line, names):
     elif char == 60:
         _resumed(base, at, end, line, names)
     elif char == 43:
+        line.args_at, line.args_size = at - base, end - at
         line.kind = GONE if _is_end(at, end) else ODD
     elif char == 45 and is_at(at, end, SIGNALLED):
+        line.args_at, line.args_size = at - base, end - at
         first = at + SIGNALLED[0]
         stop = word_end(first, end)
         if stop > first and is_at(end - 4, end, SIGNAL_END) and byte_at(stop) == 32 and stop <= end - 4:

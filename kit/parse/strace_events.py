@@ -38,6 +38,29 @@ _GOES_ON = re.compile(r"\)|,| ?=> | <(?:unfinished|detached|pid changed)|[\]}]")
 """What the rest of an interrupted line begins with."""
 
 
+def ending(body: str) -> Event | None:
+    """What a line says of a signal, a stop or an end: its `kind` with what belongs to it.
+
+    Examples
+    --------
+    >>> ending("+++ exited with 7 +++")
+    {'kind': 'exited', 'code': 7}
+    >>> ending("--- SIGCHLD {si_signo=SIGCHLD} ---")
+    {'kind': 'signal', 'signal': 'SIGCHLD', 'info': '{si_signo=SIGCHLD}'}
+    """
+    if found := _STOPPED.match(body):
+        return {"kind": "stopped", "signal": found["signal"]}
+    if found := SIGNAL.match(body):
+        return {"kind": "signal", "signal": found["signal"], "info": found["info"]}
+    if found := _EXITED.match(body):
+        return {"kind": "exited", "code": int(found["code"])}
+    if found := _KILLED.match(body):
+        return {"kind": "killed", "signal": found["signal"], "core": bool(found["core"])}
+    if found := _SUPERSEDED.match(body):
+        return {"kind": "superseded", "by": int(found["by"])}
+    return None
+
+
 class Joiner:
     """Turns lines into events, in the order in which they are complete.
 
@@ -166,25 +189,15 @@ class Joiner:
 
     def _end(self, number: int, prefix: Prefix) -> bool:
         """Signals, stops and ends of processes."""
-        body = prefix.body.rstrip()
-        if found := _STOPPED.match(body):
-            self.ready.append(self._event("stopped", number, prefix, signal=found["signal"]))
-        elif found := SIGNAL.match(body):
-            self.ready.append(self._event("signal", number, prefix, signal=found["signal"], info=found["info"]))
-        elif found := _EXITED.match(body):
-            self.ready.append(self._event("exited", number, prefix, code=int(found["code"])))
-            self._gone(prefix.pid)
-        elif found := _KILLED.match(body):
-            self.ready.append(self._event("killed", number, prefix, signal=found["signal"], core=bool(found["core"])))
-            self._gone(prefix.pid)
-        elif found := _SUPERSEDED.match(body):
-            by = int(found["by"])
-            self.ready.append(self._event("superseded", number, prefix, by=by))
-            self._gone(prefix.pid)
-            if by in self.open:  # the thread goes on under the pid of its process
-                self.open[prefix.pid] = self.open.pop(by)
-        else:
+        found = ending(prefix.body.rstrip())
+        if found is None:
             return False
+        self.ready.append(self._event(found.pop("kind"), number, prefix, **found))
+        if self.ready[-1]["kind"] not in ("stopped", "signal"):
+            self._gone(prefix.pid)
+        by = found.get("by")
+        if by in self.open and by is not None:  # the thread goes on under the pid of its process
+            self.open[prefix.pid] = self.open.pop(by)
         return True
 
     def _gone(self, pid: int | None) -> None:

@@ -161,7 +161,7 @@ class CallRows:
     """Takes events in their order, gives rows and keeps the accounts of what becomes none.
 
     `first_pid`: pid of lines without one: the capture's, its file's, or that of the process that strace says it attached to
-    first. `seen`: a call was seen.
+    first. `seen`: a call or a signal was seen.
     """
 
     def __init__(self, source: Source, report: Report):
@@ -203,7 +203,7 @@ class CallRows:
 
     def signal(self, event: Event) -> dict:
         """The row of a signal, a stop, or the end of a thread."""
-        kind = event["kind"]
+        kind, self.seen = event["kind"], True
         self.report.records += 1
         if kind in ("signal", "stopped"):
             self.counts["signals"][event["signal"]] += 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kit
 from kit.analyse.verdict.evidence import SyscallDigest
 from kit.errors import EvidenceError, UsageError
-from kit.parse import TABLES_FROM_BYTES, strace_table
+from kit.parse import TABLES_FROM_BYTES, strace_chunks, strace_table
 from kit.parse.base import Report, Source
 from kit.parse.strace import parse_strace, read
 from kit.parse.strace_events import Joiner
@@ -59,7 +59,7 @@ def test_both_readers_agree_on_every_case(case):
 
 def test_both_agree_where_cases_follow_each_other_in_chunks_of_a_few_lines(tmp_path, monkeypatch):
     """Open calls, messages, tables and output cross the ends of chunks."""
-    monkeypatch.setattr(strace_table, "CHUNK_BYTES", 900)
+    monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 900)
     path = tmp_path / "all.strace"
     for seed in range(3):
         cases = CASES * 2
@@ -123,7 +123,7 @@ def test_both_agree_on_any_text(tmp_path, pieces):
     path = tmp_path / "any.strace"
     path.write_bytes("".join(pieces).encode("latin-1") + b"\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strace_table, "CHUNK_BYTES", 150)
+        patch.setattr(strace_chunks, "CHUNK_BYTES", 150)
         careful, fast = both(path)
     assert fast == careful
 
@@ -188,7 +188,7 @@ def test_columns_window_and_calls_are_chosen_alike(size, large, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(strace_table, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 100_000)
     peaks = []
     for calls in (10_000, 40_000):
         lines = LineReader(capture_of(tmp_path / "a.strace", calls))
