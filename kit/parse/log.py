@@ -208,6 +208,8 @@ class _Reader:
         if rule is not None and rule.kind == "weights" and done:
             row["phase"] = "post_load"
             row["milestone"] = "weights_end" if moved else None
+        elif rule is not None and rule.step and self.stage == "ready":
+            row["phase"] = "serving"  # what a server draws once it listens is a request's
         elif rule is not None and rule.step and bar.n >= 1:
             row["milestone"] = "train_step"
             fields |= {"step": int(bar.n)} | ({"total": int(bar.total)} if bar.total else {})

@@ -40,6 +40,8 @@ WEIGHED_PHASES = (
 """Phases that speak for or against a class."""
 
 
+MOST_AT_ONCE = 16
+"""Files that are fetched side by side, each with a bar of its own (huggingface_hub: 8 threads)."""
 LEAST_FRAMES = 3
 """Frames of a bar without a stamp, at the log's end, that show it moving."""
 
@@ -58,7 +60,8 @@ def _still_s(bar: Bar, scene: Scene) -> float | None:
     if bar.elapsed_s is None or not bar.points:
         return still
     own = bar.elapsed_s - bar.points[-1][1]  # a bar has a clock of its own
-    drawn = len(bar.points) >= LEAST_FRAMES and scene.log.records - bar.order <= LEAST_FRAMES
+    frames = sum(len(other.points) for other in scene.log.bars[-MOST_AT_ONCE:] if other.kind == bar.kind == "download")
+    drawn = max(frames, len(bar.points)) >= LEAST_FRAMES and scene.log.records - bar.order <= LEAST_FRAMES
     return max(still, own) if still is not None else own if drawn or own > scene.limits["recent_s"] else None
 
 

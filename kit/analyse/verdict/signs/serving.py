@@ -6,7 +6,7 @@ import itertools
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.failures import moment
+from kit.analyse.verdict.failures import cause, moment
 from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
@@ -77,8 +77,9 @@ def training(scene: Scene) -> Signs:
     # Somebody looked further than the log, and what that shows decides; GPUs that work show what the log does.
     looked_at = scene.has("stacks|processes|threads|syscalls") or scene.has("gpus") and not at_work(scene)
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
-        behind = scene.log.records - steps[-1].order - 1
-        if behind <= scene.limits["records_after_step"]:
+        behind, began = scene.log.records - steps[-1].order - 1, cause(scene.log)
+        failed = began is not None and began.role == "initiating" and began.order > steps[-1].order
+        if behind <= scene.limits["records_after_step"] and not failed:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
     times = [mark.time for mark in steps if mark.time is not None]
     gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
