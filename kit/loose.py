@@ -37,6 +37,8 @@ _NO_OUTPUT = re.compile(
     r"\.(?:md|rst|tex|html?|xml|svg|css|ya?ml|toml|ini|cfg|csv|tsv|json[l5]?|py|sh|ipynb|[jt]sx?|c|cc|cpp|h|go|rs)$", re.I
 )
 """Names of files that people write, or that hold data: no program printed them."""
+_ISSUE = re.compile(r"\.(?:md|markdown|rst)$", re.I)
+"""Names of what people write that may quote what a program printed."""
 
 
 def captures(
@@ -60,11 +62,12 @@ def captures(
         except WRONG_FORM as error:  # a wrapping of a form that its tool never writes must not hide the other files
             notes.append(Note(name, f"{FAILED}: {type(error).__name__}: {error}"[:200]))
     if not any(capture.kind not in (None, prose.KIND) for capture in found):
-        texts = [one for one in found if one.content is None and one.size_bytes and not _NO_OUTPUT.search(one.file)]
+        texts = [one for one in found if one.content is None and one.size_bytes]
+        texts = [one for one in texts if _ISSUE.search(one.file) or not _NO_OUTPUT.search(one.file)]
         heads = {one.file: parse.head_of(one.path) for one in texts}
         # A few last lines that nothing tells are all that there is: they are read as a log, which decides nothing by itself.
         printed = [one for one in texts if _printed(heads[one.file])] or [
-            one for one in texts if not one.promised and _legible(heads[one.file])
+            one for one in texts if not one.promised and not _ISSUE.search(one.file) and _legible(heads[one.file])
         ]
         for capture in printed:
             capture.kind = "log"
@@ -122,7 +125,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
             if item.file in spoken and _printed((left := prose.around(item, spoken[item.file])).head()):
                 yield _capture(path, name, replace(left, kind="log"))
             continue  # what people wrote is one capture, or nothing that counts
-        if item.how == "talk" and _printed(item.head()):
+        if item.how == "talk" and _printed(item.head()) or item.how == "fence" and item.kind is None and _milestones(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))
@@ -159,6 +162,13 @@ def _printed(head: str) -> bool:
     """Whether a text that no format knows is what some program printed, by its form: a level, a bar, an end, an error."""
     rows = (row for _, row in parse.formats()["log"].parse(head.splitlines(), parse.Source(""), parse.Report()) if "kind" in row)
     return any(row.get("milestone") or row.get("bar_kind") or row.get("level") or row["kind"] == "error" for row in rows)
+
+
+def _milestones(head: str) -> bool:
+    """Whether each line of a block between fences is one that the grammars know: too short to look like a log, and one."""
+    lines = [line for line in head.splitlines() if line.strip()]
+    rows = [row for _, row in parse.formats()["log"].parse(lines, parse.Source(""), parse.Report()) if "kind" in row]
+    return bool(rows) and all(row.get("milestone") or row.get("bar_kind") for row in rows)
 
 
 def _no_evidence(segment: Segment) -> str | None:

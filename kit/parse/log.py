@@ -195,6 +195,7 @@ class _Reader:
         self.frames[key] = bar.n, bar.elapsed_s, anchor
         moved = begun or bar.n != before[0]
         done = bar.total is not None and bar.total > 0 and bar.n >= bar.total
+        timeless = rule is not None and rule.step and done and bar.elapsed_s == 0  # no step takes no time
         row.update(
             kind="progress" if moved else "other",
             bar=bar.description,
@@ -203,14 +204,14 @@ class _Reader:
             bar_total=bar.total,
             bar_elapsed_s=bar.elapsed_s,
             bar_s_per_item=bar.s_per_item,
-            phase=rule.phase if rule else None,
+            phase=rule.phase if rule and not timeless else None,
         )
         if rule is not None and rule.kind == "weights" and done:
             row["phase"] = "post_load"
             row["milestone"] = "weights_end" if moved else None
         elif rule is not None and rule.step and self.stage == "ready":
             row["phase"] = "serving"  # what a server draws once it listens is a request's
-        elif rule is not None and rule.step and bar.n >= 1:
+        elif rule is not None and rule.step and bar.n >= 1 and not timeless:
             row["milestone"] = "train_step"
             fields |= {"step": int(bar.n)} | ({"total": int(bar.total)} if bar.total else {})
         elif rule is not None and rule.phase == "serving" and done and moved:

@@ -57,7 +57,13 @@ host_oom|None|dmesg shows the OOM killer.
 host_oom|None|The machine runs out of RAM while loading.
 gpu_oom|None|We get CUDA OOM.
 d_state|None|The process is in D state and kill -9 does not help.
-d_state|None|I can't even kill it with SIGKILL.
+d_state|None|It became a D(isk sleep) process.
+unkillable|None|The process is in D state and kill -9 does not help.
+unkillable|None|I can't even kill it with SIGKILL.
+never_exits|train_step|It prints “done training” and hangs at the end of training.
+never_exits|None|The job is through, but the process does not exit.
+never_exits|None|It never returns to the shell.
+probe_fails|None|The startup probe failed with 503.
 gpu_busy|None|GPU util 100 %, power 90 W.
 gpu_low_power|None|GPU util 100 %, power 90 W.
 gpu_busy|None|nvidia-smi shows all GPUs at 100%.

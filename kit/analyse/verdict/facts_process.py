@@ -354,9 +354,10 @@ def gpus(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     most = max(used, default=None) if used else max(held.values(), default=0.0) or None
     if most is not None:
         given["gpu_mem_mib_max"] = (_whole(most), [ref((evidence.gpus if used else evidence.gpu_processes)[0])])
-    xids = [row for row in evidence.kernel_log if row.get("xid") is not None]
+    xids = [(row["xid"], ref(row, row["text"])) for row in evidence.kernel_log if row.get("xid") is not None]
+    xids += [(int(mark.fields["xid"]), mark.ref) for mark in evidence.log.of("xid") if mark.fields.get("xid") is not None]
     if xids:
-        given["xids"] = (list(dict.fromkeys(row["xid"] for row in xids)), [ref(row, row["text"]) for row in xids[:4]])
+        given["xids"] = (list(dict.fromkeys(number for number, _ in xids)), [where for _, where in xids[:4]])
     return given
 
 

@@ -27,6 +27,7 @@ AFTER_WORK = ("done", "saved")
 """Those that tell an end only of what has worked."""
 WITH_WORDS = (*STEPS, "bar_full")
 """Those that tell an end only where a word follows."""
+LAUNCHING = ("launch", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
 SERVERS = ("ready", "http_listening", "port_open")
 LAST_WORDS, SUMMARY_WORDS = 5, 12
 """Records that may follow what closes a log: a blank, a farewell, the prompt of a shell; and the other lines of a summary."""
@@ -56,6 +57,8 @@ def closes(log: LogDigest, mark: Mark) -> bool:
         return False
     if mark.kind != "error" and any(_against_end(log, mark, other) for other in log.marks):
         return False
+    if mark.code in STEPS and any(other.phase in LAUNCHING and other.order > mark.order for other in log.marks):
+        return False  # what is through was no work: the launch goes on
     worked, counted = log.last_work.get(mark.log, -1) >= 0, log.share_done(mark)
     if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
         return after > 1 and (counted == 1 if mark.code in STEPS else counted in (None, 1))

@@ -242,6 +242,11 @@ ERRORS = [
 HARDWARE = [
     shown("xid_hardware", kernel("xid", xid=79, bus_id="0000:3b:00"), unlike=[kernel("xid", xid=31)]),
     shown("xid_application", kernel("xid", xid=31), unlike=[kernel("xid", xid=79)]),
+    shown(  # among the lines of a server, as a log viewer exports them; one that the server worked on after was none of its
+        "xid_hardware",
+        line("xid", "Xid (PCI:0000:ab:00): 79", "symptom", xid=79),
+        unlike=[line("xid", "Xid (PCI:0000:ab:00): 79", "symptom", xid=79), line("request", kind="request", phase="serving")],
+    ),
     shown("gpu_lost", kernel("gpu_lost", "GPU has fallen off the bus"), unlike=[kernel("xid", xid=31)]),
     shown("gpu_error_state", gpu(0, 0, error="ERR!"), unlike=[gpu(0, 0)]),
     shown(

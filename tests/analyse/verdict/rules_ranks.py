@@ -32,6 +32,9 @@ STACKS = [
     shown("download_frames", stack(10, "http_get (huggingface_hub/file_download.py)"), unlike=stack(10, "get (http.py)")),
     shown("same_collective_frames", *TWO, *both(REDUCE, FORWARD), unlike=[*TWO, *both(SYNC, FORWARD)]),
     shown("same_collective_frames", *TWO, *both(REDUCE), unlike=[*TWO, *stack(10, REDUCE), *stack(11, FORWARD)]),
+    # Of eight ranks two were looked at: the others may be elsewhere.
+    shown("part_in_collective", *workers(8), *both(REDUCE), unlike=[*TWO, *both(REDUCE)]),
+    shown("same_collective_frames", *workers(3), *both(REDUCE), unlike=[*workers(8), *both(REDUCE)]),
     shown("same_device_frames", *TWO, *both(SYNC, FORWARD), unlike=[*TWO, *both(SYNC, "x (pynccl.py)")]),
     shown("ranks_at", *TWO, *stack(10, "cuModuleLoadData (libcuda.so)"), unlike=[*TWO, *stack(99, "f (a.py)")]),
     shown("compile_frames", stack(10, COMPILE), unlike=stack(10, "_recv_msg (torch/_inductor/compile_worker/subproc_pool.py)")),

@@ -253,3 +253,34 @@ def test_an_engine_that_outlives_its_front_end_is_no_orderly_end(tmp_path: Path)
     verdict = kit.verdict(tmp_path, captured_at="2026-02-18 03:00:00")
     assert (verdict.klass, verdict.facts.value("exited")) == ("driver_or_io_stuck", False)
     assert {"outlives_end", "sigkill_ignored"} <= set(verdict.signs)
+
+
+def test_bar_that_took_no_time_is_no_work(tmp_path: Path) -> None:
+    lines = [
+        "Found cached dataset parquet (/data/cache)",
+        "100%|██████████| 2/2 [00:00<00:00, 412.81it/s]",
+        "[2023-04-14 09:02:48,503] [INFO] [logging.py:93:log_dist] [Rank 0] DeepSpeed info: version=0.9.0",
+        "Using /home/user/.cache/torch_extensions/py311_cu117 as PyTorch extensions root...",
+    ]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    found = kit.verdict(tmp_path / "train.log").to_dict()
+    assert (found["facts"]["ready"], found["facts"].get("exited"), found["phase"]) == (False, None, "compile")
+
+
+def test_who_says_that_it_never_exits_is_believed_over_its_last_words(tmp_path: Path) -> None:
+    log = "```\nStep 1999: loss 0.41\nStep 2000: loss 0.40\nFinished training.\n```\n"
+    (tmp_path / "issue.md").write_text(f"It trains the model, and then the process does not exit.\n\n{log}")
+    assert kit.verdict(tmp_path / "issue.md").state != "ended"
+    (tmp_path / "issue.md").write_text(f"These are the last lines of the output:\n\n{log}")
+    assert kit.verdict(tmp_path / "issue.md").klass == "ended"
+
+
+def test_refused_parameter_ends_no_server(tmp_path: Path) -> None:
+    lines = ["Connected", "`inputs` must have less than 4095 tokens. Given: 5302", "Success"]
+    rows = [("INFO", "Starting Webserver"), *zip(("INFO", "ERROR", "INFO"), lines, strict=True)]
+    text = "".join(
+        f'{{"timestamp":"2024-09-05T06:12:{n:02}Z","level":"{level}","fields":{{"message":"{said}"}},"target":"text_generation_router::server"}}\n'
+        for n, (level, said) in enumerate(rows)
+    )
+    (tmp_path / "tgi.log").write_text(text)
+    assert (kit.verdict(tmp_path / "tgi.log").klass, kit.verdict(tmp_path / "tgi.log").state) == ("ready", "ready")

@@ -6,6 +6,7 @@ import re
 
 from kit.analyse.verdict.attribution import kernel_rows
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.failures import worked_after
 from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -18,10 +19,12 @@ LOST = ("gpu_lost", "ecc", "gpu_reset", "gpu_job_timeout")
 BAD_ROWS = ("uncorrectable", "failure", "pending")
 
 
-@rule("xid_hardware", "xid_application", needs=("kernel_log",))
+@rule("xid_hardware", "xid_application", needs=("kernel_log|log",))
 def xid(scene: Scene) -> Signs:
-    """Xids of the device itself, and Xids that a program may cause as well."""
+    """Xids of the device itself, and Xids that a program may cause as well; a log viewer puts the kernel's lines into the log."""
     logged = [row for row in kernel_rows(scene, "xid") if row.get("xid") is not None]
+    told = (mark for mark in scene.log.of("xid") if not worked_after(scene.log, mark))
+    logged += [{**mark.ref, **mark.fields, "text": mark.text} for mark in told if mark.fields.get("xid") is not None]
     for origin in ("hardware", "application"):
         rows = [row for row in logged if row["xid"] in xids(origin, scene.evidence.run.knowledge)]
         if rows:

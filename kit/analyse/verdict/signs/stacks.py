@@ -37,7 +37,7 @@ def work(scene: Scene) -> Signs:
             yield Sign(f"{stack.category}_frames", claim, [stack.ref], scene.ranks_of([stack.pid]))
 
 
-@rule("same_collective_frames", "same_device_frames", "device_frames", needs=("stacks",))
+@rule("same_collective_frames", "part_in_collective", "same_device_frames", "device_frames", needs=("stacks",))
 def same_place(scene: Scene) -> Signs:
     """All ranks wait in one place, or one of them for the GPU."""
     mains = main_stacks(scene.evidence, scene.processes)
@@ -48,7 +48,11 @@ def same_place(scene: Scene) -> Signs:
         refs = [stack.ref for stack in mains.values()][:3]
         who = "the only rank is" if len(mains) == 1 else f"all {len(mains)} ranks are"
         if all(stack.category == "collective" or stack.within(NCCL_FRAMES) for stack in mains.values()):
-            yield Sign("same_collective_frames", f"{who} in the same collective: {stack.place}", refs)
+            world = scene.processes.world_size or 0
+            part = len(mains) < world / 2  # whom the others wait for may be among those that nobody looked at
+            who = f"the {len(mains)} of {world} ranks that were looked at are" if part else who
+            code = "part_in_collective" if part else "same_collective_frames"
+            yield Sign(code, f"{who} in the same collective: {stack.place}", refs)
         else:
             yield Sign("same_device_frames", f"{who} waiting for the GPU in the same place: {stack.place}", refs)
     elif on_device:
