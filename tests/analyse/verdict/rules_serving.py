@@ -161,14 +161,6 @@ BARS += [
         *(line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")),
         unlike=[line("shard", "shard a", phase="weights", at=3580)] * 5,
     ),
-    shown(  # the log's own times tell the pace; where it goes on with other lines, nothing tells when it was taken
-        "weights_bar_moves",
-        *(line("shard", f"shard {word}", phase="weights", at=9000 + n) for n, word in enumerate("abcde")),
-        unlike=[
-            *(line("shard", f"shard {word}", phase="weights", at=3000 + n) for n, word in enumerate("abcde")),
-            *[line(None, "hm", "other", at=3100)] * 4,
-        ],
-    ),
     shown(
         "weights_bar_stands",
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
