@@ -180,6 +180,21 @@ def test_clicks_filter_all_views(tab) -> None:
     assert set(view(tab, "v.filter")) == {"pid", "tid", "of"}
 
 
+def test_keys_filter_as_clicks_do(tab) -> None:
+    for key, wanted in (("c", {"call": "futex"}), ("c", {"call": "read"}), ("C", {"call": "futex"}), ("C", {})):
+        tab.keyboard.press(key)
+        assert view(tab, "v.filter") == wanted
+    tab.keyboard.press("k")
+    assert view(tab, "v.filter") == {"kind": "progress"} and listed(tab) == 200
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("2")
+    tab.keyboard.press("T")
+    assert view(tab, "v.filter") == {"rank": 1, "pid": 11, "tid": 1039, "of": 0}
+    assert view(tab, "v.spoken.textContent") == "thread 1039"
+    tab.keyboard.press("t")
+    assert view(tab, "v.filter") == {"rank": 1}, "past the last one all are shown"
+
+
 def test_search_level_and_line(tab) -> None:
     tab.keyboard.press("/")
     tab.keyboard.type("shard 19")

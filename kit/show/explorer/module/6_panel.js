@@ -32,6 +32,16 @@ class Panel {
     return of === undefined || of === this.number ? this.view.filter : rest;
   }
 
+  /** What a click in a track may filter by, in the order in which it is drawn: threads, calls or kinds of records. */
+  choices(name) {
+    const track = (wanted) => this.tracks.find((one) => one.name === wanted);
+    if (name === "call") return (track("calls")?.data.names ?? []).map((call) => ({ call }));
+    if (name === "kind") return (track("log")?.lanes ?? []).map((kind) => ({ kind: this.log.kinds[kind] }));
+    const { tid = [], pid = [] } = track("threads") ?? {};
+    const { rank } = this.filter;
+    return Array.from(tid, (one, row) => ({ pid: pid[row], tid: one, of: this.number })).filter((one) => rank === undefined || this.head.pids[one.pid] === rank);
+  }
+
   isFiltered(...names) {
     const own = { ...this.filter, search: this.list.search?.value || undefined, level: this.list.level?.value || undefined };
     return names.some((name) => own[name] !== undefined);

@@ -11,6 +11,7 @@ const KEYS = [
   ["/", "search the log"],
   ["g", "go to a line of the log"],
   ["1 … 9", "rank 0 … 8 alone, again for all"],
+  ["c t k", "the next system call, thread, kind of record alone; with Shift the one before"],
   ["Esc", "undo: as of, filter, window"],
   ["?", "this list"],
 ];
@@ -164,6 +165,16 @@ class View {
     if (same) return this.setFilter(Object.fromEntries(Object.keys(change).map((name) => [name, undefined])));
     const other = "rank" in change ? { pid: undefined, tid: undefined } : "pid" in change ? { rank: undefined, tid: undefined } : {};
     return this.setFilter({ ...other, ...change });
+  }
+
+  /** Show the next or the previous of what a track tells apart alone; past the last one all of them. */
+  alone(name, way) {
+    const all = this.panels[0].choices(name);
+    const at = all.findIndex((one) => Object.entries(one).every(([key, value]) => this.filter[key] === value));
+    const next = all[at < 0 && way < 0 ? all.length - 1 : at + way];
+    const none = { thread: { pid: undefined, tid: undefined }, call: { call: undefined }, kind: { kind: undefined } }[name];
+    this.setFilter(next ?? none);
+    this.say(next ? `${name} ${plain(next.tid ?? next.call ?? next.kind)}` : all.length ? `all ${name}s` : `no ${name} was recorded`);
   }
 
   setCursor(t, panel, tell = true) {
@@ -373,6 +384,8 @@ class View {
       "/": () => this.panels[0].list.search?.focus(),
       g: () => this.panels[0].list.line?.focus(),
       "?": () => this.help.showModal(),
+      c: () => this.alone("call", 1), C: () => this.alone("call", -1), t: () => this.alone("thread", 1), T: () => this.alone("thread", -1),
+      k: () => this.alone("kind", 1), K: () => this.alone("kind", -1),
     }[event.key] ?? (/^[1-9]$/.test(event.key) && this.panels.some(({ head }) => head.ranks.includes(event.key - 1)) ? () => this.toggle({ rank: event.key - 1 }) : null);
     if (!act) return;
     event.preventDefault();
