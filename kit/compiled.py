@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -10,10 +11,39 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+_HERE = Path(__file__).parent
+_PASSES = {
+    "log": (("log_compiled",), 16 << 20, 128 << 20),
+    "strace": (("strace_bytes", "strace_compiled", "strace_join"), 4 << 20, 24 << 20),
+}
+"""Modules of `kit.parse` that are compiled for a kind of file, and the bytes from which on that pays: where it is kept, and where
+it has yet to be compiled. That takes 8 s of CPU for logs and 15 s for traces, loading numba 0.7 s; a megabyte of a busy log takes
+80 ms without and 20 ms with it, of a trace 650 ms and 15 ms (`benchmarks/logs.py`, `benchmarks/strace.py`).
+"""
 
-def installed() -> bool:
-    """Whether numba is there."""
-    return find_spec("numba") is not None
+
+def pays(kind: str, size: int) -> bool:
+    """Whether a compiled pass over so many bytes of a kind of file takes less than the passes that it stands for."""
+    modules, kept_from, fresh_from = _PASSES[kind]
+    if size < kept_from or find_spec("numba") is None:
+        return False
+    return size >= fresh_from or _kept(*(str(_HERE / "parse" / f"{module}.py") for module in modules))
+
+
+def _kept(*sources: str) -> bool:
+    """Whether what was compiled of some sources is found again: beside them, or in the user's cache, as numba chose."""
+    cache, home = os.environ.get("XDG_CACHE_HOME"), Path.home()
+    users = (os.environ.get("NUMBA_CACHE_DIR"), Path(cache or home / ".cache") / "numba", home / "Library" / "Caches" / "numba")
+    name = f"*-{_version(*sources)}-*.nbi"
+    beside = any((Path(sources[0]).parent / "__pycache__").glob(name))
+    return beside or any(True for folder in users if folder for _ in Path(folder).glob(f"*/{name}"))
+
+
+@cache
+def _version(*sources: str) -> str:
+    """What names the compiled functions of some sources; numba looks at the file of a function only."""
+    shared = str(_HERE / "compiled_bytes.py")
+    return hashlib.sha256(b"".join(Path(source).read_bytes() for source in (shared, *sources))).hexdigest()[:12]
 
 
 @cache
@@ -41,10 +71,9 @@ def inner(function: Callable) -> Any:
 def keeping(*sources: str) -> Callable[[Callable], Any]:
     """Compile functions, and keep what was compiled beside the source or in the user's cache, where one of them is writable.
 
-    What was compiled of other `sources` than these is not used again: numba looks at the file of a function only.
+    What was compiled of other `sources` than these is not used again.
     """
-    shared = str(Path(__file__).with_name("compiled_bytes.py"))
-    version = hashlib.sha256(b"".join(Path(source).read_bytes() for source in (shared, *sources))).hexdigest()[:12]
+    version = _version(*sources)
 
     def compiled(function: Callable) -> Any:
         function.__qualname__ = f"{function.__name__}-{version}"  # names what is kept

@@ -58,7 +58,8 @@ class Capture:
     @property
     def id(self) -> str:
         """What it is known by in its run: its file, with line and kind where a file holds several."""
-        return self.file if self.content is None else f"{self.file}:{self.content.place(1)[1]} ({self.kind})"
+        kind = f" ({self.kind})" if self.kind else ""
+        return self.file if self.content is None else f"{self.file}:{self.content.place(1)[1]}{kind}"
 
     @property
     def title(self) -> str:

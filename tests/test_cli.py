@@ -109,7 +109,7 @@ def test_bare_kit_prints_its_verbs_in_groups(capsys: pytest.CaptureFixture) -> N
     assert main([]) == 0
     printed = capsys.readouterr().out
     assert printed.index("look at evidence") < printed.index("  verdict ") < printed.index("keep") < printed.index("  doctor ")
-    assert "ledger" not in printed
+    assert "ledger" not in printed and "Begin with: kit verdict FOLDER" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
 
     command_line = Parser(
         prog="kit",
-        description="Find out why the launch of an LLM server stalled, and compare launches and benchmarks.",
+        description="Find out why the launch of an LLM server stalled, and compare launches and benchmarks. "
+        "Begin with: kit verdict FOLDER, then: kit report FOLDER",
         epilog="Exit codes: 0 done, 1 trouble found (with --exit-code), 2 usage, 3 could not reach, read or write.",
     )
     command_line.add_argument("--version", action="version", version=f"stallkit {__version__}")

@@ -15,8 +15,6 @@ from typing import Any
 
 DIGITS = b"0123456789"
 DROPPED = DIGITS + b"abcdef"
-COMPILED_FROM_BYTES = 4 << 20
-"""Texts from this size on are looked through by compiled functions; below, numba takes longer to load than they do."""
 LONGEST = 2048
 """Bytes of a line that a pattern is given."""
 LONGEST_BEGIN = 200

@@ -136,7 +136,7 @@ def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
     pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
     marks: list[_Mark] = []
     lines = _lines(pattern, text.size)
-    steers = terminal.steering() if text.unsearched else None
+    steers = terminal.steering(text.size) if text.unsearched else None
     inside = 0
     for offset, block in text.blocks():
         if steers is not None and steers(block):
@@ -157,8 +157,8 @@ def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
 
 
 def _lines(pattern: re.Pattern[bytes], size: int) -> Any:
-    """Lines that a pattern may match; of a large text with a compiled pass, where numba is installed."""
-    if size < beginnings.COMPILED_FROM_BYTES or not compiled.installed():
+    """Lines that a pattern may match; of a large text with a compiled pass, where that pays."""
+    if not compiled.pays("log", size):
         return beginnings.Lines(pattern)
     from kit.intake.beginnings_compiled import CompiledLines
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from kit import compiled
 from kit.clock import LATEST_NS
-from kit.intake.beginnings import COMPILED_FROM_BYTES
 from kit.intake.content import Numbers
 from kit.untrusted import load_json
 
@@ -257,7 +256,7 @@ def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[
     for offset, block in blocks:
         if not offset:
             lines.several = _several(block[:HEAD_BYTES])
-        if done >= COMPILED_FROM_BYTES and fast is None and compiled.installed():
+        if fast is None and compiled.pays("log", done):
             from kit.intake.records_compiled import Records
 
             fast = Records(lines.read)

@@ -31,9 +31,9 @@ class Steered(Exception):
     """A large text steers a terminal, and has to be decoded anew."""
 
 
-def steering() -> Callable[[bytes], bool]:
-    """`needs_cleaning`, by a compiled pass where numba is installed."""
-    if not compiled.installed():
+def steering(size: int) -> Callable[[bytes], bool]:
+    """`needs_cleaning` of a text of some size, by a compiled pass where that pays."""
+    if not compiled.pays("log", size):
         return needs_cleaning
 
     def steers(block: bytes) -> bool:

@@ -62,18 +62,18 @@ MOST_KNOWN = 40_000
 _COLOUR = re.compile(ANSI.pattern.encode())
 
 
-def _lines(number: int = 0) -> Any:
+def _lines(fast: bool, number: int = 0) -> Any:
     """Lines with nothing known of their shapes."""
-    if compiled.installed():
+    if fast:
         from kit.parse import log_table
 
         return log_table.Lines(number)
     return log_lines.Lines(number)
 
 
-def _bare() -> Callable[[bytes], bytes]:
+def _bare(fast: bool) -> Callable[[bytes], bytes]:
     """What takes colours off whole lines."""
-    if compiled.installed():
+    if fast:
         from kit.intake import colours_compiled
 
         return colours_compiled.bare
@@ -83,12 +83,12 @@ def _bare() -> Callable[[bytes], bytes]:
 class _Skimmer:
     """State of one skimmed log."""
 
-    def __init__(self, head: list[bytes], source: Source, report: Report, folders: tuple[Path, ...]):
+    def __init__(self, head: list[bytes], source: Source, report: Report, folders: tuple[Path, ...], fast: bool):
         lines = [line.decode("utf-8", "replace") for block in head for line in block.split(b"\n")]
         self.reading = Reading(lines[:HEAD_LINES], source, report, folders)
         self.report = report
         self.judge = Judge(self.reading.reader.matcher, source)
-        self.lines = _lines()
+        self.fast, self.lines = fast, _lines(fast)
         self.sightings: Counter[tuple[str, Name]] = Counter()
         self.codes: Counter[str] = Counter()
         self.totals: dict[str, Counter[str]] = {"kinds": Counter(), "servers": Counter(), "codes": Counter()}
@@ -190,7 +190,7 @@ class _Skimmer:
         for shape, count in self.lines.counted():
             self._total(shape.row, count)
         number = self.lines.number
-        self.lines = _lines(number)
+        self.lines = _lines(self.fast, number)
 
     # --- judging shapes ---
 
@@ -216,7 +216,8 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
     ``log`` rows of the lines that were read, and ``log_skipped`` rows: `records` counted since the row before, the last one with
     `kinds`, `servers` and `codes` of all that were counted. A row with `skimmed` stands for a counted line.
     """
-    bare = _bare()
+    fast = compiled.pays("log", reader.size)
+    bare = _bare(fast)
     blocks = reader.blocks(BLOCK_BYTES, reader.size - TAIL_BYTES)
     head, lines = [], 0
     for block, tail in blocks:
@@ -224,7 +225,7 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
         lines += block.count(b"\n") + 1
         if lines >= HEAD_LINES:
             break
-    skimmer = _Skimmer([block for block, _ in head], source, report, folders)
+    skimmer = _Skimmer([block for block, _ in head], source, report, folders, fast)
     size, stretch = 0, max(SETTLE_BYTES, reader.size // MOST_SETTLED)
     for block, tail in chain(head, blocks):
         yield from skimmer.block(bare(block) if b"\x1b" in block else block, tail)

@@ -151,8 +151,8 @@ def _counted(lines: Iterable[str], report: Report) -> Iterator[str]:
 def strace_tables(
     lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
 ) -> Iterator[tuple[str, Any]] | None:
-    """The same as tables, in one compiled pass; None where numba is not installed (`stallkit[fast]`), or for `-r` alone."""
-    if not compiled.installed() or lines.encoding.startswith("utf-16") or is_relative(copy(lines)):
+    """The same as tables, in one compiled pass; None where that does not pay, or for `-r` alone."""
+    if not compiled.pays("strace", lines.size) or lines.encoding.startswith("utf-16") or is_relative(copy(lines)):
         return None
     from kit.parse.strace_table import tables
 

@@ -530,7 +530,7 @@ def test_lines_are_passed_over_by_their_begin_only_where_no_mark_can_follow(monk
     data = "\n".join(lines).encode()
     text = Text("a.log", Spool([data]), len(data))
     kinds = ("explicit section", "explicit lead section")
-    monkeypatch.setattr("kit.intake.beginnings.COMPILED_FROM_BYTES", 0)
+    monkeypatch.setattr("kit.compiled.pays", lambda kind, size: True)
     found = [cutting._marks(text, kind, b"") for kind in kinds]
     monkeypatch.setattr(cutting, "_lines", lambda pattern, size: EachLine(pattern))
     assert found == [cutting._marks(text, kind, b"") for kind in kinds] and len(found[0]) > 100

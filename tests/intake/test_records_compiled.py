@@ -49,8 +49,7 @@ FORMS: dict[str, Callable[[int, str], dict]] = {
 
 def told(data: bytes, fast: bool, patch: pytest.MonkeyPatch) -> tuple[bytes, list[int]]:
     """What lines hold, and the number of each in the file."""
-    patch.setattr(shippers, "COMPILED_FROM_BYTES", 0)
-    patch.setattr(compiled, "installed", lambda: fast)
+    patch.setattr(compiled, "pays", lambda kind, size: fast)
     numbers = Numbers()
     lines = data.splitlines(keepends=True)
     blocks = [(at, b"".join(lines[at : at + 400])) for at in range(0, len(lines), 400)]

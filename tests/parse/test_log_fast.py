@@ -120,7 +120,7 @@ def test_case_reads_the_same(case: Path, among: str | None, tmp_path: Path, monk
     monkeypatch.setattr(skim, "SIGHTINGS", 1)
     careful = found(folder, captured_at, NEVER, monkeypatch)
     for compiled in (True, False):
-        monkeypatch.setattr("kit.compiled.installed", lambda compiled=compiled: compiled)
+        monkeypatch.setattr("kit.compiled.pays", lambda kind, size, compiled=compiled: compiled)
         assert found(folder, captured_at, 1, monkeypatch) == careful
 
 
@@ -145,17 +145,16 @@ def test_wrapped_log_reads_the_same(form: str, case: Path, tmp_path: Path, monke
     monkeypatch.setattr(skim, "TAIL_BYTES", 8000)
     monkeypatch.setattr(skim, "SIGHTINGS", 1)
     with monkeypatch.context() as patch:
-        patch.setattr("kit.compiled.installed", lambda: False)
+        patch.setattr("kit.compiled.pays", lambda kind, size: False)
         careful = found(log.parent, None, NEVER, patch)
-    for module in ("shippers", "beginnings"):
-        monkeypatch.setattr(f"kit.intake.{module}.COMPILED_FROM_BYTES", 0)
+    monkeypatch.setattr("kit.compiled.pays", lambda kind, size: True)
     assert found(log.parent, None, 1, monkeypatch) == careful
 
 
 @pytest.fixture(params=("compiled", "plain"))
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the compiled pass, and with the one that serves where numba is not installed."""
-    monkeypatch.setattr("kit.compiled.installed", lambda: request.param == "compiled")
+    monkeypatch.setattr("kit.compiled.pays", lambda kind, size: request.param == "compiled")
 
 
 @lru_cache(maxsize=1)

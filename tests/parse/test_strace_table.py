@@ -30,6 +30,12 @@ CAPTURED = 1_795_956_512 * NS
 FRAMES = ("syscalls", "signals", "syscall_totals", "tool_errors")
 
 
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Whatever the size, and whether or not what was compiled is kept."""
+    monkeypatch.setattr("kit.compiled.pays", lambda kind, size: True)
+
+
 def plain(row: dict) -> dict:
     """A row without its missing values."""
     return {name: value for name, value in row.items() if value is not None}

@@ -232,6 +232,7 @@ def test_a_command_is_copied_and_a_claim_leads_to_its_line(opened) -> None:
     assert opened.evaluate("navigator.clipboard.readText()") == opened.locator(".first code").inner_text()
     opened.locator("#why a.place", has_text="raw/server.log:55").first.click()
     assert "Using LBHNC KV cache layout" in opened.get_by_label("Selected record").first.inner_text()
+    assert opened.locator(".sk-name").all_inner_texts() == ["pipe-ticker", "healthy-tp2"], "no letter: a is the one that worked"
 
 
 @pytest.mark.needs_tool("chromium")

@@ -317,6 +317,26 @@ def lab(tmp_path: Path) -> Iterator[str]:
     assert running.returncode == 0
 
 
+def run_cell(tab, code: str) -> None:
+    """Run code in a new cell of the notebook that is open."""
+    ask = "(code) => window.jupyterapp.commands.execute('notebook:insert-cell-below').then(() => {"
+    ask += "window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource(code);"
+    ask += "return window.jupyterapp.commands.execute('notebook:run-cell'); })"
+    tab.evaluate(ask, code)
+
+
+def follows_a_live_watch(tab) -> None:
+    """The explorer of a process that runs grows with what is recorded of it."""
+    run_cell(tab, "import time\nfrom kit import stand_in\ntried = stand_in.start()\nlive = kit.watch(**tried.where)")
+    run_cell(tab, "while live.board is None and live.running: time.sleep(0.05)\nlive.explore()")
+    end = "[...document.querySelectorAll('.sk')].map((one) => one.explorer).find((one) => one?.panels[0].head.name === 'watch')"
+    until = f"{end}?.span[1]"
+    first = tab.wait_for_function(until).json_value()
+    tab.wait_for_function(f"{until} > {first} + 1")
+    run_cell(tab, "live.stop(30)\ntried.end()\nprint('stopped', live.running, live.error)")
+    tab.locator(".jp-OutputArea-output pre", has_text="stopped False None").wait_for()
+
+
 def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> None:
     tab = browser.new_page(viewport={"width": 1300, "height": 1000})
     tab.set_default_timeout(90_000)
@@ -333,11 +353,7 @@ def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> 
     tab.wait_for_function("document.querySelector('.sk').explorer.host.saving === null")
     begin, end = view(tab, "v.window")
     assert (round(begin / 75.885, 2), round(end / 75.885, 2)) == (0.6, 0.8)
-    ask = "window.jupyterapp.commands.execute('notebook:insert-cell-below').then(() => {"
-    ask += "const book = window.jupyterapp.shell.currentWidget.content; book.activeCell.model.sharedModel.setSource("
-    ask += "\"print('chosen', *explorer.window, *explorer.selected.threads['t_s'].agg(['min', 'max']))\");"
-    ask += "return window.jupyterapp.commands.execute('notebook:run-cell'); })"
-    tab.evaluate(f"() => {ask}")
+    run_cell(tab, "print('chosen', *explorer.window, *explorer.selected.threads['t_s'].agg(['min', 'max']))")
     told = tab.locator(".jp-OutputArea-output pre", has_text="chosen ")
     told.wait_for()
     window = list(map(float, told.inner_text().split()[1:]))
@@ -349,6 +365,7 @@ def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> 
     tab.keyboard.press("/")
     tab.keyboard.type("Starting to load model")
     assert 0 < listed(tab) < view(tab, "p.log.line.length")
+    follows_a_live_watch(tab)
     address = lab.partition("/lab")[0]
     assert [one for one in asked if not one.startswith((address, "data:", "blob:"))] == []
     tab.close()

@@ -142,7 +142,9 @@ class Panel {
     for (const [name, data] of Object.entries(head.tracks)) this.addTrack(name, data);
     this.story = new Story(this);
     this.chips = make("div", { class: "sk-chips", role: "group", "aria-label": "Processes" }, ...this.processChips());
-    const title = this.view.packs.length > 1 ? make("p", { class: "sk-name" }, `${"AB"[this.number] ?? this.number + 1} · ${plain(head.name)}`) : null;
+    const { packs } = this.view; // a letter beside a name would be that of a comparison, which puts the launch that worked first
+    const alike = packs.some((other, n) => n !== this.number && other.head.name === head.name);
+    const title = packs.length > 1 ? make("p", { class: "sk-name" }, `${plain(head.name)}${alike ? ` (${this.number + 1})` : ""}`) : null;
     this.element = make("div", { class: "sk-panel" }, title, this.answer, this.asked, this.chips, this.plots, make("div", { class: `sk-below${head.verdict ? "" : " sk-alone"}` }, this.list.element, this.story.element));
     this.view.listen(this);
   }
