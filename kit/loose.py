@@ -30,6 +30,14 @@ _NO_EVIDENCE = (
     ),
     (re.compile(r"\A(?:#.*\n|\s|version:.*\n|name:.*\n|x-[\w-]+:.*\n(?:\s.*\n)*)*services:\s*\n"), "is a compose file"),
     (re.compile(r"\A(?:#.*\n|\s|---\n)*apiVersion: "), "is a Kubernetes manifest"),
+    (
+        re.compile(
+            r"\A\W*(?:the )?(?:run ?book|play ?book|cheat ?sheet|F\.?A\.?Q|frequently asked"
+            r"|(?:known|common) (?:errors|issues|problems))\b",
+            re.IGNORECASE,
+        ),
+        "is a list of what can happen",
+    ),
 )
 """What lies beside evidence and is none: (its beginning, what it is)."""
 

@@ -13,7 +13,7 @@ from kit.errors import UsageError
 from kit.untrusted import whole_number
 from kit.words import named
 
-DAY_NS = 86_400 * NS
+DAY_NS, HALF_HOUR_NS = 86_400 * NS, 1800 * NS
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
 
@@ -28,6 +28,8 @@ class Log:
     file_ns: int = 0
     begins: bool = False
     works: bool = False
+    comes_on: bool = False
+    model: str | None = None
     title: str = ""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
@@ -81,6 +83,9 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         if mark.time is not None:
             log.times.append(mark.time)
         log.works |= mark.role not in ("client", "noise")
+        log.comes_on |= mark.kind in ("progress", "ready")
+        if "start" in mark.fields and log.model is None:
+            log.model = str(mark.fields.get("model") or "").rstrip("/").rsplit("/", 1)[-1].lower() or None
     for capture in evidence.run.captures:
         if capture.id in logs:
             log = logs[capture.id]
@@ -93,9 +98,10 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
 
 
 def _differ(one: Log, other: Log) -> bool:
-    """Whether two logs are of two launches: they have other ports, or one ended before the other began.
+    """Whether two logs are of two launches: they have other ports or models, or one ended before the other began.
 
-    Where the begin of one is lost it may be another part of the same launch: then a day lies between them.
+    Where the begin of one is lost it may be another part of the same launch: then a day lies between them, or half an hour where
+    the later one shows a start or work of its own.
     """
     if one is other:
         return False
@@ -103,8 +109,9 @@ def _differ(one: Log, other: Log) -> bool:
         earlier, later = sorted((one, other), key=lambda log: max(log.times))
         dated = all(log.stamped or log.file_ns for log in (one, other))
         kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
-        return dated and kept and min(later.times) - max(earlier.times) > DAY_NS
-    if one.port is not None and other.port is not None and one.port != other.port:
+        again = earlier.begins and earlier.stamped and later.stamped and later.comes_on
+        return dated and kept and min(later.times) - max(earlier.times) > (HALF_HOUR_NS if again else DAY_NS)
+    if any(None not in (mine, its) and mine != its for mine, its in ((one.port, other.port), (one.model, other.model))):
         return True
     return max(one.times) < min(other.times) or max(other.times) < min(one.times)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from signal import Signals
 
+from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.processes import Processes
 from kit.schema import Row
@@ -66,7 +67,9 @@ def facts(evidence: Evidence, processes: Processes, found: object) -> dict:
     given: dict = {}
     if row := said.get("exits"):
         given["exited"] = True, [_ref(row)]
-        told = ((_signal(fields(other)), other) for other in evidence.statements if other["claim"] == "exits")
+        # What a log tells of its end in order stands: then the number is of another process, or of a rule.
+        ends = [] if ending(evidence.log) else [other for other in evidence.statements if other["claim"] == "exits"]
+        told = ((_signal(fields(other)), other) for other in ends)
         given |= next(({"signal": (number, [_ref(other)])} for number, other in told if number is not None), {})
     if (row := said.get("no_answer")) and "starts" not in said:
         given["generate_works"] = False, [_ref(row)]

@@ -112,3 +112,11 @@ def test_a_log_without_stamps_is_the_newer_where_file_times_were_kept(tmp_path: 
         at = datetime.fromisoformat(f"{day} 08:30:00+00:00").timestamp()
         os.utime(tmp_path / file, (at, at))
     assert kit.verdict(tmp_path).state == state
+
+
+def test_a_log_of_another_model_is_of_another_launch(tmp_path: Path) -> None:
+    """It goes on while the one that is judged begins, and its lines hold no port."""
+    own, other = (SERVER + FAILS).format(minute=10, port=30000), (SERVER + SERVES).format(minute=9, port=30000)
+    (tmp_path / "a.log").write_text(own)
+    (tmp_path / "b.log").write_text(other.replace("model_path='/m'", "model_path='/n'"))
+    assert kit.verdict(tmp_path).klass == "gpu_oom"

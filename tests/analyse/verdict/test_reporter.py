@@ -175,6 +175,24 @@ def test_an_error_that_was_pasted_between_sentences_is(tmp_path: Path) -> None:
 def test_a_list_of_known_errors_is_about_no_launch(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(READY)
     listed = ("Exit code 137: the pod was OOMKilled.", "CUDA out of memory: fewer sequences.", "Xid 79: open a ticket.")
-    found = judged(tmp_path, "Known errors\n\n" + "".join(f"- {one}\n" for one in listed))
+    found = judged(tmp_path, "What we have met so far\n\n" + "".join(f"- {one}\n" for one in listed))
     assert (found.state, found.facts.value("exited")) == ("ready", False)
     assert "from a list of known errors" in found.findings[0]["claim"]
+
+
+RULES = [
+    "Runbook for servers\n\nExit code 137: it was OOMKilled, raise the limit.\n",
+    "How we work\n\nWhen a pod exits with code 137, it was OOMKilled: raise the limit.\n",
+]
+
+
+@pytest.mark.parametrize("text", RULES)
+def test_a_rule_is_no_claim(tmp_path: Path, text: str) -> None:
+    (tmp_path / "server.log").write_text(READY)
+    assert judged(tmp_path, text).state == "ready"
+
+
+def test_a_recorded_end_outweighs_an_exit_code_that_somebody_names(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(f"{READY}INFO:     Shutting down\nINFO:     Finished server process [77]\n")
+    found = judged(tmp_path, "It was killed, exit code 137.\n")
+    assert (found.klass, found.facts.value("signal")) == ("ended", None)
