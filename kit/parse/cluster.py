@@ -191,7 +191,8 @@ def _is_events(head: str) -> float:
         return 0.96
     if re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE) and any(_table_header(line) for line in lines):
         return 0.95
-    if re.search(r'^\s+"?containerStatuses"?:|^Namespace:\s+\S+\n(?:.*\n)*?\s+Restart Count:', head, re.MULTILINE):
+    described = r'^\s+"?containerStatuses"?:|^(?:Namespace:\s+\S+|\s*State:\s+[A-Z]\w+)\n(?:.*\n)*?\s*Restart Count:'
+    if re.search(described, head, re.MULTILINE):
         return 0.95
     if lines and lines[0].startswith("No resources found"):
         return 0.7

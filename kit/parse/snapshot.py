@@ -32,11 +32,12 @@ _TOO_LONG = re.compile(r"(?<!\d)\d{21,}(?!\d|:[0-9A-Fa-f]{4}\b)")
 _SIZE = re.compile(r"^(\d+(?:[.,]\d+)?)\s*([BKMGTPE]?)(?:i?B?)$", re.IGNORECASE)
 _CLOCK = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)$")
 _DATE = re.compile(
-    r"^[#=\-* ]*(?:\w{3} (?P<mon>\w{3})\s+(?P<d>\d{1,2}) (?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: [AP]M)? "
-    r"(?:(?P<zone>[A-Z]{2,5}|[+-]\d\d) )?(?P<y>20\d\d)|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
+    r"^[#=\-* ]*(?:\w{3} (?:(?P<mon>\w{3})\s+(?P<d>\d{1,2})|(?P<d3>\d{1,2}) (?P<mon3>\w{3}) (?P<y3>20\d\d)) "
+    r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: (?P<half>[AP]M))?(?: (?P<zone>[A-Z]{2,5}|[+-]\d\d))?(?: (?P<y>20\d\d))?"
+    r"|(?P<y2>20\d\d)-(?P<m2>\d\d)-(?P<d2>\d\d)[T ]"
     r"(?P<H2>\d\d):(?P<M2>\d\d):(?P<S2>\d\d)(?:[.,](?P<f2>\d+))?\s?(?P<z2>Z|UTC|[+-]\d\d:?\d\d)?)[#=\-* ]*$"
 )
-_TIME_OF_DAY = re.compile(r"^[#=\-* ]*(?P<H>[0-2]\d):(?P<M>[0-5]\d):(?P<S>[0-5]\d)[#=\-* ]*$")
+_TIME_OF_DAY = re.compile(r"^[#=\-* ]*(?P<H>[0-2]\d):(?P<M>[0-5]\d):(?P<S>[0-5]\d)(?: (?P<half>[AP]M))?[#=\-* ]*$")
 """What `date +%T` prints, on a line of its own."""
 _DAY_NS = 86_400 * NS
 _FAILURES = [(error, re.compile(pattern)) for error, pattern in TOOL_WORDS["failures"]["any"].items()]
@@ -100,14 +101,18 @@ def date_of(text: str, source: Source) -> int | None:
     >>> date_of("Thu Jan  1 00:00:02 UTC 1970".replace("1970", "2026"), Source("a")) is not None
     True
     >>> date_of("2026-01-01 is no line of date", Source("a"))
+    >>> evening = date_of("Thu 01 Jan 2026 11:20:04 PM UTC", Source("a"))
+    >>> evening == date_of("Thu Jan  1 23:20:04 UTC 2026", Source("a")) == date_of("2026-01-01 23:20:04 UTC", Source("a"))
+    True
     """
     found = _DATE.match(text)
     if not found:
         return None
-    if found["y"]:
-        month = MONTHS.get(found["mon"])
-        zone = "Z" if found["zone"] in ("UTC", "GMT") else None
-        return month and stamp_ns(source, int(found["y"]), month, int(found["d"]), found["H"], found["M"], found["S"], None, zone)
+    if found["H"]:
+        year, month, day = (found[name] or found[f"{name}3"] for name in ("y", "mon", "d"))
+        zone, number = "Z" if found["zone"] in ("UTC", "GMT") else None, MONTHS.get(month)
+        clock = _hour(found), found["M"], found["S"]
+        return stamp_ns(source, int(year), number, int(day), *clock, None, zone) if year and number else None
     return stamp_ns(
         source,
         int(found["y2"]),
@@ -121,13 +126,18 @@ def date_of(text: str, source: Source) -> int | None:
     )
 
 
+def _hour(clock: re.Match[str]) -> str:
+    """The hour of a day of 24, where a clock of twelve says which half it means."""
+    return str(int(clock["H"]) % 12 + 12 * (clock["half"] == "PM")) if clock["half"] else clock["H"]
+
+
 def _time_of_day(clock: re.Match[str], source: Source, before: int | None) -> int | None:
     """Time of a line that holds only the time of the day: on the day of the one before, else of what is known of the capture."""
     near = before or source.near_ns or source.captured_ns
     if near is None:
         return None
     day = datetime.fromtimestamp(near // NS + source.offset_s, tz=UTC)
-    found = stamp_ns(source, day.year, day.month, day.day, *clock.group("H", "M", "S"))
+    found = stamp_ns(source, day.year, day.month, day.day, _hour(clock), *clock.group("M", "S"))
     return found + _DAY_NS if found is not None and before is not None and found < before else found
 
 

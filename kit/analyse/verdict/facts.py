@@ -45,8 +45,8 @@ NAMES = tuple(
     log_lines last_line ready exited signal restarts heartbeats silence_s first_error weights_done graph_done jit_done
     download_done weights_s graph_s weights_elapsed_s s_per_shard eta_s eta_range_s port port_listening port_owner_pid
     health_http generate_works log_deleted ranks_dead killed_pids lagging_ranks ranks_same_place ranks_same_seq world_size seq
-    timeout_ms op state threads fds rss_kb rss_anon_kb rss_file_kb rss_shmem_kb d_state_pids wchan blocked_fd lock_path
-    lock_holder compilers_running gpu_util gpu_mem_mib_max xids pyspy_failed step
+    timeout_ms timeout_s peer op state threads fds rss_kb rss_anon_kb rss_file_kb rss_shmem_kb d_state_pids wchan blocked_fd
+    lock_path lock_holder compilers_running gpu_util gpu_mem_mib_max xids pyspy_failed step
     """.split()
 )
 """All facts; docs/facts.md says what they mean."""
@@ -62,6 +62,7 @@ MAKERS: tuple[Maker, ...] = (
     facts_log.training,
     facts_log.errors,
     facts_log.collective,
+    facts_log.waited,
     facts_process.endpoint,
     facts_process.process,
     facts_process.dead,

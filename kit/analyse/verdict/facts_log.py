@@ -31,6 +31,8 @@ BY_A_PROXY = (502, 503, 504)
 """What a proxy answers for a server that is gone."""
 UNPRINTABLE = "<exception str() failed>"
 """What Python prints in place of a message that cannot be printed: the error's type says more."""
+PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
+"""Codes of lines by which a peer does not answer."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
 NO_ERRORS = ("client", "noise", "recovered")
 ALIVE = ("progress", "heartbeat", "ready", "request")
@@ -395,6 +397,18 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
         where = [ref(row, row.get("text")) for row in last.rows[:2]]
         given.setdefault("ranks_same_seq", (len(last.distinct) == 1, where))
         given.setdefault("seq", (last.common if len(last.distinct) == 1 else None, where))
+    return given
+
+
+def waited(evidence: Evidence, processes: Processes, found: Progression) -> dict:
+    """`timeout_s`, `peer`: how long a watchdog or a connection waited before it gave up, and for whom."""
+    given: dict = {}
+    for mark in evidence.log.marks:
+        limit, host, port = (mark.fields.get(name) for name in ("timeout_s", "host", "port"))
+        if limit is not None:
+            given.setdefault("timeout_s", (limit, [mark.ref]))
+        if host and port and mark.code in PEER_LINES:
+            given.setdefault("peer", (f"{host}:{port}", [mark.ref]))
     return given
 
 

@@ -95,14 +95,19 @@ def _server_like(evidence: Evidence) -> list[int]:
 
 
 def _health(evidence: Evidence) -> tuple:
-    asked = [row for row in evidence.probes if purpose(row.get("path") or "") == "health" and row.get("http_status")]
+    asked = [row for row in evidence.probes if _of_health(row.get("path") or "") and row.get("http_status")]
     if asked:
         return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
     for mark in reversed(evidence.log.of("probe_request", "health_failed")):
         status = whole_number(mark.fields.get("status"))
-        if purpose(str(mark.fields.get("path", ""))) == "health" and status is not None:
+        if _of_health(str(mark.fields.get("path", ""))) and status is not None:
             return status, [mark.ref]
     return None, []
+
+
+def _of_health(path: str) -> bool:
+    """Whether a path is one of a server's health, be it one that generates a token for it."""
+    return purpose(path) == "health" or path.startswith("/health")
 
 
 def _generate(evidence: Evidence, processes: Processes) -> tuple:

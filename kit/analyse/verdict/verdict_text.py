@@ -27,8 +27,8 @@ SHOWN_FACTS = tuple(
     log_lines silence_s weights_done weights_s weights_elapsed_s s_per_shard eta_s eta_range_s graph_done graph_s jit_done
     heartbeats ready exited signal restarts port port_listening port_owner_pid health_http generate_works world_size ranks_dead
     lagging_ranks ranks_same_place state threads fds rss_kb rss_anon_kb rss_file_kb rss_shmem_kb d_state_pids wchan blocked_fd
-    lock_path lock_holder compilers_running gpu_util gpu_mem_mib_max xids step seq op timeout_ms first_error log_deleted
-    last_line
+    lock_path lock_holder compilers_running gpu_util gpu_mem_mib_max xids step seq op timeout_ms timeout_s peer first_error
+    log_deleted last_line
     """.split()
 )
 

@@ -51,7 +51,9 @@ def test_times_that_the_log_tells() -> None:
     read, end = line("weights_read", elapsed_s=41.8), line("weights_end", elapsed_s=43.9)
     assert scene(read, end).facts.value("weights_s") == 41.8
     assert scene(end).facts.value("weights_s") == 43.9
-    assert scene(error("socket_timeout", timeout_s=600)).facts.value("timeout_ms") == 600_000
+    late = scene(error("socket_timeout", timeout_s=600, host="10.0.0.7", port=29500))
+    assert [late.facts.value(name) for name in ("timeout_ms", "timeout_s", "peer")] == [600_000, 600, "10.0.0.7:29500"]
+    assert scene(error("watchdog", timeout_s=300)).facts.value("peer") is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections import Counter
 from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.facts_log import PEER_LINES
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -18,7 +19,6 @@ RECEIVE = ("recvfrom", "recvmsg", "read")
 CONNECTING = frozenset(("connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"))
 HUBS = ("HF_ENDPOINT", "MODELSCOPE_DOMAIN")
 """Variables that name another hub than the usual one."""
-PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
 
 
 @rule("syn_sent", needs=("sockets",))
