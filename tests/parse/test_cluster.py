@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.parse import recognise
 from kit.parse.cluster import FORMATS
 
 
@@ -99,3 +100,9 @@ def test_a_transcript_of_many_tools(snapshot) -> None:
     assert next(entry for entry in FORMATS if entry.kind == "shell").looks_like(text) > 0.97
     rows, _ = snapshot(FORMATS, "shell", text)
     assert rows["probes"][0]["port"] == 8000 and rows["host_memory"][0]["value_bytes"] == 503 << 30
+
+
+def test_a_state_cut_out_of_a_pods_description() -> None:
+    text = "State:          Running\n  Started:      Tue, 29 Apr 2026 07:34:19 +0000\nReady:          False\nRestart Count:  1\n"
+    assert recognise("pod.txt", text)[0] == "events"
+    assert recognise("status.txt", "Name:\tpython3\nState:\tS (sleeping)\nPid:\t41\n")[0] != "events"
