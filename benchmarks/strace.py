@@ -57,8 +57,8 @@ READERS: dict[str, tuple[bool, str, str]] = {
     "this reader, no text columns": (False, WARM, f"calls = len(read(path, {NOT_TEXT}))"),
     "this reader, all columns joined": (False, WARM, "frame = read(path); calls = len(frame)"),
     "first read of a process, with imports": (False, "", KIT + "calls = len(read(path))"),
-    "from the Parquet cache, all columns": (False, CACHED, "calls = len(run.frame('syscalls'))"),
-    "from the Parquet cache, four columns": (False, CACHED, f"calls = len(run.frame('syscalls', {FOUR}))"),
+    "from the cache, all columns": (False, CACHED, "calls = len(run.frame('syscalls'))"),
+    "from the cache, four columns": (False, CACHED, f"calls = len(run.frame('syscalls', {FOUR}))"),
     "pyarrow, one pattern, no join": (
         True,
         "import pyarrow, pyarrow.compute",

@@ -1,4 +1,4 @@
-"""Raw files with checksums, and the cache of frames as Parquet.
+"""Raw files with checksums, and the cache of frames as Parquet, of some with a copy that is mapped into memory.
 
 The cache is keyed by what each capture is (size, mtime, inode, a hash of its first and last MiB) and by the version of
 the parsers, which is a hash of their source and of the log grammars: a parser fix reaches old runs by itself. The
@@ -44,6 +44,9 @@ NUMBER_BYTES, TEXT_BYTES = 9, 48
 """What pandas takes for a number that may be missing, and about for a text, measured on recordings and traces."""
 CACHE_FROM_BYTES = 4 * MIB
 """Rows of a capture from this size on are kept as Parquet, those of a smaller one in memory."""
+MAPPED, MAPPED_BYTES = frozenset({"syscalls"}), 1 << 30
+"""Frames of which there is a copy as Arrow holds it, up to so many bytes: a trace's millions of texts take seconds to unpack,
+and nothing where they are mapped. The copy is seven times as large as the Parquet file."""
 
 
 class Damaged(Exception):
@@ -185,14 +188,40 @@ def load(place: Path, frame: Frame, columns: list[str], window: Window = None, c
     try:
         where = _within(window)
         afford(frame, columns, _count(path, where), coded)
-        table = pq.read_table(
-            path, columns=columns, filters=where, read_dictionary=texts if coded else None, page_checksum_verification=True
-        )
-        found = table.to_pandas(split_blocks=True, self_destruct=True)  # a column's memory goes when it is taken over
-        return found if coded else found.astype({name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns})
+        table = None if coded else _mapped(place, frame.name, columns, where)
+        if table is None:
+            table = pq.read_table(
+                path, columns=columns, filters=where, read_dictionary=texts if coded else None, page_checksum_verification=True
+            )
+        # a column's memory goes when it is taken over
+        found = table.to_pandas(split_blocks=True, self_destruct=True, use_threads=False)
+        wanted = {name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns}
+        return found if coded else found.astype({name: kind for name, kind in wanted.items() if found[name].dtype != kind})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         shutil.rmtree(place, ignore_errors=True)
         raise Damaged from error
+
+
+def _mapped(place: Path, name: str, columns: list[str], where: pyarrow.compute.Expression | None) -> pyarrow.Table | None:
+    """Some columns of a frame from its mapped copy; None where there is none, or another file than was written.
+
+    Unlike Parquet it has no checksums, and a wrong offset in it would end the process: it has to be the file itself.
+    """
+    import pyarrow as pa
+
+    path = place / f"{name}.arrow"
+    if not path.exists() or why_not(path, place):
+        return None
+    if json.loads((place / REPORT).read_text(encoding="utf-8")).get("mapped", {}).get(name) != _stamp(path):
+        return None
+    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().select(columns)
+    return table if where is None else table.filter(where)
+
+
+def _stamp(path: Path) -> list[int]:
+    """What changes with any change of a file."""
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
 def _within(window: Window) -> pyarrow.compute.Expression | None:
@@ -250,7 +279,8 @@ def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: 
     try:
         counts = _write_frames(scratch, items)
         with open(scratch / REPORT, "w", encoding="utf-8", opener=private) as file:
-            json.dump({"rows": counts, "report": report()}, file, default=str)
+            mapped = {path.stem: _stamp(path) for path in scratch.glob("*.arrow")}
+            json.dump({"rows": counts, "report": report(), "mapped": mapped}, file, default=str)
         for old in place.parent.glob(f"{place.name[:12]}-*"):
             _remove(old)
         scratch.rename(place)
@@ -267,14 +297,44 @@ def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]
     counts: dict[str, int] = {}
     with ExitStack() as files:
         writers: dict[str, pq.ParquetWriter] = {}
+        copies: dict[str, _Copy] = {}
         for name, table in _as_tables(items):
             if name not in writers:
                 file = files.enter_context(open(scratch / f"{name}.parquet", "wb", opener=private))
                 writer = pq.ParquetWriter(file, table.schema, compression="lz4", write_page_checksum=True)
                 writers[name] = files.enter_context(writer)
+                if name in MAPPED:
+                    copies[name] = files.enter_context(_Copy(scratch / f"{name}.arrow", table.schema))
             writers[name].write_table(table)
+            if name in copies:
+                copies[name].write(table)
             counts[name] = counts.get(name, 0) + table.num_rows
     return counts
+
+
+class _Copy:
+    """A frame as Arrow holds it, in a file that may be mapped; there is none of a frame that is too large."""
+
+    def __init__(self, path: Path, schema: pyarrow.Schema):
+        import pyarrow as pa
+
+        self.path = path
+        self.file = open(path, "wb", opener=private)
+        self.writer = pa.ipc.new_file(self.file, schema)
+
+    def __enter__(self) -> _Copy:
+        return self
+
+    def write(self, table: pyarrow.Table) -> None:
+        """Write some rows more."""
+        if self.path.exists():
+            self.writer.write_table(table)
+            if self.file.tell() > MAPPED_BYTES:
+                self.path.unlink()
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+        self.file.close()
 
 
 def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tuple[str, pyarrow.Table]]:

@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kit
+from kit import store
 from kit.analyse.verdict.evidence import SyscallDigest
 from kit.errors import EvidenceError, UsageError
+from kit.frames import FRAMES as DECLARED
 from kit.parse import TABLES_FROM_BYTES, strace_chunks, strace_table
 from kit.parse.base import Report, Source
 from kit.parse.strace import parse_strace, read
@@ -244,3 +246,28 @@ def test_a_run_reads_a_large_capture_by_tables_and_keeps_it(large, tmp_path, mon
         run.scan(consumers)
         digests.append({**vars(make), "samples": {key: plain(row) for key, row in make.samples.items()}})
     assert digests[0] == digests[1] and digests[0]["calls"] == 52_000
+
+
+def test_a_mapped_copy_is_used_where_it_is_the_file_that_was_written(large, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    columns, window = ["time", "syscall", "args", "fd"], (1_795_956_513 * NS, 1_795_956_514 * NS)
+    expected = kit.open_run(large).frame("syscalls", columns)
+    (copy,) = (tmp_path / "cache").glob("**/syscalls.arrow")
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.read_table", None)
+        pandas.testing.assert_frame_equal(kit.open_run(large).frame("syscalls", columns), expected)
+        part = store.load(copy.parent, DECLARED["syscalls"], columns, window)
+    data = bytearray(copy.read_bytes())
+    data[len(data) // 2] ^= 0xFF  # might be an offset of a text: reading it could end the process
+    copy.unlink()  # frames are still mapped to it
+    copy.write_bytes(data)
+    pandas.testing.assert_frame_equal(kit.open_run(large).frame("syscalls", columns), expected)
+    pandas.testing.assert_frame_equal(store.load(copy.parent, DECLARED["syscalls"], columns, window), part)
+    assert 0 < len(part) < len(expected)
+
+
+def test_there_is_no_mapped_copy_of_a_frame_that_is_too_large(large, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(store, "MAPPED_BYTES", 1_000_000)
+    assert len(kit.open_run(large).frame("syscalls", ["pid"])) == 52_000
+    assert not list((tmp_path / "cache").glob("**/*.arrow"))
