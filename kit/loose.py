@@ -221,6 +221,7 @@ def _capture(path: Path, name: str, segment: Segment | None, promised: str | Non
         name=title,
         source=segment.command or None if segment else None,
         stream=None if segment is None else segment.content.text.stream,
+        compared=segment is not None and segment.compared,
     )
 
 
@@ -272,12 +273,15 @@ def _pod(capture: Capture) -> str:
 
 
 def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[Capture]:
-    """Captures without the logs of the launch before, where there is a log of this one."""
-    before = [capture for capture in found if capture.kind == "log" and naming.of_the_launch_before(capture.file)]
-    if not before or not any(capture.kind == "log" and capture not in before for capture in found):
+    """Captures without the logs of the launch before, or for comparison, where there is a log of this one."""
+    logs = [capture for capture in found if capture.kind == "log"]
+    named = [capture for capture in logs if naming.of_the_launch_before(capture.file)]
+    aside = [capture for capture in logs if capture in named or capture.compared]
+    if not aside or len(aside) == len(logs):
         return found
-    notes += [Note(capture.file, "is the log of the launch before, by its name, and was set aside") for capture in before]
-    return [capture for capture in found if capture not in before]
+    before, compared = "is the log of the launch before, by its name", "holds a log for comparison, by the words before it"
+    notes += [Note(one.file, f"{before if one in named else compared}, and was set aside") for one in aside]
+    return [capture for capture in found if capture not in aside]
 
 
 def _each_line_once(found: list[Capture], notes: list[Note]) -> list[Capture]:

@@ -54,6 +54,7 @@ class Capture:
     name: str | None = None  # name that a file with this content would bear, where that is not the file's own
     rank: int | None = None  # rank that wrote it, where its name says so
     stream: str | None = None  # service whose lines it holds, where those of several stood in one file
+    compared: bool = False  # a log that stands in a text for comparison, by the words before it
 
     @property
     def id(self) -> str:

@@ -39,6 +39,15 @@ ASSISTANT = (
 )
 USER = r"(?:You|User|Human|您|你|あなた|用户)(?: said| ?说| hat gesagt)? ?(?::|：)$"
 """Whose turn it is in a copy of a talk with an assistant: what that says is no evidence."""
+FENCE_ENDS = ("```", "~~~", "</pre", "{code", "{noformat", "[/code", "#+end")
+_COMPARED = re.compile(
+    r"\b(?:for|as a|in|by way of) comparison\b|\blast (?:week|month|year)\b|\bother (?:model|machine|host)\b"
+    r"|\b(?:incident|ticket|case|log|run|launch|attempt)s? (?:of|from) (?:last|another|an older)\b"
+    r"|\b(?:on|from) another (?:machine|node|host|cluster|box)\b|\bzum Vergleich\b"
+    r"|\b(?:working|good|healthy) (?:run|launch|log|node|machine|host)\b",
+    re.IGNORECASE,
+)
+"""What is said before an output of another machine, launch or time."""
 _SHORT_TOOLS = re.compile(
     r"\b(?:py-?spy(?: dump| top)?|nvidia-smi|rocm-smi|amd-smi|npu-smi|dmesg|strace|lslocks|lsof|ss|netstat|ps|top|free|df|du|"
     r"gdb|pstack|curl|kubectl \w+|docker \w+|journalctl|lspci|ip|mount|ray status|wchan|smaps|meminfo|vmstat|iostat|"
@@ -169,3 +178,15 @@ def name_of(command: str) -> str:
     if program in _SHOWS and files:
         return files[-1].rsplit("/", 1)[-1]
     return program
+
+
+def compares(before: str) -> bool:
+    """Whether the last paragraph of what stands before the inside of a fence says that this is there for comparison.
+
+    Examples
+    --------
+    >>> compares("The log of last week, for comparison:" + chr(10) + "```" + chr(10)), compares("It hangs since last Monday:")
+    (True, False)
+    """
+    paragraphs = [text for text in re.split(r"(?m)^[ >]*(?:```|~~~).*$|\n\s*\n", before) if text.strip()]
+    return bool(paragraphs) and _COMPARED.search(paragraphs[-1]) is not None

@@ -47,6 +47,7 @@ class Segment:
     name: str  # name that a file with it would bear; of a text as a whole its own
     command: str = ""  # command that printed it, or the line `==> path <==` before it, where one is known
     kind: str | None = None  # what recognition made of it
+    compared: bool = False  # the words before it say that it is of another launch, machine or time
     announced: Part | None = None  # the line that announced it, where that goes back to the text if nothing comes of the segment
 
     @property
@@ -78,9 +79,6 @@ class _Mark:
     how: str
     text: str = ""
     line: int = 0
-
-
-# --- marks -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,9 +214,6 @@ def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -
     return last, lines
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------------------
-
-
 class _Cutter:
     """One text on its way to segments."""
 
@@ -285,9 +280,7 @@ class _Cutter:
         end = max(begin, end)
         command = said.command if said else ""
         lead = command.encode() if command.startswith("==> ") else f"$ {command}".encode() if command else b""
-        return Segment(
-            Content(self.text, (Part(begin, end, line, lead),)), how, said.name if said else "", said.command if said else ""
-        )
+        return Segment(Content(self.text, (Part(begin, end, line, lead),)), how, said.name if said else "", command)
 
     def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
@@ -305,7 +298,11 @@ class _Cutter:
             piece = self._piece(begin, mark.begin, start.line + 1, "assistant" if spoken else how, said)
             spoken = mark.how == "assistant" or spoken and mark.how not in ("user", "speaker")
             if piece is not None:
-                piece = self._typed(piece) if how == "fence" else piece
+                piece = (
+                    replace(self._typed(piece), compared=announce.compares(self._before(start.begin)))
+                    if how == "fence"
+                    else piece
+                )
                 yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
             start, said = mark, heading
             if mark.how == "prompt":
@@ -326,18 +323,19 @@ class _Cutter:
         self._file.seek(part.begin)
         line = self._file.readline(LONGEST_LEAD)
         said = announce.typed(line.decode("utf-8", "replace"))
-        return self._piece(part.begin + len(line), part.end, part.line + 1, "fence", said) or piece if said else piece
+        typed = self._piece(part.begin + len(line), part.end, part.line + 1, "fence", said) if said else None
+        return replace(typed or piece, compared=announce.compares(self._before(part.begin)))
+
+    def _before(self, begin: int) -> str:
+        """The text just before an offset."""
+        size = min(begin, LEAD_LINES * LONGEST_LEAD * 2)
+        self._file.seek(begin - size)
+        return self._file.read(size).decode("utf-8", "replace")
 
     def _lead(self, begin: int) -> announce.Said | None:
         """What the lines before a fence say about it."""
-        size = min(begin, LEAD_LINES * LONGEST_LEAD * 2)
-        self._file.seek(begin - size)
-        before = self._file.read(size).decode("utf-8", "replace")
-        for text in [line for line in before.split("\n") if line.strip()][-LEAD_LINES:][::-1]:
-            if (
-                text.strip(" >").startswith(("```", "~~~", "</pre", "{code", "{noformat", "[/code", "#+end"))
-                or len(text) > LONGEST_LEAD
-            ):
+        for text in [line for line in self._before(begin).split("\n") if line.strip()][-LEAD_LINES:][::-1]:
+            if text.strip(" >").startswith(announce.FENCE_ENDS) or len(text) > LONGEST_LEAD:
                 return None
             said = announce.read(text)
             if said.name or said.command:
@@ -449,7 +447,7 @@ class _Cutter:
         return both
 
     def _key(self, segment: Segment) -> tuple:
-        return (segment.kind, segment.how, segment.name) if segment.kind == "log" else (segment.kind,)
+        return (segment.kind, segment.how, segment.name, segment.compared) if segment.kind == "log" else (segment.kind,)
 
     def _joined(self, group: Iterable[Segment]) -> Segment:
         first, *others = group

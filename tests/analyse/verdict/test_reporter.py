@@ -196,3 +196,16 @@ def test_a_recorded_end_outweighs_an_exit_code_that_somebody_names(tmp_path: Pat
     (tmp_path / "server.log").write_text(f"{READY}INFO:     Shutting down\nINFO:     Finished server process [77]\n")
     found = judged(tmp_path, "It was killed, exit code 137.\n")
     assert (found.klass, found.facts.value("signal")) == ("ended", None)
+
+
+INCIDENT = "{words}\n\n```\n" + STARTED + "ERROR 05-06 07:01:00 [core.py:396] torch.OutOfMemoryError: CUDA out of memory.\n```\n"
+
+
+def test_a_log_that_a_note_shows_for_comparison_is_of_another_launch(tmp_path: Path) -> None:
+    """It is told from one of this launch by the paragraph before it, and counts where nothing else is there."""
+    words = "Incident of last week on gpu-b7, for comparison:"
+    assert judged(tmp_path, INCIDENT.format(words=words)).klass == "gpu_oom"
+    (tmp_path / "server.log").write_text("INFO:     Started server process [77]\nINFO:     Application startup complete.\n")
+    found = judged(tmp_path, INCIDENT.format(words=words))
+    assert found.state == "ready" and any("for comparison" in one for one in found.missing)
+    assert judged(tmp_path, INCIDENT.format(words="It ends like this:")).klass == "gpu_oom"
