@@ -31,6 +31,11 @@ _POD_WORDS = {
     "phase": ("Status", "Status"),
 }
 _INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
+_BARE = re.compile(
+    r"^\s*(?:(?P<age>[\ddhms]+(?: \(x\d+ over [^)]+\))?)\s{2,})?(?P<type>Normal|Warning)\s+(?P<reason>[A-Z]\w+)\s{2,}"
+    r"(?P<aged>[\ddhms]+(?: \(x\d+ over [^)]+\))?)?\s*(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
+)
+"""An event of `describe`, or of `get events` where an age stands first, whose table's head was left out."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
 
@@ -140,6 +145,14 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
             "text": event["text"],
             "time": date_of(re.sub(r"(\.\d{9})\d*", r"\1", event["when"]), source),
         }, about
+    if bare := _BARE.match(text):
+        cells = {
+            "Age": bare["age"] or bare["aged"] or "",
+            "TYPE": bare["type"],
+            "REASON": bare["reason"],
+            "MESSAGE": bare["text"],
+        }
+        return _event("kubernetes", cells | {"OBJECT": bare["source"] if bare["age"] else about or ""}, text, source), about
     return None, about
 
 
@@ -194,6 +207,8 @@ def _is_events(head: str) -> float:
     described = r'^\s+"?containerStatuses"?:|^(?:Namespace:\s+\S+|\s*State:\s+[A-Z]\w+)\n(?:.*\n)*?\s*Restart Count:'
     if re.search(described, head, re.MULTILINE):
         return 0.95
+    if any(map(_BARE.match, lines)):
+        return 0.9
     if lines and lines[0].startswith("No resources found"):
         return 0.7
     if sum(1 for line in lines if _DOCKER_EVENT.match(line)) > len(lines) / 2:

@@ -28,7 +28,7 @@ _TROUBLE = re.compile(
 )
 _HEAD_1 = re.compile(
     r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|"
-    r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s"
+    r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{1,8}:[0-9A-Fa-f:.]+)\s"
 )
 _HEAD_2 = re.compile(
     r"^\|\s*\S+\s+(?P<temp>\d+C|N/A|ERR!)\s+(?P<pstate>P\d+|N/A|"

@@ -106,3 +106,22 @@ def test_a_state_cut_out_of_a_pods_description() -> None:
     text = "State:          Running\n  Started:      Tue, 29 Apr 2026 07:34:19 +0000\nReady:          False\nRestart Count:  1\n"
     assert recognise("pod.txt", text)[0] == "events"
     assert recognise("status.txt", "Name:\tpython3\nState:\tS (sleeping)\nPid:\t41\n")[0] != "events"
+
+
+BARE = """\
+  Warning  Unhealthy  25m (x3 over 2d3h)  kubelet  Liveness probe failed: HTTP probe failed with statuscode: 404
+  Normal   Started    25m (x2 over 28m)   kubelet  Started container vllm
+5m49s       Warning   Unhealthy       pod/vllm-0      Startup probe failed: 503
+"""
+
+
+def test_events_without_their_head(snapshot) -> None:
+    rows, report = snapshot(FORMATS, "events", BARE)
+    seen = [(row["reason"], row["age_s"], row["times"], row["text"][:8]) for row in rows["events"]]
+    assert seen == [("Unhealthy", 1500, 3, "Liveness"), ("Started", 1500, 2, "Started "), ("Unhealthy", 349, None, "Startup ")]
+    assert not report.reasons
+
+
+def test_sentence_with_a_warning_is_no_event(snapshot) -> None:
+    rows, _ = snapshot(FORMATS, "events", "Warning Unhealthy things\nNormal Use of the server, that is fine\n")
+    assert not rows

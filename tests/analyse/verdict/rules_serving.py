@@ -106,6 +106,9 @@ SERVING = [
     shown("log_holds_nothing", line(None, "nohup: ignoring input", kind="other"), unlike=[line("args")]),
     shown("log_holds_nothing", line(None, "x", kind="other"), unlike=[line(None, "x", kind="other")] * 4),
     shown("bind_error", error("bind_error", "address already in use"), unlike=[error("exception", "address")]),
+    # Who says that it works, and shows no log, has lost none.
+    shown("works_unlogged", *SERVER, said("works"), unlike=[SERVER[1], said("works")]),
+    shown("works_unlogged", *SERVER, said("works"), unlike=[*SERVER, READY, said("works")]),
     shown("work_at_zero", READY, bar("other", 0, 1319, 3590), gpu(0, 0), unlike=[READY, bar("other", 0, 1319, 3590), gpu(0, 60)]),
     shown("work_at_zero", READY, bar("other", 0, 9, 3590), gpu(0, 0), unlike=[READY, bar("other", 1, 9, 3590), gpu(0, 0)]),
     shown("own_listener", *SERVER, listen(30000, 10), unlike=[*SERVER, listen(30000, 99)]),

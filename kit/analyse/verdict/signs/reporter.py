@@ -15,6 +15,13 @@ SIZES = ("ranks",)
 CODES = tuple(f"said_{code}" for code in dict.fromkeys(claim.code for claim in words().claims) if code not in SIZES)
 
 
+@rule("works_unlogged", needs=("statements", "log"))
+def works_unlogged(scene: Scene) -> Signs:
+    """Who sent the evidence says that it works, and the log that they sent never says so; without a log none was lost."""
+    if (row := says_it_works(scene.evidence, "works")) and scene.fact("ready") is False:
+        yield Sign("works_unlogged", f"the reporter says: {short(row['text'], 140)}", [ref(row, row["text"])])
+
+
 @rule(*CODES, needs=("statements",))
 def claims(scene: Scene) -> Signs:
     """Who sent the evidence says what they saw; that it works counts where nothing recorded stands against it."""
