@@ -133,7 +133,9 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
             if item.file in spoken and _printed((left := prose.around(item, spoken[item.file])).head()):
                 yield _capture(path, name, replace(left, kind="log"))
             continue  # what people wrote is one capture, or nothing that counts
-        if item.how == "talk" and _printed(item.head()) or item.how == "fence" and item.kind is None and _milestones(item.head()):
+        if item.how == "talk" or item.how == "header" and item.kind is None and name.endswith(".ipynb"):  # an output of a cell
+            item.kind = "log" if _printed(item.head()) else item.kind
+        elif item.how == "fence" and item.kind is None and _milestones(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))

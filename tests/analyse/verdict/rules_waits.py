@@ -192,6 +192,12 @@ BEFORE, AFTER = worker(0, capture="copy.txt", line=2), stack(10, "uvm_spin_loop"
 
 KERNEL = [
     shown("d_state", worker(0, "D"), unlike=[worker(0, "S")]),
+    shown(  # of readers each works between two reads
+        "d_state_idle",
+        *(worker(rank, "D", cpu_percent=0.0) for rank in range(2)),
+        unlike=[worker(0, "D", cpu_percent=0.0), worker(1, "D", cpu_percent=3.1)],
+    ),
+    shown("d_state_idle", *(worker(n, "D", cpu_percent=0.0) for n in range(2)), unlike=[worker(0, "D", cpu_percent=0.0)]),
     shown("d_state_twice", STUCK, unlike=twice("processes", "state", "D", "S", pid=10, cmdline="x", tool="stat")),
     shown(
         "d_state_no_io",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -284,3 +285,13 @@ def test_refused_parameter_ends_no_server(tmp_path: Path) -> None:
     )
     (tmp_path / "tgi.log").write_text(text)
     assert (kit.verdict(tmp_path / "tgi.log").klass, kit.verdict(tmp_path / "tgi.log").state) == ("ready", "ready")
+
+
+def test_notebook_whose_training_is_through(tmp_path: Path) -> None:
+    end = "TrainOutput(global_step=60, training_loss=1.07, metrics={'train_runtime': 458.77})\n"
+    listed = "total 4\n-rw-r--r-- 1 u u 8 Apr  2 15:41 a.bin\n"
+    shown = [{"output_type": "display_data", "data": {"text/html": "<div>[60/60 07:31, Epoch 0/1]</div>"}}]
+    trained = {"cell_type": "code", "source": ["trainer.train()"], "outputs": [*shown, {"output_type": "stream", "text": [end]}]}
+    looked = {"cell_type": "code", "source": ["!ls -la out"], "outputs": [{"output_type": "stream", "text": [listed]}]}
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [trained, looked], "nbformat": 4, "metadata": {}}, indent=1))
+    assert kit.verdict(tmp_path / "a.ipynb").klass == "ended"

@@ -314,3 +314,10 @@ def test_nccls_own_socket_is_no_port_of_the_server(tmp_path: Path) -> None:
         ]
         != "port_in_use"
     )
+
+
+@pytest.mark.parametrize(("numbers", "named"), [([31, 32, 33, 34], "downloading"), ([31, 32, 32, 32, 32, 32], "undetermined")])
+def test_number_that_is_repeated_stands(tmp_path: Path, numbers: list[int], named: str) -> None:
+    words = ("ETA 46:00", "still working", "still working", "waiting", "waiting for the network", "waiting for the hub")
+    lines = [f"Download progress: {n}%, {said}" for n, said in zip(numbers, words, strict=False)]
+    assert judged(tmp_path, "\n".join(["Downloading model: a/b (16.5 GB)", *lines, ""]), "server.log")["class"] == named

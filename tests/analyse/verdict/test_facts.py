@@ -135,3 +135,8 @@ def test_shared_memory_without_a_resident_size_is_shown(tmp_path) -> None:
         "Name:\tpython3\nPid:\t7\nState:\tS (sleeping)\nRssShmem:\t  401000000 kB\nThreads:\t4\n"
     )
     assert "rss_shmem_kb" in str(kit.verdict(tmp_path))
+
+
+def test_health_that_takes_a_token_is_health_too() -> None:
+    asked = row("probes", path="/health_generate", http_status=200, url="http://localhost:8000/health_generate", port=8000)
+    assert scene(asked).fact("health_http") == 200

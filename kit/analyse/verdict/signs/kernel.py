@@ -16,7 +16,7 @@ from kit.words import named, short
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
 
 
-@rule("d_state", "d_state_twice", needs=("processes|threads|kernel_log",))
+@rule("d_state", "d_state_twice", "d_state_idle", needs=("processes|threads|kernel_log",))
 def uninterruptible(scene: Scene) -> Signs:
     """Processes in state D, and those that stay in it."""
     pids = scene.fact("d_state_pids") or []
@@ -26,6 +26,9 @@ def uninterruptible(scene: Scene) -> Signs:
     stays = [delta.key for delta in deltas(rows, "pid", lambda row: float(row["stuck"])).values() if delta.first and delta.last]
     refs = scene.facts.refs("d_state_pids")
     yield Sign("d_state", f"{named('pid', pids[:8])} in uninterruptible sleep (state D)", refs, scene.ranks_of(pids))
+    used = [row["cpu_percent"] for row in rows if row["stuck"] and row.get("cpu_percent") is not None]
+    if len(used) > 1 and not any(used):  # who reads a file sleeps in D as well, and works in between
+        yield Sign("d_state_idle", f"none of the {len(used)} processes in state D has used the CPU since it was started", refs)
     if stays:
         yield Sign("d_state_twice", f"{named('pid', stays[:8])} in state D in both samples", refs)
 

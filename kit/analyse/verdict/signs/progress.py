@@ -121,7 +121,8 @@ def steps(scene: Scene) -> Signs:
     if len({mark.text for mark in marks}) < scene.limits["least_steps"]:
         return
     words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”"
-    if scene.silence_s is None and not run.captured_known and scene.log.records - marks[-1].order <= LEAST_FRAMES:
+    moved = len({str(mark.fields or mark.text) for mark in marks[-LEAST_FRAMES:]}) > 1  # a number that is repeated stands
+    if scene.silence_s is None and not run.captured_known and moved and scene.log.records - marks[-1].order <= LEAST_FRAMES:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last is the log's last word", [marks[-1].ref])
     times = [mark.time for mark in marks if mark.time is not None]
     if scene.silence_s is None or len(times) < scene.limits["least_steps"]:
