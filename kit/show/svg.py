@@ -19,9 +19,10 @@ THEMED = {INK.lower(): "--ink", "#ffffff": "--paper", "#e9ecef": "--grid", STALL
 """Colours of the figures, as matplotlib writes them, that a page may replace by its own; those that carry meaning stay."""
 NOTEBOOK_COLOURS = (
     "--ink:var(--jp-content-font-color1,var(--vscode-editor-foreground,#222));"
-    "--paper:var(--jp-layout-color0,var(--vscode-editor-background,#fff));--grid:var(--jp-border-color3,#e9ecef)"
+    "--paper:var(--jp-layout-color0,var(--vscode-editor-background,#fff));--grid:var(--jp-border-color3,#e9ecef);"
+    "--stall:color-mix(in srgb,#e07a3c 20%,var(--paper));--least:45rem"
 )
-"""What figures take from the theme of JupyterLab or VS Code."""
+"""What figures take from the theme of JupyterLab or VS Code; in its narrow cells they shrink, so that their legends are seen."""
 MOST_BYTES = 400_000
 """In a larger drawing the marks are a picture below the text: a browser is slow with tens of thousands of paths."""
 DPI = 200
@@ -84,5 +85,5 @@ def _inline(svg: str, alt: str) -> str:
     body = _INDENT.sub(lambda found: "\u00a0" * len(found[0]), body)
     body = _COLOUR.sub(lambda found: f"var({THEMED[found[0]]}, {found[0]})", body)
     least = ceil(float(head["box"].split()[2]) * LEAST_PX / (FONT_PT - 1))
-    style = f"min-width:{least}px;fill:var(--ink, {INK})"
+    style = f"min-width:var(--least,{least}px);fill:var(--ink, {INK})"
     return f'<svg class="figure" role="img" aria-label="{alt}" viewBox="{head["box"]}" style="{style}">{body}'

@@ -46,7 +46,8 @@ def test_figure_keeps_its_alternative_text_and_follows_a_dark_theme():
     assert image["role"] == "img" and image["aria-label"] == HOSTILE
     assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags) and page.text.count(HOSTILE) == 2
     style = page.tags[0][1]["style"]
-    assert "--ink:var(--jp-content-font-color1" in style and "--paper:var(--jp-layout-color0" in style
+    assert "--ink:var(--jp-content-font-color1" in style and "--paper:var(--jp-layout-color0" in style and "--stall:" in style
+    assert image["style"].startswith("min-width:var(--least,") and "--least:" in style, "it fits a cell beside a sidebar"
     # neither paper nor ink is a colour of its own: what is not themed would be white on a dark page, or not be seen
     assert not re.findall(r"(?:fill|stroke): ?#(?:fff(?:fff)?|222(?:222)?|000(?:000)?)\b", html)
 
