@@ -12,7 +12,7 @@ import pytest
 import kit
 from kit.cli import main
 from kit.errors import EvidenceError, UsageError
-from kit.render.perfetto import GPUS, LAUNCH, LOG, PHASES
+from kit.render.perfetto import GPUS, LAUNCH, LOG, PHASES, TITLES
 
 NEEDED = {"M": {"args"}, "X": {"dur"}, "C": {"args"}, "i": {"s"}}
 NAMES = {"process_name": "name", "process_labels": "labels", "process_sort_index": "sort_index"} | {
@@ -69,8 +69,17 @@ def test_a_recorded_stall(tmp_path, capsys):
     counters = {event["name"] for event in events if event["ph"] == "C"}
     assert {"resident memory (MiB)", "CPU (cores)"} <= counters
     assert "last progress" in named(events, "i", LAUNCH) and named(events, "i", LOG)
+    # tracks from the top: the launch, phases, log, GPUs, then ranks in their order, then other processes
+    place = {event["pid"]: event["args"]["sort_index"] for event in events if event["name"] == "process_sort_index"}
+    title = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    shown = [title[pid] for pid in sorted(place, key=lambda pid: place[pid])]
+    assert shown[:6] == [*TITLES.values(), "TP0[25402]", "TP1[25403]"] and "VLLM::EngineCore[24673]" in shown[6:]
+    # a counter has the unit that its name says
+    run = kit.sample("pipe-ticker")
+    resident = [event["args"]["value"] for event in events if event["name"] == "resident memory (MiB)" and event["pid"] == 25402]
+    assert resident[0] == pytest.approx(run.frame("processes").query("pid == 25402")["rss_bytes"].dropna().iloc[0] / 2**20, abs=1)
     # one clock: the first call lies where the frame has it
-    first = kit.sample("pipe-ticker").frame("syscalls", ["t_s", "syscall"]).query("syscall == 'epoll_wait'")["t_s"].min()
+    first = run.frame("syscalls", ["t_s", "syscall"]).query("syscall == 'epoll_wait'")["t_s"].min()
     assert calls[0]["ts"] / 1e6 == pytest.approx(first, abs=1e-5)
 
 
