@@ -11,15 +11,18 @@ TOOLS = (
     "ls|lsblk|lslocks|lsof|lspci|mount|netstat|nproc|nvidia-smi|pgrep|pkill|ps|pstree|py-spy|python3?|ray|readlink|rocm-smi|"
     "sinfo|squeue|ss|stat|strace|sudo|sysctl|tail|time|timeout|top|ulimit|uname|uptime|vmstat|watch|wc|while|wget"
 )
+_TOOLS = frozenset(TOOLS.replace("python3?", "python3").split("|"))
 PROMPT = (
     r"[ \t]*(?:(?:\[[\d:]{5,8}\] )?(?:\([\w.-]+\) )?"
     r"(?:\[?[\w.-]+@[\w.-]+(?:[: ][^\s$#%>]*)?\]? ?(?:[$#%]|> )|(?:bash|sh)-[\d.]+[$#]|[\w.-]+:[~/][\w./~-]* [\w.-]+\$"
     r"|(?:╰|└)(?:─)+(?:❯|➜|➤|λ|\$|#)? ?|(?:~|/)[\w./ -]{0,60} ❯ "
-    r"|PS [A-Z]:\\[^>\n]*>|(?:➜ {1,2}(?:~|[\w./-]+)|❯ {1,2}[~/][\w./-]*)(?: git:\(\S+\))?(?: ✗)?"
+    r"|(?:PS )?[A-Z]:\\[^>\n]*>|(?:➜ {1,2}(?:~|[\w./-]+)|❯ {1,2}[~/][\w./-]*)(?: git:\(\S+\))?(?: ✗)?"
     r"|❯(?= (?:\w+=\S+ )*[\w./-]+ )|[\w.-]*/[\w./-]*[$#]|/[\w./-]* #) ?|\$ "
-    rf"|(?:[#>+]|[\w-]*%|❯) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~#-].*)$"
+    rf"|(?:[#>+]|[\w-]*%|❯|λ) (?=(?:{TOOLS})\b))(?P<command>[\w./\[({{\"'~#-].*)$"
 )
 """A shell's prompt and the command after it."""
+STEP, STEP_LISTED = "##[group]Run ", "##[endgroup]"
+"""A step of GitHub Actions, and the end of what it runs, which is listed below it."""
 EXIT_CODE = re.compile(r"(?:^|[$#%>❯] ?)echo\b[^;|&]*\$(?:\?|\{\?\})['\"]?\s*$")
 """A command that prints how the one before it ended."""
 EMPTY_PROMPT = (
@@ -54,7 +57,7 @@ _SHORT_TOOLS = re.compile(
     r"/proc/\S+|ncclras|faulthandler|env|ulimit|squeue|sinfo|events?|metrics)\b",
     re.IGNORECASE,
 )
-_FILE = re.compile(
+FILE = re.compile(
     r"(?<![\w/.-])(?:[\w~./-]*/)?([\w-][\w.+-]*\.(?:txt|log|out|err|csv|json|jsonl|sh|prom|tsv)(?:\.\d+)?)(?![\w/-])"
 )
 _QUOTED = re.compile(r"`+([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
@@ -62,6 +65,8 @@ _PROC = re.compile(r"/(?:proc|sys)/\S*?([\w.]+)(?=[\s;|)\"']|$)")
 _CLOCK = re.compile(r" {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
 """What a prompt shows at the right edge of its line."""
 _WRAPPERS = frozenset("sudo time watch timeout nice nohup exec env stdbuf ssh docker kubectl -i -it".split())
+_FAR = frozenset(("ssh", "docker"))
+"""What names a host or a container, with options before it, ahead of the command that is run there."""
 _LOG_VALUES = frozenset(
     """
     -c --container -n --namespace --tail --since --since-time --until -l --selector -o --output -u --unit --lines --context
@@ -103,13 +108,25 @@ def read(text: str) -> Said:
         looks_typed = re.search(r" -|/|\|", plain) or plain in TOOLS.split("|")
         if looks_typed:
             return Said(name_of(plain), plain)
-    file = _FILE.search(inner or text)
+    file = FILE.search(inner or text)
     if file:
         return Said(file[1], "")
     tool = _SHORT_TOOLS.search(inner or text)
     return Said(
         tool[0].rsplit("/", 1)[-1].replace(" ", "-") if tool else "log" if re.search(r"\blogs?\b", text, re.I) else "", ""
     )
+
+
+def shows(command: str) -> bool:
+    """Whether a command prints what was written before: its lines are older than the time at which they were printed.
+
+    Examples
+    --------
+    >>> shows("sudo tail -n 50 /var/log/server.log"), shows("vllm serve m"), shows("kubectl logs -p llm-0")
+    (True, False, True)
+    """
+    words = [word.rsplit("/", 1)[-1] for word in re.split("[|;]", command)[0].split()]
+    return bool({"logs", "journalctl", "dmesg", "grep", *_SHOWS} & set(words))
 
 
 def typed(line: str) -> Said | None:
@@ -151,6 +168,8 @@ def name_of(command: str) -> str:
     ('strace', 'server.log', 'vllm-1.log')
     >>> name_of("kubectl -n x logs pod-7 -c main --tail 20"), name_of("journalctl -u serve -n 50 --no-pager")
     ('pod-7-main.log', 'serve.log')
+    >>> name_of("ssh -p 22 gpu7 cat a.log"), name_of("kubectl exec -it llm-0 -- ps aux"), name_of("docker exec llm nvidia-smi")
+    ('a.log', 'ps', 'nvidia-smi')
     >>> name_of("for p in 7 8; do cat /proc/$p/io; done"), name_of("kubectl get events -n x"), name_of("ps aux | grep vllm")
     ('io', 'events', 'ps')
     """
@@ -166,11 +185,13 @@ def name_of(command: str) -> str:
         return next(
             (word for word in words[words.index("get" if "get" in words else "describe") + 1 :] if word[0] != "-"), "kubectl"
         )
+    words = words[words.index("--") + 1 :] if "--" in words[2:-1] else words  # kubectl exec POD -- cat FILE
     proc = _PROC.search(command)
     if proc:
         return proc[1]
     while words and (words[0] in _WRAPPERS or "=" in words[0] or words[0].isdecimal()):
-        words.pop(0)
+        far = words.pop(0) in _FAR
+        words = words[next((at for at, word in enumerate(words) if word in _TOOLS), 0) if far else 0 :]
     if not words:
         return ""
     program = words[0].rsplit("/", 1)[-1]

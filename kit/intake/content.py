@@ -10,7 +10,7 @@ import weakref
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -300,9 +300,20 @@ class _Chained(io.RawIOBase):
         super().close()
 
 
+def touching(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Parts in the order of the text, those that touch made one."""
+    joined: list[Part] = []
+    for part in sorted(parts, key=lambda part: part.begin):
+        if joined and joined[-1].end == part.begin:
+            joined[-1] = replace(joined[-1], end=part.end)
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
 def whole(text: Text) -> Content:
     """A text as one content."""
     return Content(text, (Part(0, text.size, 1),))
 
 
-__all__ = ["Chain", "Content", "Numbers", "Part", "Spool", "Text", "whole"]
+__all__ = ["Chain", "Content", "Numbers", "Part", "Spool", "Text", "touching", "whole"]

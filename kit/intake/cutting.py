@@ -19,13 +19,15 @@ from typing import Any, BinaryIO
 
 from kit import compiled
 from kit.intake import announce, beginnings, terminal, wrapping
-from kit.intake.content import Content, Part, Text, whole
+from kit.intake.content import Content, Part, Text, touching, whole
 from kit.intake.wrapping import COLOUR, RECORD
 from kit.untrusted import short_digits
 
 HEAD_BYTES = 65_536
 MOST_SEGMENTS = 5_000
 """Distinct pieces of a text that are looked at; a text with more of them repeats itself, or is no evidence of one launch."""
+MOST_BARED = 8 << 20
+"""Largest output of a command from whose lines a shipper's stamps are taken off."""
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
@@ -105,8 +107,11 @@ _EXPLICIT = (
     rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b|\[/?code[\]=]"
     rb"|#\+(?:begin|end)_(?:src|example)\b)"
     rb"|(?P<header>==> .+ <==)|(?P<heading>#{1,6} \S|(?:<details>\s*)?<summary>|[=-]{3,} ?\w.{0,80}[=-]{3,}|h[1-6]\. )"
-    rb"|(?P<script>Script (?:started|done) on )"
+    rb"|(?P<script>Script (?:started|done) on )|(?P<step>" + re.escape(announce.STEP).encode() + rb"|"
+    + re.escape(announce.STEP_LISTED).encode() + rb")"
 )  # fmt: skip
+_BEHIND_STAMPS = ("section", "prompt", "step", "header")
+"""What cuts a text where it stands behind what a shipper puts before each line, too: a job's log is of that form."""
 _LEAD = (
     rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?"
     rb"(?:(?:[\w' ]{1,20}later|then|after that|now|and),? )?(?:(?:the )?output of |of |from |file )?"
@@ -119,10 +124,8 @@ _LEAD = (
 def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
     firsts = b"|".join(section.first.pattern for section in _sections())
     parts = {"explicit": _EXPLICIT, "lead": _LEAD, "section": rb"(?P<section>" + firsts + rb")"}
-    plain = b"|".join(parts[kind] for kind in ("explicit", "lead") if kind in kinds)
-    if "section" in kinds:
-        plain += (b"|" if plain else b"") + (rb"(?:" + prefix + rb")?" if prefix else b"") + parts["section"]
-    return re.compile(COLOUR + rb"(?:" + plain + rb")")
+    plain = b"|".join(parts[kind] for kind in ("explicit", "lead", "section") if kind in kinds)
+    return re.compile(COLOUR + (rb"(?:(?:" + prefix + rb")" + COLOUR + rb")?" if prefix else b"") + rb"(?:" + plain + rb")")
 
 
 def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
@@ -142,13 +145,14 @@ def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
         for first, last in lines.unknown(block):
             line = block[first:last]
             found = pattern.match(line[: beginnings.LONGEST])
-            if found is None:
+            bare = strip.sub(b"", line, count=1) if prefix and found else line
+            if found is None or len(bare) < len(line) and found.lastgroup not in _BEHIND_STAMPS:
                 lines.learn(line)
                 continue
             section, begin = found.lastgroup == "section", offset + first
             if section and begin < inside:
                 continue
-            marks.append(_Mark(begin, offset + last, found.lastgroup or "", line[:4096].decode("utf-8", "replace")))
+            marks.append(_Mark(begin, offset + last, found.lastgroup or "", bare[:4096].decode("utf-8", "replace")))
             if section:
                 inside, _ = _section_end(text, begin, text.size, strip)
     return _with_lines(text, marks)
@@ -258,7 +262,7 @@ class _Cutter:
         marks = _marks(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)
         explicit = [mark for mark in marks if mark.how != "section"]
         if self.log_first:  # a log may print fences and headings
-            explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script")]
+            explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script", "step")]
         inner = [mark for mark in marks if mark.how == "section"]
         self.fenced = any(mark.how == "fence" for mark in explicit)
         if not explicit and not inner:
@@ -291,6 +295,9 @@ class _Cutter:
             inside = fence and mark.how != "end" and not (mark.how == "fence" and announce.closes(mark.text, fence))
             if mark.how == "prompt" and announce.EXIT_CODE.search(mark.text):
                 continue  # it asks how the command before it ended
+            if mark.how == "step" and announce.STEP not in mark.text:  # what the step runs ends, and what it printed begins
+                start = mark if start.how == "step" else start
+                continue
             heading = announce.read(mark.text) if mark.how in ("heading", "lead") else None
             if inside and mark.how not in ("prompt", "empty") or self.log and heading and not heading.name:
                 continue
@@ -308,6 +315,8 @@ class _Cutter:
             if mark.how == "prompt":
                 text = re.match(announce.PROMPT, re.sub(r"\x1b\[[\d;]*m", "", mark.text))
                 how, said = "prompt", announce.read("$ " + (text["command"] if text else mark.text))
+            elif mark.how == "step":
+                how, said = "prompt", announce.read("$ " + mark.text.partition(announce.STEP)[2])
             elif mark.how == "fence" and (not fence or inside):
                 fence, how, said = mark.text.strip(" >"), "fence", self._lead(mark.begin)
             elif mark.how == "header":
@@ -359,6 +368,11 @@ class _Cutter:
             return [piece]
         piece.kind = piece.kind or self.kind(piece)
         (part,) = piece.content.parts
+        if self.prefix and piece.how == "prompt" and part.end - part.begin <= MOST_BARED:
+            bare = replace(piece, content=self._bare(piece.content))
+            bare.kind = self.kind(bare)
+            if bare.kind not in (None, "log") or announce.shows(piece.command):
+                piece = bare
         within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
         apart = list(self._apart(piece, part, within)) if within else []
         return apart if {one.kind for one in apart} - {piece.kind, None} or self._of_a_log(apart) else [piece]
@@ -387,7 +401,7 @@ class _Cutter:
         if part.end > at:
             rest.append(Part(at, part.end, line, b"" if rest or at > part.begin else part.lead))
         if rest:
-            left = replace(piece, content=Content(self.text, tuple(rest)))
+            left = replace(piece, content=replace(piece.content, parts=tuple(rest)))
             left.kind = self.kind(left)
             yield left
 
@@ -422,10 +436,11 @@ class _Cutter:
             elif last is not None and last.kind != "log" and last.how == segment.how == "prompt":
                 last = self._with_silent(groups, last, segment)
         joined = [self._joined(group) for group in groups.values() if group]
-        left = replace(at_once, content=Content(self.text, _touching(rest)), how="rest", name="") if rest else None
+        left = replace(at_once, content=Content(self.text, touching(rest)), how="rest", name="") if rest else None
         alone = not joined or self.log_first or "log" not in {one.kind for one in joined}
         # What is no log, nor records of one, is what people wrote between outputs.
-        if left is not None and (alone or _lines_like(RECORD, left) >= LEAST_RECORDS):
+        own = left and (replace(left, content=self._bare(left.content)) if self.prefix and not alone else left)
+        if left is not None and (alone or _lines_like(RECORD, own) >= LEAST_RECORDS):
             left.kind = "log" if self.log or self._of_a_log(found) else self.kind(left)
             if left.content.parts == at_once.content.parts:
                 return [at_once]
@@ -458,17 +473,6 @@ class _Cutter:
 def _lines_like(pattern: re.Pattern[bytes], segment: Segment) -> int:
     """Lines at the beginning of a segment that begin in some way."""
     return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if pattern.match(line))
-
-
-def _touching(parts: list[Part]) -> tuple[Part, ...]:
-    """Parts in the order of the text, those that touch made one."""
-    joined: list[Part] = []
-    for part in sorted(parts, key=lambda part: part.begin):
-        if joined and joined[-1].end == part.begin:
-            joined[-1] = replace(joined[-1], end=part.end)
-        else:
-            joined.append(part)
-    return tuple(joined)
 
 
 def _first_line(text: Text, prefix: bytes) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from kit.intake import announce, markup, shippers, streams, terminal, wrapping
+from kit.intake import announce, blocks, markup, shippers, streams, terminal, wrapping
 from kit.intake.content import Numbers, Spool, Text
 
 HEAD_BYTES = 65_536
@@ -92,6 +92,8 @@ def _lines(text: Text, steered: bool) -> Text:
         text = _rewritten(text, shippers.lines_of, "json lines")
     if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, lambda data: ("html", markup.html_lines(data)))
+    elif first == b"<" and markup.is_report(head) and text.size <= markup.MOST_BYTES:
+        text = _document(text, lambda data: ("xml", markup.report_lines(data)))
     elif markup.is_mail(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, markup.mail_lines)
     elif markup.is_diff(head):
@@ -115,8 +117,8 @@ def _bared(text: Text) -> Text:
 
 
 _WHEN = re.compile(rb".{0,30}?(20\d\d-)?(\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)")
-LEAST_FALLING = 4
-"""Stamped lines by which a text that comes newest first is told."""
+LEAST_FALLING, LEAST_FALLS = 4, 2
+"""Stamped lines by which a text that comes newest first is told, and how often their times fall; they never rise."""
 
 
 def _oldest_first(text: Text) -> Text:
@@ -126,7 +128,7 @@ def _oldest_first(text: Text) -> Text:
     if (
         text.size > OPENED_BYTES
         or len(head) < LEAST_FALLING
-        or 2 * falls < len(head)
+        or falls < LEAST_FALLS
         or any(two > one for one, two in pairwise(head))
     ):
         return text
@@ -150,7 +152,7 @@ def _opened(text: Text) -> Text:
         return text
     with text.data.open("rb") as file:
         data = file.read()
-    changed = wrapping.unboxed(wrapping.unlisted(wrapping.unnumbered(markup.opened(data, _announces))))
+    changed = wrapping.unboxed(wrapping.unlisted(wrapping.unnumbered(markup.opened(blocks.known(data), _announces))))
     return text if changed == data else replace(text, data=Spool([changed]), size=len(changed), form=text.form or "marked")
 
 

@@ -13,7 +13,7 @@ from email import policy
 from html.parser import HTMLParser
 from typing import Any
 
-from kit.intake import shippers
+from kit.intake import announce, shippers
 from kit.intake.content import Numbers
 from kit.untrusted import load_json
 
@@ -23,6 +23,8 @@ _HTML = re.compile(rb"<!doctype html|<html[\s>]|<(?:pre|body|div|table|details|c
 _BLOCKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "summary", "details", "section", "table", "ul", "hr"}
 
 
+PAGE_TIMES = 8
+"""How much longer than its plain text the page of a mail is, at least, that says more."""
 FAR = 1 << 20
 """How far behind the last line the next one is looked for: the whole rest, for each line that is not there, takes for ever."""
 MOST_DEPTH, MOST_BESIDE = 2, 4
@@ -107,6 +109,23 @@ def html_lines(data: bytes) -> list[tuple[int, str]]:
     return page.lines
 
 
+_REPORTED = re.compile(r"<(?:system-out|system-err|failure|description|comment)\b[^>]*>")
+"""What of a tracker's export and of a test's report somebody or some program wrote."""
+
+
+def is_report(head: bytes) -> bool:
+    """Whether a text is XML with texts in it: an export of Jira, a report of JUnit."""
+    return head.lstrip()[:1] == b"<" and _REPORTED.search(head.decode("utf-8", "replace")) is not None
+
+
+def report_lines(data: bytes) -> list[tuple[int, str]]:
+    """Lines of the texts in XML, each with its number in the file; a page that is written out in it is read as one."""
+    text = _CDATA.sub(lambda found: html.escape(found[1]), data.decode("utf-8", "replace"))
+    shown = html.unescape(re.sub(r"<[^<>]*>", "", text))
+    lines = html_lines(shown.encode("utf-8", "replace")) if "<pre" in shown else list(enumerate(shown.split("\n"), 1))
+    return [(number, line) for number, line in lines if line.strip()]
+
+
 _MAIL = re.compile(rb"(?:\A|\n)MIME-Version: 1|(?:\A|\n)Content-T(?:ype|ransfer-Encoding): ", re.IGNORECASE)
 _FIELD = re.compile(rb"(?:From |[A-Za-z][\w-]{1,40}:)")
 
@@ -124,6 +143,9 @@ def mail_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     message = email.message_from_bytes(data, policy=policy.default)
     found = [f"# {message['subject']}"] if message["subject"] else []
     body = message.get_body(("plain", "html"))
+    page = message.get_body(("html",))
+    if body is not None and page is not None and len(page.get_content()) > PAGE_TIMES * len(body.get_content()):
+        body = page  # "your program shows no pages"
     for part in [*([body] if body else []), *message.iter_attachments()]:
         if part.get_content_maintype() != "text":
             continue
@@ -136,6 +158,15 @@ def mail_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
     return ("mail", _numbered(raw, iter(found))) if len(found) > 1 else None
 
 
+def attachments(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of what is attached to a mail and is no text: archives, documents."""
+    message = email.message_from_bytes(data, policy=policy.default)
+    for number, part in enumerate(message.iter_attachments() if message.is_multipart() else (), 1):
+        content = part.get_payload(decode=True) if part.get_content_maintype() not in ("text", "message", "multipart") else None
+        if isinstance(content, bytes):
+            yield (part.get_filename() or f"attachment-{number}").rpartition("/")[2], content
+
+
 # --- JSON ------------------------------------------------------------------------------------------------------------------
 
 
@@ -146,11 +177,14 @@ def json_lines(data: bytes) -> tuple[str, list[tuple[int, str]]] | None:
         value = load_json(raw, strict=False)
     except ValueError:
         # Read at once only where they come newest first, and all are records: others are read as they come, and none is lost.
-        lines = list(shippers.records_of_lines(raw)) if shippers.falls(data) else []
-        return _laid_out("json lines", lines) if len(lines) == sum(1 for line in raw.split("\n") if line.strip()) else None
+        nested = raw.startswith('{"resourceLogs"')
+        lines = list(shippers.records_of_lines(raw)) if nested or shippers.falls(data) else []
+        return (
+            _laid_out("json lines", lines) if nested or len(lines) == sum(1 for line in raw.split("\n") if line.strip()) else None
+        )
     if isinstance(value, dict) and isinstance(value.get("cells"), list) and "nbformat" in value:
         return "notebook", _numbered(raw, _notebook(value))
-    texts = list(_texts(value))
+    texts = list(_texts(value)) or list(_files(value))
     if texts:
         return "issue", _numbered(raw, (line for text in texts for line in [*text.replace("\r\n", "\n").split("\n"), ""]))
     if isinstance(value, str) and "\n" in value:
@@ -232,8 +266,10 @@ def _texts(value: Any, within: bool = False, depth: int = 0) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, dict):
             continue
-        inner = item.get("comments") or item.get("messages") or item.get("notes") or item.get("fields")
-        body = next((item[key] for key in ("body", "description", "content") if isinstance(item.get(key), str)), None)
+        inner = next((item[key] for key in ("comments", "messages", "notes", "fields") if item.get(key)), None)
+        if inner is None and isinstance(item.get("value"), list) and all(map(_is_message, item["value"])):
+            inner = item["value"]
+        body = next((text for key in ("body", "description", "content") if (text := _shown(item.get(key))) is not None), None)
         chat = item["text"] if isinstance(item.get("text"), str) and ("ts" in item or "user" in item) else None
         if body is not None and (within or item.keys() & _OF_AN_ISSUE):
             yield from ([f"# {item['title']}"] if isinstance(item.get("title"), str) else []) + [body]
@@ -245,6 +281,34 @@ def _texts(value: Any, within: bool = False, depth: int = 0) -> Iterator[str]:
             inner = [inner, *((inner.get("comment") or {}).get("comments") or [])]
         if isinstance(inner, list):
             yield from _texts(inner, within=True)
+
+
+def _is_message(item: Any) -> bool:
+    """Whether an object is a message of Teams, as Graph gives it."""
+    return isinstance(item, dict) and isinstance(item.get("body"), dict) and "content" in item["body"]
+
+
+def _files(value: Any) -> Iterator[str]:
+    """Texts of an object whose keys are names of files: a gist, what a script put together; each behind its name."""
+    files = value.get("files") if isinstance(value, dict) and isinstance(value.get("files"), dict) else value
+    if not isinstance(files, dict):
+        return
+    texts = {name: one.get("content") if isinstance(one, dict) else one for name, one in files.items()}
+    if any(isinstance(text, str) and "\n" in text and announce.FILE.fullmatch(name) for name, text in texts.items()):
+        yield from (f"==> {name} <==\n{text}" for name, text in texts.items() if isinstance(text, str))
+
+
+def _shown(body: Any) -> str | None:
+    """Text of a message: as it stands, or of the page that it is (Teams)."""
+    if isinstance(body, dict):
+        body = body.get("content")
+    if isinstance(body, str) and re.match(r"<(?:p|div|codeblock|attachment)\b", body):
+        text = _CODEBLOCK.sub(lambda found: f"<pre>{found[1]}</pre>", body)
+        return "\n".join(line for _, line in html_lines(text.encode("utf-8", "replace")))
+    return body if isinstance(body, str) else None
+
+
+_CODEBLOCK = re.compile(r"(?s)<codeblock\b[^>]*>(?:<code>)?(.*?)(?:</code>)?</codeblock>")
 
 
 def _of_slack(text: str) -> str:
@@ -364,11 +428,14 @@ __all__ = [
     "csv_lines",
     "html_lines",
     "is_diff",
+    "attachments",
     "is_html",
+    "is_report",
     "is_mail",
     "json_lines",
     "mail_lines",
     "opened",
+    "report_lines",
     "to_bytes",
     "undiffed",
     "unpaged",

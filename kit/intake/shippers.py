@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MESSAGES = (
     "message", "log", "msg", "@message", "textpayload", "line", "body", "text", "event", "_raw", "logentry", "logmessage",
-    "content",
+    "content", "full_message", "short_message",
 )  # fmt: skip
 TIMES = (
     "__realtime_timestamp", "time", "timestamp", "@timestamp", "ts", "asctime", "date", "datetime",
@@ -43,14 +43,19 @@ TRACES = ("exc_info", "exc_text", "exception", "stack_trace", "stacktrace", "tra
 LEVELS = {"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"}
 _SERVERS_OWN = ({"fields", "target"}, {"function", "tid"}, {"span", "target"})
 """Keys of JSON lines that TGI and llama.cpp write themselves."""
-_HEADER = re.compile(r"(?:[\w @.]{1,40}|\"[\w @.]{1,40}\")(?:,(?:[\w @.]{1,40}|\"[\w @.]{1,40}\"))+")
+_COLUMN = r"\"?[\w @.\[\]-]{1,40}\"?"
+_HEADER = re.compile(rf"{_COLUMN}(?P<delimiter>[,;\t]){_COLUMN}(?:(?P=delimiter){_COLUMN})*")
+"""First line of a table of records: names of columns, between commas, semicolons or tabs."""
 _CAPITAL = re.compile("[A-Z]").search
 _NOT_A_LOG = {"involvedObject", "kind", "apiVersion", "frames", "ph"}
 """Keys of objects that have a message and a time and are no log: Kubernetes objects, stacks, traces."""
-MOST_DEPTH = 3
+MOST_DEPTH, MOST_NESTED = 3, 5
+"""How deep a message may stand in a record, and records in a document: OTLP's in those of a scope in those of a resource."""
 HEAD_BYTES = 65_536
 SHORT = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")
 _KIBANA = re.compile(r"([A-Z][a-z]{2} \d{1,2}, 20\d\d @ \d\d:\d\d:\d\d)(\.\d+)?$")
+_OF_PORTALS = re.compile(r"(\d{1,2})/(\d{1,2})/(20\d\d),? (\d{1,2}):(\d\d:\d\d)(\.\d+)?(?: ([AP])M)?$")
+"""How Azure's portal writes a time into a table: the month first."""
 ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
@@ -84,7 +89,8 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
         message = f"{record.get('_hostname') or 'host'} kernel: {message}"  # as the journal prints it
     if message.lstrip().startswith("{") and (inner := _inner(message, depth)):
         return when or inner[0], inner[1]
-    level = str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
+    streams = "textpayload" in record  # Google's collector calls all of stderr an error
+    level = "" if streams else str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
     if level in LEVELS and SHORT.match(str(record.get("time"))):  # NIM's: the stamp that vLLM writes
         file = str(record.get("file_name") or record.get("file_path") or "").rpartition("/")[2]
         message = f"{level} {record['time']} [{file}:{record.get('line_number')}] {message}"
@@ -146,6 +152,10 @@ def _stamp(value: Any) -> str:
         return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:06}Z"
     if isinstance(value, str) and (found := _KIBANA.match(value)):
         return datetime.strptime(found[1], "%b %d, %Y @ %H:%M:%S").isoformat() + (found[2] or "")
+    if isinstance(value, str) and (found := _OF_PORTALS.match(value)):
+        month, day, year, hour, clock, fraction, half = found.groups("")
+        hours = int(hour) % 12 + 12 * (half == "P") if half else int(hour)
+        return f"{year}-{int(month):02}-{int(day):02}T{hours:02}:{clock}{fraction}"
     return value.replace(" UTC", "Z") if isinstance(value, str) and ISO.match(value) else ""
 
 
@@ -180,8 +190,10 @@ def falls(head: bytes) -> bool:
 def records_of_lines(data: str) -> Iterator[tuple[int, Record]]:
     """Records of JSON lines, each with its line."""
     for number, line in enumerate(data.split("\n"), 1):
-        if got := record_of(_loaded(line.encode())) if line.strip() else None:
-            yield number, got
+        value = _loaded(line.encode()) if line.strip() else None
+        got = record_of(value)
+        for record in [got] if got else isinstance(value, dict) and "resourceLogs" in value and records_in(value) or ():
+            yield number, record
 
 
 _DOCKER = re.compile(rb'\{"log": ?"([^{\s](?:.*\S)?)\\n", ?"stream": ?"\w+", ?"time": ?"(20\d\d-\d\d-\d\dT\d\d:\d\d:[\d.]+Z)"\}')
@@ -329,7 +341,7 @@ def cast_lines(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterato
 
 def records_in(value: Any, depth: int = 0) -> list[Record] | None:
     """Records of a JSON document (CloudWatch, Loki, Stackdriver, Elasticsearch), as they stand; None where it holds none."""
-    if depth > MOST_DEPTH + 1:
+    if depth > MOST_NESTED:
         return None
     if isinstance(value, dict):
         if value.keys() & {"apiVersion", "involvedObject"}:
@@ -359,15 +371,18 @@ def records_in(value: Any, depth: int = 0) -> list[Record] | None:
 def is_csv(head: bytes) -> bool:
     """Whether a text is a table of records: its first line names a column of messages and one of times."""
     line = head.partition(b"\n")[0].strip().decode("utf-8-sig", "replace")
-    if not _HEADER.fullmatch(line):
+    found = _HEADER.fullmatch(line)
+    if found is None:
         return False
-    names = {name.strip(' "').lower() for name in line.split(",")}
+    names = {name.strip(' "').lower() for name in line.split(found["delimiter"])}
     return bool(names & set(MESSAGES)) and any(name in TIMES or _TIME_NAME.search(name) for name in names)
 
 
 def records_of_csv(data: str) -> Iterator[tuple[int, Record]]:
     """Records of a table, each with the line that it begins at."""
-    reader = csv.DictReader(io.StringIO(data.removeprefix("\ufeff")), restkey="rest")
+    data = data.removeprefix("\ufeff")
+    header = _HEADER.match(data)
+    reader = csv.DictReader(io.StringIO(data), restkey="rest", delimiter=header["delimiter"] if header else ",")
     line = 2
     for row in reader:
         got = record_of({str(key).strip(): value for key, value in row.items() if key != "rest"})

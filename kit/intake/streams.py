@@ -48,15 +48,18 @@ def apart(text: Text) -> list[Text]:
                     spools[name] = Spool(memory=STREAM_BYTES), Numbers()
             last = name
             spools[name][1].add(1, text.original(number))
-            kept.setdefault(name, []).append(line)
+            kept.setdefault(name, []).append(line[found.end() :] if around.files and found else line)
         for name, part in kept.items():
             spools[name][0].write(b"\n".join(part) + b"\n")
     for spool, _ in spools.values():
         spool.close()
-    return [
-        replace(text, data=spool, size=spool.size, numbers=numbers, form="stream", stream=name.decode("utf-8", "replace"))
-        for name, (spool, numbers) in spools.items()
-    ]
+    return [_stream(text, name.decode("utf-8", "replace"), around.files, *kept) for name, kept in spools.items()]
+
+
+def _stream(text: Text, name: str, is_file: bool, spool: Spool, numbers: Numbers) -> Text:
+    """The lines of a service, or of a file that grep printed."""
+    own = replace(text, name=f"{text.name}/{name}") if is_file else replace(text, stream=name)
+    return replace(own, data=spool, size=spool.size, numbers=numbers, form="stream")
 
 
 def _services(text: Text, whose: Callable[[bytes], re.Match[bytes] | None]) -> dict[bytes, None]:

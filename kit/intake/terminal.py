@@ -174,11 +174,20 @@ def _iso(block: bytes) -> bytes:
     )
 
 
+_FOLDED = re.compile(rb"section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\n]*\])?\r?(?:\x1b\[0K)?")
+
+
+def _unfolded(block: bytes) -> bytes:
+    """Marks at which GitLab folds a job's log."""
+    return _FOLDED.sub(b"", block)
+
+
 _WRITTEN: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
     (re.compile(rb"\^\[\[[\d;?]*[A-Za-z]|\^M(?:\n|\Z)|(?:\A|\n)\^M|" + _META.pattern), _caret),
     (re.compile(rb"\A(?:[^\n]*\$\n)+[^\n]*\Z"), _ends),
     (re.compile(rb"\A[^\"]*(?:\xe2\x80[\x9c\x9d]|=\xe2\x80\x98)[^\"]*\Z"), _typewritten),
     (re.compile(rb"\xc2\xa0|\xe2\x80\xaf|\xe2\x80\x8b|(?<!\A)\xef\xbb\xbf"), _blanks),
+    (_FOLDED, _unfolded),
     (re.compile(rb"#033\[|#015(?:[^\d]|\Z)"), _octal),
     (re.compile(rb"(?:\\u001[bB]|\\x1[bB]|\\033|\\e|\xe2\x90\x9b|\xe2\x86\x90|<0x1[bB]>|ESC)\[[\d;]*m"), _backslash),
     (re.compile(rb"(?<!\x1b)\[(?:0|[39]\d|1;3\d)(?:;\d+)*m"), _lost),

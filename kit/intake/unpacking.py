@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from kit.intake import markup, office
 from kit.intake.content import BLOCK_BYTES, Spool, Text
 
 MOST_DEPTH = 3
@@ -31,6 +32,8 @@ MOST_MEMBERS = 2000
 """As many as a folder of evidence may hold files."""
 MOST_BYTES = 4 << 30
 """Unpacked size of all that one file may become: four times the largest paste that was asked for."""
+MAIL_BYTES = 1 << 16
+"""Where a mail's fields are looked for."""
 MOST_RATIO, RATIO_FROM = 1100, 64 << 20
 """Deflate reaches 1032 : 1 on nothing but zeros; a log of 64 MiB that is packed better than that by xz is no log."""
 _UNSAFE = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError,
@@ -115,15 +118,36 @@ def _unpack(text: Text, budget: _Budget, depth: int) -> Iterator[Text | Note]:
     head = text.head(512)
     codec = next((codec for magic, codec in _CODECS.items() if head.startswith(magic)), None)
     packed = codec or head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar"
-    if not packed:
+    if not packed and head.startswith(b"{\\rtf") and text.size <= office.MOST_BYTES:
+        yield _text(text.name, office.of_rtf(text.head(text.size).decode("cp1252", "replace")), text.mtime_ns)
+    elif not packed:
         why = next((why for magic, why in _NO_TEXT.items() if head.startswith(magic)), None)
         yield Note(text.name, f"is {why}") if why else text
+        if why is None and markup.is_mail(text.head(MAIL_BYTES)) and text.size <= markup.MOST_BYTES:
+            yield from _attached(text, budget, depth)
     elif depth >= MOST_DEPTH:
         yield Note(text.name, f"is packed more than {MOST_DEPTH} times over, and was left packed")
     elif codec:
         yield from _decompressed(text, *codec, budget, depth)
     else:
         yield from _archive(text, budget, depth, "zip" if head.startswith(b"PK") else "tar")
+
+
+def _text(name: str, shown: str, mtime_ns: int | None) -> Text:
+    spool = Spool([shown.encode("utf-8", "replace")])
+    return Text(name, spool, spool.size, mtime_ns=mtime_ns)
+
+
+def _attached(text: Text, budget: _Budget, depth: int) -> Iterator[Text | Note]:
+    """What is attached to a mail, but for the texts, which are read with it."""
+    if depth >= MOST_DEPTH:
+        return
+    for name, data in markup.attachments(text.head(text.size)):
+        budget.members -= 1
+        if budget.members < 0:
+            return
+        spool = Spool([data])
+        yield from _unpack(Text(f"{text.name}/{name}", spool, spool.size, mtime_ns=text.mtime_ns), budget, depth + 1)
 
 
 def _decompressed(
@@ -167,6 +191,12 @@ def _metered(stream: Any, budget: _Budget, packed: int, broken: list[str]) -> It
 def _archive(text: Text, budget: _Budget, depth: int, form: str) -> Iterator[Text | Note]:
     with text.data.open("rb") as file:
         try:
+            document = office.texts(zipfile.ZipFile(file)) if form == "zip" else None
+            for part, shown in document or ():
+                yield _text(f"{text.name}/{part}.csv" if part else text.name, shown, text.mtime_ns)
+            if document is not None:
+                return
+            file.seek(0)
             for name, size, when, read in _MEMBERS[form](file):
                 budget.members -= 1
                 if budget.members < 0:

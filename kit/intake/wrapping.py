@@ -36,6 +36,7 @@ class Wrapping:
     least: float | None = None
     common: bool = False
     named: bytes = b""
+    files: bool = False
 
     @property
     def who(self) -> re.Pattern[bytes] | None:

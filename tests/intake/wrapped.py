@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 import quopri
 import re
 import textwrap
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Files = dict[str, str]
+Wrapped = dict[str, str | bytes]
 COMMANDS = {
     "du.t0.txt": "du -s /models", "du.t1.txt": "du -s /models", "fd.txt": "ls -l /proc/77/fd", "wchan.txt": "cat /proc/77/wchan",
     "dmesg.txt": "dmesg -T | tail", "lspci.txt": "lspci -vv", "pyspy.txt": "py-spy dump --pid 77",
@@ -153,8 +156,85 @@ def loki(rows: list) -> dict:
     }
 
 
+def job(command: Callable[[str], list[str]], line: str = "{}") -> Callable[[Files], Files]:
+    """A job's log: what it ran, what came back, each line behind the time at which it came."""
+    return lambda files: {
+        "job.txt": "".join(
+            line.format(row) + "\n" for name, text in files.items() for row in [*command(said(name)), *lines(text)]
+        )
+    }
+
+
+def actions(command: str) -> list[str]:
+    return [f"##[group]Run {command}", f"\x1b[36;1m{command}\x1b[0m", "shell: /usr/bin/bash -e {0}", "##[endgroup]"]
+
+
+LATER = "2026-11-11T11:11:11.0000000Z"
+
+
+def zipped(files: Wrapped) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def escaped(text: str) -> str:
+    return html.escape(re.sub(r"[\x00-\x08\x0b-\x1f]", " ", text), quote=False)
+
+
+def paragraphs(files: Files) -> list[str]:
+    return [line for name, text in files.items() for line in [f"{name}:", *lines(text), ""]]
+
+
+def word(files: Files) -> Wrapped:
+    body = "".join(f'<w:p><w:r><w:t xml:space="preserve">{escaped(row)}</w:t></w:r></w:p>' for row in paragraphs(files))
+    return {"a.docx": zipped({"word/document.xml": f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>'})}
+
+
+def writer(files: Files) -> Wrapped:
+    rows = [re.sub(" {2,}", lambda run: f' <t:s t:c="{len(run[0]) - 1}"/>', escaped(row)) for row in paragraphs(files)]
+    body = "".join(f"<t:p>{row.replace(chr(9), '<t:tab/>')}</t:p>" for row in rows)
+    return {"a.odt": zipped({"mimetype": "application/vnd.oasis", "content.xml": f'<o:x xmlns:o="o" xmlns:t="t">{body}</o:x>'})}
+
+
+def rich_text(files: Files) -> Files:
+    rows = [re.sub(r"([\\{}])", r"\\\1", row).replace("\t", "\\tab ") for row in paragraphs(files)]
+    shown = "\\par\n".join("".join(sign if sign < "\x80" else f"\\u{ord(sign)}?" for sign in row) for row in rows)
+    return {"a.rtf": "{\\rtf1\\ansi{\\fonttbl\\f0 Menlo;}\\f0 " + shown + "}"}
+
+
+def sheet(files: Files) -> Wrapped:
+    """An export to Excel: strings in a table of their own."""
+    out: Wrapped = {}
+    for name, text in files.items():
+        if not name.endswith(".log"):
+            out[name] = text
+            continue
+        cells = ["Date", "Message", *(cell for n, line in enumerate(lines(text)) for cell in (iso(n, 3), line))]
+        strings = "".join(f"<si><t>{escaped(cell)}</t></si>" for cell in cells)
+        rows = "".join(f'<row><c t="s"><v>{at}</v></c><c t="s"><v>{at + 1}</v></c></row>' for at in range(0, len(cells), 2))
+        parts = {"workbook": "<w/>", "sharedStrings": f"<sst>{strings}</sst>", "worksheets/sheet1": f"<s>{rows}</s>"}
+        out["export.xlsx"] = zipped({f"xl/{part}.xml": data for part, data in parts.items()})
+    return out
+
+
+def mailed_zip(files: Files) -> Files:
+    data = base64.encodebytes(zipped(dict(files))).decode()
+    return {
+        "a.eml": "From: a@example.org\nSubject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+        f"Content-Type: text/plain\n\nIt hangs.\n\n--b\nContent-Type: application/zip\nContent-Transfer-Encoding: base64\n"
+        f'Content-Disposition: attachment; filename="a.zip"\n\n{data}\n--b--\n'
+    }
+
+
+def otlp(rows: list) -> dict:
+    return {"resourceLogs": [{"resource": {}, "scopeLogs": [{"logRecords": rows}]}]}
+
+
 POD = {"container": {"name": "server"}, "pod": {"name": "llm-0"}}
-FORMS: dict[str, Callable[[Files], Files]] = {
+FORMS: dict[str, Callable[[Files], Wrapped]] = {
     "details": blocks("issue.md", lambda n, t: f"<details>\n<summary>{n}</summary>\n\n```text\n{t}\n```\n\n</details>\n\n"),
     "details, tabs": blocks(
         "a.md", lambda n, t: f"<details><summary>{n}</summary>\n\n\t```\n{indent(t, chr(9))}\t```\n\n</details>\n"
@@ -281,6 +361,59 @@ FORMS: dict[str, Callable[[Files], Files]] = {
     "less -N": each_line(lambda n, line: f"{n + 1:7} {line}"),
     "grep -n": each_line(lambda n, line: f"{n + 1}:{line}"),
     "grep -Hn": each_line(lambda n, line: f"server.log:{n + 1}:{line}"),
+    "AsciiDoc": blocks("a.adoc", lambda n, t: f".{n}\n[source,console]\n----\n{indent(t, '')}----\n\n"),
+    "MediaWiki": blocks("a.wiki", lambda n, t: f'== {n} ==\n<syntaxhighlight lang="text">\n{indent(t, "")}</syntaxhighlight>\n'),
+    "more": blocks("all.txt", lambda n, t: f"{':' * 14}\n{n}\n{':' * 14}\n{indent(t, '')}", ""),
+    "YAML": blocks("a.yaml", lambda n, t: f"{n}: |\n{indent(t, '  ')}", ""),
+    "gist": lambda files: {"gist.json": json.dumps({"files": {n: {"filename": n, "content": t} for n, t in files.items()}})},
+    "Ansible": blocks(
+        "play.txt",
+        lambda n, t: (
+            f'TASK [{said(n)}] *****\nok: [gpu1] => {{\n    "out.stdout_lines": [\n'
+            + ",\n".join(f"        {json.dumps(line)}" for line in lines(t))
+            + "\n    ]\n}\n\n"
+        ),
+        "",
+    ),
+    "grep of files": lambda files: {"all.txt": "".join(f"{n}:{line}\n" for n, t in files.items() for line in lines(t))},
+    "cmd.exe": terminal("term.txt", lambda text: text.replace("u@gpu:~$", "C:\\Users\\Ann>ssh gpu1")),
+    "job of GitHub": job(actions, LATER + " {}"),
+    "job of GitLab": job(lambda command: [f"section_start:1772366400:s\r\x1b[0K\x1b[32;1m$ {command}\x1b[0;m"]),
+    "job of GitLab, stamped": job(lambda command: [f"\x1b[32;1m$ {command}\x1b[0;m"], LATER + " 01O {}"),
+    "job of Jenkins": job(lambda command: [f"+ {command}"], "[2026-11-11T11:11:11.000Z] {}"),
+    "JUnit": blocks("j.xml", lambda n, t: f"--- {n} ---\n{escaped(indent(t, ''))}", "<x><system-out>", "</system-out></x>\n"),
+    "Jira, XML": blocks(
+        "j.xml", lambda n, t: html.escape(f"<p>{n}</p><pre>{escaped(t)}</pre>"), "<rss><description>", "</description></rss>\n"
+    ),
+    "Teams, JSON": lambda files: {
+        "a.json": json.dumps(
+            {
+                "value": [
+                    {
+                        "messageType": "message",
+                        "body": {"contentType": "html", "content": f"<p>{n}</p><pre>{html.escape(t)}</pre>"},
+                    }
+                    for n, t in files.items()
+                ]
+            }
+        )
+    },
+    "Word": word,
+    "Writer": writer,
+    "RTF": rich_text,
+    "Excel": sheet,
+    "mail with an archive": mailed_zip,
+    "semicolons": table("timestamp;message\n", lambda n, line: f'{iso(n, 3)};"{line}"\n'),
+    "Azure's portal": table(
+        "TimeGenerated [UTC],LogMessage\n", lambda n, line: f'"{when(n):%-m/%-d/%Y, %I:%M:%S}.000 {when(n):%p}","{line}"\n'
+    ),
+    "OTLP": records(lambda n, line: {"timeUnixNano": str(epoch(n, 10**9)), "body": {"stringValue": line}}, otlp),
+    "GELF": each_line(lambda n, line: json.dumps({"version": "1.1", "short_message": line, "timestamp": epoch(n, 1) + 0.5})),
+    "Stackdriver, stderr": records(lambda n, line: {"textPayload": line, "timestamp": iso(n), "severity": "ERROR"}, list),
+    "aws logs tail": each_line(lambda n, line: f"{iso(n, 6)[:-1]}+00:00 llm/server/0a1b {line}"),
+    "Grafana": of_log(
+        lambda t: "Common labels: {}\n\n" + "".join(f"{iso(n, 3)}\t{s}\n" for n, s in [*enumerate(lines(t))][::-1])
+    ),
     "bat": each_line(lambda n, line: f"{n + 1:4} │ {line}"),
 }
 
