@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,10 +25,9 @@ from kit.intake.wrapping import COLOUR, RECORD
 from kit.untrusted import short_digits
 
 HEAD_BYTES = 65_536
-MOST_SEGMENTS = 5_000
-"""Distinct pieces of a text that are looked at; a text with more of them repeats itself, or is no evidence of one launch."""
-MOST_BARED = 8 << 20
-"""Largest output of a command from whose lines a shipper's stamps are taken off."""
+MOST_SEGMENTS, MOST_BARED = 5_000, 8 << 20
+"""Distinct pieces of a text that are looked at (a text with more of them repeats itself, or is no evidence of one launch); the
+largest output of a command from whose lines a shipper's stamps are taken off."""
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
@@ -110,8 +110,7 @@ _EXPLICIT = (
     rb"|(?P<script>Script (?:started|done) on )|(?P<step>" + re.escape(announce.STEP).encode() + rb"|"
     + re.escape(announce.STEP_LISTED).encode() + rb")"
 )  # fmt: skip
-_BEHIND_STAMPS = ("section", "prompt", "step", "header")
-"""What cuts a text where it stands behind what a shipper puts before each line, too: a job's log is of that form."""
+_BEHIND_STAMPS = ("section", "prompt", "step", "header")  # these cut a text behind a shipper's stamps, too: a job's log
 _LEAD = (
     rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?"
     rb"(?:(?:[\w' ]{1,20}later|then|after that|now|and),? )?(?:(?:the )?output of |of |from |file )?"
@@ -189,8 +188,7 @@ def _stripper(prefix: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\A" + COLOUR + rb"(?:" + prefix + rb")")
 
 
-def _begin(mark: _Mark) -> int:
-    return mark.begin
+_begin = attrgetter("begin")
 
 
 def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -> tuple[int, int]:
@@ -312,11 +310,9 @@ class _Cutter:
                 )
                 yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
             start, said = mark, heading
-            if mark.how == "prompt":
+            if mark.how in ("prompt", "step"):
                 text = re.match(announce.PROMPT, re.sub(r"\x1b\[[\d;]*m", "", mark.text))
-                how, said = "prompt", announce.read("$ " + (text["command"] if text else mark.text))
-            elif mark.how == "step":
-                how, said = "prompt", announce.read("$ " + mark.text.partition(announce.STEP)[2])
+                how, said = "prompt", announce.read("$ " + (text["command"] if text else mark.text.removeprefix(announce.STEP)))
             elif mark.how == "fence" and (not fence or inside):
                 fence, how, said = mark.text.strip(" >"), "fence", self._lead(mark.begin)
             elif mark.how == "header":
@@ -439,8 +435,7 @@ class _Cutter:
         left = replace(at_once, content=Content(self.text, touching(rest)), how="rest", name="") if rest else None
         alone = not joined or self.log_first or "log" not in {one.kind for one in joined}
         # What is no log, nor records of one, is what people wrote between outputs.
-        own = left and (replace(left, content=self._bare(left.content)) if self.prefix and not alone else left)
-        if left is not None and (alone or _lines_like(RECORD, own) >= LEAST_RECORDS):
+        if left is not None and (alone or _lines_like(RECORD, left, self.prefix) >= LEAST_RECORDS):
             left.kind = "log" if self.log or self._of_a_log(found) else self.kind(left)
             if left.content.parts == at_once.content.parts:
                 return [at_once]
@@ -470,9 +465,10 @@ class _Cutter:
         return replace(first, content=replace(first.content, parts=parts, leads=first.kind not in ("log", "strace")))
 
 
-def _lines_like(pattern: re.Pattern[bytes], segment: Segment) -> int:
-    """Lines at the beginning of a segment that begin in some way."""
-    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if pattern.match(line))
+def _lines_like(pattern: re.Pattern[bytes], segment: Segment, prefix: bytes = b"") -> int:
+    """Lines at the beginning of a segment that begin in some way, behind a prefix."""
+    bare = _stripper(prefix).sub if prefix else lambda _, line: line
+    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if pattern.match(bare(b"", line)))
 
 
 def _first_line(text: Text, prefix: bytes) -> bytes:
