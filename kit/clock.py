@@ -14,7 +14,7 @@ from kit.errors import UsageError
 NS = 1_000_000_000
 LATEST_NS = 7_258_118_400 * NS
 """Begin of the year 2200. No launch is later, nor before 1970; differences of times in between fit in 64 bits of nanoseconds."""
-_TEXT = re.compile(r"^\s*(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?\d\d)?\s*$")
+_TEXT = re.compile(r"^\s*(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(?:(Z|[+-]\d\d:?\d\d)\s*)?$")
 
 
 def parse_time(text: str, offset_s: int = 0) -> tuple[int, int | None]:

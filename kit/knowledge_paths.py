@@ -36,9 +36,9 @@ TABLES = {
     "reporter": "claim",
 }
 """Kinds of knowledge beside log grammars, by the name of their file, with the table that tells one under another name."""
-_TABLE = re.compile(r"^\s*\[+\s*([A-Za-z_]+)", re.MULTILINE)
-_NOT_EMPTY = re.compile(r"^\s*[^\s#]", re.MULTILINE)
-_GRAMMAR = re.compile(r"^\s*(?:role\s*=|\[\[\s*(?:milestone|bar)\s*\]\])", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\[{1,2}[ \t]*([A-Za-z_]+)", re.MULTILINE)
+_NOT_EMPTY = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)
+_GRAMMAR = re.compile(r"^[ \t]*(?:role\s*=|\[\[\s*(?:milestone|bar)\s*\]\])", re.MULTILINE)
 
 
 def folders(given: str | Path | Iterable[str | Path] | None = None) -> tuple[Path, ...]:

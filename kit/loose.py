@@ -20,7 +20,7 @@ from kit.untrusted import WRONG_FORM, no_surrogates
 
 MOST_FILES = 2000
 """Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
-_REPLICA = re.compile(r"(?:[-_](?:\d+|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$))+$")
+_REPLICA = re.compile(r"(?:[-_](?:\d{1,20}|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$)){1,8}$")
 """What Kubernetes and compose put behind the name of a workload: numbers, the hash of a ReplicaSet, five signs for a pod."""
 _OTHERS = {".git", ".venv", "node_modules", "__pycache__", "site-packages", ".ipynb_checkpoints", "frames"}
 _NO_EVIDENCE = (
@@ -28,7 +28,7 @@ _NO_EVIDENCE = (
         re.compile(r"\A\s*<!doctype html>.*Made with stallkit|<title>[^<]*stallkit", re.IGNORECASE | re.DOTALL),
         "is a report of this kit",
     ),
-    (re.compile(r"\A(?:#.*\n|\s|version:.*\n|name:.*\n|x-[\w-]+:.*\n(?:\s.*\n)*)*services:\s*\n"), "is a compose file"),
+    (re.compile(r"\A(?:(?:#|version:|name:|x-|[ \t]).*\n|\r?\n)*services:\s*\n"), "is a compose file"),
     (re.compile(r"\A(?:#.*\n|\s|---\n)*apiVersion: "), "is a Kubernetes manifest"),
     (
         re.compile(
@@ -259,9 +259,7 @@ def _workload(service: str) -> str:
     ('vllm', 'llama/server', 'decode/main')
     """
     pod, _, container = service.partition("/")
-    return re.sub(r"(?:[-_](?:\d+|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$))+$", "", pod) + ("/" + container) * bool(
-        container
-    )
+    return _REPLICA.sub("", pod) + ("/" + container) * bool(container)
 
 
 def _of_a_launch(capture: Capture) -> bool:

@@ -21,7 +21,7 @@ _KEY_BODY = re.compile(
 """A line of a key, which a log may have put a prefix before."""
 _NAMED = re.compile(r"(?:^|[\s\"'{,-])(?:name|key)['\"]?\s{0,40}[:=]\s{0,40}['\"]?(" + NAME + r")['\"]?,?\s*$", re.IGNORECASE)
 """A line that ends in the name of a variable, as YAML and `kubectl` put it before the line with its value."""
-_VALUED = re.compile(r"^(\s*(?:-\s*)?['\"]?value['\"]?\s*[:=]\s*)(\S.*?)(\s*)$", re.IGNORECASE)
+_VALUED = re.compile(r"^(\s*(?:-\s*)?['\"]?value['\"]?\s*[:=]\s*)(\S(?:.*\S)?)(\s*)$", re.IGNORECASE)
 _OPENS = re.compile(r"^([ \t]*(?:- )?)['\"]?(" + NAME + r")['\"]?[ \t]*:[ \t]*(?:([|>][+-]?\d?|\[)[ \t]*)?[\r\n]*$")
 """A key of YAML or JSON whose value stands in the lines below it."""
 _PAIR = re.compile(r"^(\s*['\"]?[\w.-]+['\"]?:[ \t]+)(\S+)([ \t]*[\r\n]*)$")

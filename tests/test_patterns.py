@@ -20,7 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import kit
+from tests.pattern_attacks import LINEAR, used_with, worst
 
+BOUNDED = {
+    "kit.analyse.launches.templates._STEPS": "used on the first 240 characters of a record",
+    "kit.capture.logs.scrub._COUNT": "used on patterns of the kit",
+    "kit.intake.cutting.RECORD": "used at the begin of a line only, where it is linear",
+    "kit.intake.cutting._WORDS": "used at the begin of a line only, where it is linear",
+    "kit.intake.streams._ENDED": "used at the begin of a line only, where it is linear",
+    "kit.show.svg._HEAD": "used on plots of the kit",
+    "kit.intake.prose._PRINTED": "used on the first 400 characters of a line",
+}
+"""Patterns that are worse than linear, or would be elsewhere than where they are used, and why none gets a long text."""
+USED = {"benchmarks.toml": {"fullmatch"}, "options.toml": {"fullmatch"}, "wrappings.toml": {"match"}, "sections.toml": {"match"}}
+"""What the patterns of a file of knowledge are used by: on names, on rows, at the begin of a line."""
 MANY = 64
 """A repetition of fewer is bounded: lines are, and so is what it may cost."""
 OTHER_WORD, OTHER_SIGN = 1 << 128, 1 << 129
@@ -196,7 +209,9 @@ def patterns() -> dict[tuple[str, int], str]:
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args:
                 given = node.args[0]
                 if isinstance(given, ast.Constant) and isinstance(given.value, str | bytes):
-                    found.setdefault((text(given.value), 0), f"{path.name}:{node.lineno}")
+                    call = ast.unparse(node.func)
+                    if call != "re.compile" or not any(text(given.value) == known for known, _ in found):
+                        found.setdefault((text(given.value), 0), f"{path.name}:{node.lineno} {call}")
     for path in folder.glob("knowledge/**/*.toml"):
         for where, value in strings(tomllib.loads(path.read_text(encoding="utf-8")), path.name):
             if re.search(r"[\\*+?\[(|]", value):
@@ -247,3 +262,28 @@ def test_no_pattern_takes_exponential_time() -> None:
     wrong = [where for where, kinds in found.items() if NESTED in kinds]
     print(f"patterns {len(every)}, exponential {len(wrong)}, with repetitions in a row {sum(map(bool, found.values()))}")
     assert len(every) > 1000 and not wrong, "\n".join(wrong)
+
+
+def methods(where: str, of_names: dict[str, set[str]]) -> set[str]:
+    """How a pattern is used, as far as its name or the call that it stands in tells."""
+    if where.startswith("kit."):
+        return of_names.get(where) or {"other"}
+    name, _, method = where.partition(" re.")
+    return {method} if method and name else USED.get(where.split()[0], {"other"})
+
+
+def test_patterns_are_linear() -> None:
+    """Each on texts made of its own parts: four times the text takes about four times as long.
+
+    Those of grammars of logs are counted only: they are used on the first `MATCH_CHARS` of a record.
+    """
+    of_names = used_with(Path(kit.__file__).parent)
+    found = {}
+    for (pattern, flags), where in patterns().items():
+        growth, head, unit = worst(pattern, flags, methods(where, of_names))
+        if growth > LINEAR:
+            found[where] = f"{where}: {growth:.0f} times on {head[:40]!r} + {unit[:20]!r} * n: {pattern[:200]}"
+    print(f"patterns {len(patterns())}, worse than linear {len(found)}")
+    grammars = {path.name for path in (Path(kit.__file__).parent / "knowledge" / "logs").iterdir()}
+    wrong = [text for where, text in found.items() if where not in BOUNDED and where.split()[0] not in grammars]
+    assert not wrong, "\n".join(wrong)

@@ -141,3 +141,12 @@ def test_json_is_as_deep_as_its_brackets_outside_of_strings(text: str, deep: boo
         assert load_json(text) == json.loads(text) and not deep
     except ValueError as error:
         assert deep and "nested more than 200 deep" in str(error)
+
+
+def test_a_text_that_begins_as_a_compose_file_and_is_none(tmp_path: Path) -> None:
+    """A pattern went back and forth over its lines, each twice as long as the one before: 40 took years."""
+    (tmp_path / "server.log").write_text(STAMP.format(0))
+    (tmp_path / "notes.txt").write_text("x-a:\n" + " x-b:\n" * 60)
+    assert opened(tmp_path)["state"]
+    (tmp_path / "compose.txt").write_text("x-a:\n  b: 1\n\nversion: 3\nservices:\n  vllm:\n    image: x\n")
+    assert "is a compose file, no evidence of a launch" in kit.open_run(tmp_path).notes["reason"].tolist()

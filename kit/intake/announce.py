@@ -60,9 +60,9 @@ _SHORT_TOOLS = re.compile(
 FILE = re.compile(
     r"(?<![\w/.-])(?:[\w~./-]*/)?([\w-][\w.+-]*\.(?:txt|log|out|err|csv|json|jsonl|sh|prom|tsv)(?:\.\d+)?)(?![\w/-])"
 )
-_QUOTED = re.compile(r"`+([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
-_PROC = re.compile(r"/(?:proc|sys)/\S*?([\w.]+)(?=[\s;|)\"']|$)")
-_CLOCK = re.compile(r" {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
+_QUOTED = re.compile(r"(?<!`)`++([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
+_PROC = re.compile(r"/(?:proc|sys)/\S{0,200}?([\w.]{1,100})(?=[\s;|)\"']|$)")
+_CLOCK = re.compile(r"(?<! ) {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
 """What a prompt shows at the right edge of its line."""
 _WRAPPERS = frozenset("sudo time watch timeout nice nohup exec env stdbuf ssh docker kubectl -i -it".split())
 _FAR = frozenset(("ssh", "docker"))
@@ -103,7 +103,7 @@ def read(text: str) -> Said:
     inner = next((part for part in quoted.groups() if part), "") if quoted else ""
     if inner and (re.match(rf"(?:{TOOLS})\b", inner) or " " in inner and _SHORT_TOOLS.match(inner)):
         return Said(name_of(inner), inner.strip())
-    plain = re.sub(r"^(?:[#>*=\s-]|\d+[.)] )+|[:*=\s-]+$", "", text)
+    plain = re.sub(r"^(?:[#>*=\s-]|\d+[.)] )+|(?<![:*=\s-])[:*=\s-]+$", "", text)
     if not quoted and re.match(rf"(?:sudo )?(?:{TOOLS})(?: +[-/\w.]|$)", plain) and len(plain.split()) <= 12:
         looks_typed = re.search(r" -|/|\|", plain) or plain in TOOLS.split("|")
         if looks_typed:

@@ -26,10 +26,10 @@ _PRINTED = re.compile(
     r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"
     r"|0x[0-9a-f]{4,}|\b\w+=\S+.*\b\w+=|\d\d:\d\d:\d\d|::\w|\w\(\w*\)\.|[{}]\s*$|;\s*$|\|.*\|"
 )
-_CITES = re.compile(r"(?:[^\W\d_]{2,}[,;:]? +){6}.*[.!?:]$")
+_CITES = re.compile(r"(?:\b[^\W\d_]{2,}[,;:]? +){6}")
 """A line that runs in words and ends as a sentence does: names of variables, files and classes in it are quoted."""
 LEAST_CITING = 80
-_SPAN = re.compile(r"`[^`]+`|\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|[`\"“„][^`\"“”]*$")
+_SPAN = re.compile(r"`[^`]+`|\"[^\"]+\"|“[^”]+”|„[^„“”]+[“”]|[`\"“„][^`\"“„”]*$")
 LEAST_WORDS_AROUND = 3
 """Words around what a line quotes by which it is a sentence about that, and not its output."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -108,7 +108,9 @@ def _looks_written(line: str) -> bool:
         return False
     around = _SPAN.sub(" ", plain).strip()
     plain = around if len(_WORD.findall(around)) >= LEAST_WORDS_AROUND else plain
-    if (found := _PRINTED.search(plain[:400])) and not (found.start() and len(plain) >= LEAST_CITING and _CITES.search(plain)):
+    if (found := _PRINTED.search(plain[:400])) and not (
+        found.start() and len(plain) >= LEAST_CITING and plain[-1] in ".!?:" and _CITES.search(plain)
+    ):
         return False
     letters = sum(sign.isalpha() or sign in " .,'’" for sign in plain)
     return letters >= LEAST_LETTERS * len(plain)

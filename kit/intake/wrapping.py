@@ -14,7 +14,7 @@ COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 HEAD_LINES, LEAST_LINES = 400, 2
 RECORD = re.compile(
     rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
-    rb"|\(\w[\w.-]*[^)]* ?pid=\d+|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
+    rb"|\(\w[^)]{0,200}pid=\d|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
     rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
 )
 """How lines of a log begin."""
@@ -144,9 +144,11 @@ def unlisted(data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-_BOXED = re.compile(rb"[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|) ?(?P<inside>.*?)[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|)[ \t]*$")
+_BOXED = re.compile(
+    rb"[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|) ?(?P<inside>(?:.*?[^ \t])??)[ \t]*(?:\xe2\x94\x82|\xe2\x95\x91|\|)[ \t]*$"
+)
 _BORDER = re.compile(
-    rb"[ \t]*(?:[+-]{4,}|(?:\xe2[\x94-\x95][\x80-\xbf])+(?: [^\n]{1,60}? )?(?:\xe2[\x94-\x95][\x80-\xbf])*)[ \t]*$"
+    rb"[ \t]*(?:[+-]{4,}|(?:\xe2[\x94-\x95][\x80-\xbf])+(?: [^\n]{1,60}? (?:\xe2[\x94-\x95][\x80-\xbf])*)?)[ \t]*$"
 )
 
 

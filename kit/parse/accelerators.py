@@ -16,10 +16,10 @@ from kit.untrusted import csv_rows
 # --- gpustat -------------------------------------------------------------------------------------------------------------
 
 _GPUSTAT = re.compile(
-    r"^\[(?P<gpu>\d+)\] (?P<name>.+?)\s*\|\s*(?P<temp>\d+|\?+) ?[°']?C,\s*(?:\d+ %,\s*)?(?P<util>\d+|\?+) %"
+    r"^\[(?P<gpu>\d+)\] (?P<name>.{1,200}?)\s*\|\s*(?P<temp>\d+|\?+) ?[°']?C,\s*(?:\d+ %,\s*)?(?P<util>\d+|\?+) %"
     r"(?:,\s*(?P<power>\d+|\?+) / (?P<limit>\d+|\?+) W)?\s*\|\s*(?P<used>\d+|\?+) / (?P<total>\d+|\?+) MB\s*\|(?P<rest>.*)$"
 )
-_GPUSTAT_PROCESS = re.compile(r"(?:(?P<user>[\w.-]+):)?(?P<process>[\w./+-]+)/(?P<pid>\d+)\((?P<mem>\d+|\?)M\)")
+_GPUSTAT_PROCESS = re.compile(r"(?:(?P<user>[\w.-]{1,64}):)?(?P<process>[\w./+-]{1,200})/(?P<pid>\d{1,20})\((?P<mem>\d+|\?)M\)")
 
 
 def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -75,7 +75,7 @@ _NPU_2 = re.compile(
     r"(?P<used>\d+)\s*/\s*(?P<total>\d+)(?:\s+(?P<hbm_used>\d+)\s*/\s*(?P<hbm>\d+))?\s*\|"
 )
 _NPU_PROCESS = re.compile(
-    r"^\|\s*(?P<npu>\d+)\s+(?P<chip>\d+)\s*\|\s*(?P<pid>\d+)\s*\|\s*(?P<name>\S.*?)\s*\|\s*(?P<mem>\d+)\s*\|"
+    r"^\|\s*(?P<npu>\d+)\s+(?P<chip>\d+)\s*\|\s*(?P<pid>\d+)\s*\|\s*(?P<name>\S.{0,200}?)\s*\|\s*(?P<mem>\d+)\s*\|"
 )
 
 
@@ -140,11 +140,13 @@ def _is_hl_smi(head: str) -> float:
 
 XPU = [(column, re.compile(pattern)) for pattern, column in TOOL_WORDS["xpu_smi"].items()]
 _XPU_PAIR = re.compile(r"^\|(?P<left>[^|]*+)\|(?P<right>[^|]*+)\|$")
-_XPU_1 = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+)\s")
+_XPU_1 = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.{0,200}?)\s+(?:On|Off|N/A)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f:.]+)\s"
+)
 _XPU_2 = re.compile(
     r"^\|\s*\S+\s+(?P<temp>\d+C|N/A)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)\s"
 )
-_XPU_PROCESS = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+) ?MiB\s*\|$")
+_XPU_PROCESS = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.{0,200}?)\s+(?P<mem>\d+) ?MiB\s*\|$")
 
 
 def _xpu_value(row: Row, name: str, value: str) -> None:

@@ -13,8 +13,8 @@ from kit.schema import Row
 from kit.untrusted import csv_rows
 
 ROCM = [(column, re.compile(pattern)) for pattern, column in TOOL_WORDS["rocm_smi"].items()]
-_ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]+?)\s*: (?P<value>.*)$")
-_ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s+(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
+_ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]{1,200}?)\s*: (?P<value>.*)$")
+_ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s++(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
 
 
 def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -122,7 +122,7 @@ def _is_rocm_json(head: str) -> float:
 
 KEYS = TOOL_WORDS["amd_smi"]
 _BOX_1 = re.compile(
-    r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>[^|\s][^|]*?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)"
+    r"^\|\s*(?P<bus>[0-9a-fA-F]{4}:[0-9a-fA-F:.]+)\s+(?P<name>[^|\s][^|]{0,200}?)\s*\|\s*(?P<mem>\S+)(?: %)?\s+(?P<temp>\S+)"
     r"(?: °C)?\s+\S+\s+(?P<power>[\d.]+|N/A)\s*/\s*(?P<limit>[\d.]+|N/A)(?: W)?\s*\|$"
 )
 _BOX_2 = re.compile(
@@ -130,7 +130,7 @@ _BOX_2 = re.compile(
     r"(?P<total>[\d.]+) MB\s*\|$"
 )
 _BOX_PROCESS = re.compile(
-    r"^\|\s*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>\S.*?)\s+[\d.]+ [KMGT]?B\s+(?P<mem>[\d.]+ [KMGT]?B)\s.*\|$"
+    r"^\|\s*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>\S.{0,200}?)\s+[\d.]{1,20} [KMGT]?B\s+(?P<mem>[\d.]+ [KMGT]?B)\s.*\|$"
 )
 _KEY = re.compile(r"^(?P<indent>\s*)(?P<key>[A-Z][A-Z0-9_ ]*)(?::\s*(?P<value>.*))?$")
 _CELL = re.compile(r"N/A(?: Mb/s)?|[\d.]+/[\d.]+ ?[KMGT]?i?B|[\d.]+(?: ?(?:W|°C|%|MHz|[KMGT]?i?B|Mb/s|mV|V|ns))?|\S+")

@@ -20,9 +20,9 @@ BAR = re.compile(
 )
 LONGEST_DESCRIPTION = 200
 OPEN = re.compile(
-    r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]*)(?P<nm>[kKMGT]?)"
+    r"(?:(?P<desc>[^|\[]{0,200}?):\s*)?(?:\|[^|]{0,200}\|\s?)?(?<![\w.])(?P<n>\d[\d.]{0,20})(?P<nm>[kKMGT]?)"
     r"(?:(?:it|i?B|ex| examples)|/(?P<total>\?)) \[(?P<el>\d[\d:]*)(?:<(?P<eta>[\d:?]*))?,"
-    r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]*/\w+)?[^\]\[(]*(?P<end>\])?"
+    r"\s*(?P<rate>[\d.]+|\?)\s?(?P<mult>[kKMGT]?)(?P<unit>[\w -]{0,40}/\w{1,40})?[^\]\[(]{0,80}(?P<end>\])?"
 )
 TGI = re.compile(r"(?P<desc>Download): \[(?P<n>\d+)/(?P<total>\d+)\] -- ETA: (?P<eta>[\d:]+)")
 _SIZE = r"\d[\d.,]{0,15}"

@@ -204,7 +204,9 @@ def _is_events(head: str) -> float:
         return 0.96
     if re.search(r"^(?:Name|Namespace|Events):", head, re.MULTILINE) and any(_table_header(line) for line in lines):
         return 0.95
-    described = r'^\s+"?containerStatuses"?:|^(?:Namespace:\s+\S+|\s*State:\s+[A-Z]\w+)\n(?:.*\n)*?\s*Restart Count:'
+    described = (
+        r'^[ \t]+"?containerStatuses"?:|^(?:Namespace:[ \t]+\S+|[ \t]*State:[ \t]+[A-Z]\w+)\n(?:.*\n){0,400}?[ \t]*Restart Count:'
+    )
     if re.search(described, head, re.MULTILINE):
         return 0.95
     if any(map(_BARE.match, lines)):

@@ -40,7 +40,7 @@ _PROCESS = re.compile(r"^\s+Process \d+ on node \S+ managing GPU")
 _EVENT = re.compile(r"^\[(?P<date>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)\] (?P<event>[A-Z]+_[A-Z_]+): ")
 _STATES = {"INCOMPLETE": "missing", "DEAD": "unresponsive", "TIMEOUT": "timed_out"}
 _RAS_OTHER = re.compile(
-    r"^(?:=+$|\s*Nodes\s+Processes|\s*\(total\)|\s+per node|\s*[\d\s-]+$|Group\s+Comms|\s+#\s+in group|"
+    r"^(?:=+$|\s*Nodes\s+Processes|\s*\(total\)|\s+per node|[\d\s-]+$|Group\s+Comms|\s+#\s+in group|"
     r"Errors$|Warnings$|CUDA runtime|NCCL version|No communicator data|The outlier node|\s+Node \S+ running|"
     r"RAS Monitor|\[could|\s+\[could not|\s+Missing communicator|\s+\d+ job process|\s+Encountered|"
     r"\s+(?:Initialization|Asynchronous) error)"
@@ -346,7 +346,7 @@ def _is_ncclras(head: str) -> float:
 
 _HEADLINE = re.compile(
     r"(?P<kind>Not all ranks joining collective|Input/output mismatch in the collective|"
-    r"Mismatch in collective|Collective sequence number:)\D*?(?P<count>\d+)?(?: at entry| has errors|\s*$)"
+    r"Mismatch in collective|Collective sequence number:)\D{0,200}?(?P<count>\d{1,20})?(?: at entry| has errors|\s{0,40}$)"
 )
 _OLD_HEADLINE = re.compile(
     r"Not all ranks joining collective for group (?P<group>\S+) collective (?P<operation>\S+)\s+"

@@ -27,12 +27,12 @@ TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
 PURPOSES = [(purpose, re.compile(pattern)) for purpose, pattern in TOOL_WORDS["curl"]["purposes"].items()]
 _COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
-_TIME = re.compile(r"(?:^|\n)\s*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s*$")
+_TIME = re.compile(r"(?:^|\n)[ \t\r]*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s{0,40}$")
 _LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")
 _ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo ['\"]?(?P<before>[^'\"$;|&]*)\$(?:\?|\{\?\})['\"]?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
 _STATUS = re.compile(r"^(?:< )?HTTP/[\d.]+ (?P<status>\d{3})\b")
-_METER = re.compile(r"^[\s\r]*(?:% Total\s+%|Dload\s+Upload|\d+\s+[\d.]+[kMG]?\s+\d+\s+[\d.]+[kMG]?\s+\d+\s+\d+.*(?:--|\d+):)")
+_METER = re.compile(r"^[\s\r]*(?:% Total\s+%|Dload\s+Upload|(?:\d{1,20}\s+[\d.]{1,20}[kMG]?\s+){2}\d{1,20}\s+\d.*?(?:--|\d):)")
 _HEADER = re.compile(
     r"^(?:date|server|content-\w+|transfer-encoding|connection|access-control-[\w-]+|x-[\w-]+|vary|allow|"
     r"keep-alive): ",

@@ -126,7 +126,7 @@ _FD_PAIR = re.compile(
 )
 
 _LSOF = re.compile(
-    r"^(?P<process>\S+)\s+(?P<pid>\d+)\s+(?:(?P<tid>\d+)\s+\S+\s+)?\S+\s+(?P<fd>\d+|cwd|rtd|txt|mem|DEL|"
+    r"^(?P<process>\S+)\s+(?P<pid>\d{1,20})\s+(?:(?P<tid>\d{1,20})\s+\S+\s+)?\S+\s+(?P<fd>\d{1,20}|cwd|rtd|txt|mem|DEL|"
     r"NOFD)(?P<mode>[rwu]?)\S*\s+(?P<type>\w+)\s+(?P<rest>.*)$"
 )
 _BRIEF = {"r": "r", "w": "w", "u": "rw"}
@@ -294,7 +294,7 @@ def _is_df(head: str) -> float:
     return 0.85 if share(lines, _DF) > 0.6 else only_failures(head, "df")
 
 
-_MOUNT = re.compile(r"^(?P<device>\S.*?) on (?P<mount>/.*?) type (?P<type>[\w.-]+) \((?P<options>[^)]*)\)?")
+_MOUNT = re.compile(r"^(?P<device>\S.{0,400}?) on (?P<mount>/.{0,400}?) type (?P<type>[\w.-]+) \((?P<options>[^)]*)\)?")
 _MOUNTS = re.compile(r"^(?P<device>\S+) (?P<mount>/\S*) (?P<type>[\w.-]+) (?P<options>\S+) \d+ \d+$")
 _FINDMNT = re.compile(r"^[\s|`├└│─-]*(?P<mount>/\S*)\s+(?P<device>\S+)\s+(?P<type>[\w.-]+)\s+(?P<options>[\w=:,./@~-]+)\s*$")
 

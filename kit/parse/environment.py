@@ -17,7 +17,7 @@ _TELLING = re.compile(
     r"vLLM Version\s*:|\[pip3\] torch==|sglang: \d)",
     re.MULTILINE,
 )
-_SECTION = re.compile(r"^(?:=+|-+|\s*[\w /&]+)$")
+_SECTION = re.compile(r"^(?:=+|-+|\s*(?=\S)[\w /&]+)$")
 
 
 def parse_collect_env(lines: Iterable[str], source: Source, report: Report) -> Rows:

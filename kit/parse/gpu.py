@@ -27,7 +27,7 @@ _TROUBLE = re.compile(
     r"ERROR: ?\d*:? ?(?:Unable|Driver)"
 )
 _HEAD_1 = re.compile(
-    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|"
+    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.{0,200}?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|"
     r"ERR!)\s*\|\s*(?P<bus>[0-9A-Fa-f]{1,8}:[0-9A-Fa-f:.]+)\s"
 )
 _HEAD_2 = re.compile(
@@ -36,7 +36,7 @@ _HEAD_2 = re.compile(
     r"(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)"
 )
 _TABLE_PROCESS = re.compile(
-    r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.*?)\s+(?P<mem>\d+MiB|"
+    r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.{0,200}?)\s+(?P<mem>\d+MiB|"
     r"\d+\.\.\.|N/A)\s*\|$"
 )
 _ELIDED = re.compile(r"^(?=.{0,200}(?:\.\.|…))\W*+$")

@@ -13,7 +13,7 @@ from kit.parse.tool_words import TOOL_WORDS
 
 MEMINFO = TOOL_WORDS["memory"]["meminfo"]
 _MEM_KEY = re.compile(
-    r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w+|"
+    r"^(?:Mem|Swap|Active|Inactive|Hugepagesize|Dirty|Writeback|Slab|Cached|Buffers|Vmalloc\w{1,40}|"
     r"Shmem)[\w()]*:\s+\d+ kB$"
 )
 

@@ -11,7 +11,7 @@ from kit.untrusted import check_depth, whole_pairs
 ATTEMPTS = 2000
 """Openings that are tried without success before the rest is given up: a text with so many of them is no JSON."""
 _DECODER = json.JSONDecoder(strict=False)
-_NO_COMMA = re.compile(r'(["\d\]}el])(\s*\n\s*")')
+_NO_COMMA = re.compile(r'(["\d\]}el])([ \t\r]*\n\s{0,400}")')
 """A value, a line end and a key without the comma between: NCCL 2.28.9 writes so in the list of missing ranks."""
 
 

@@ -13,7 +13,7 @@ _PROCESS = re.compile(
 )
 _THREAD = re.compile(r"^\s*\*? thread #(?P<number>\d+)(?:: tid = (?P<tid>0x[0-9a-f]+|\d+))?(?:,.*?name = '(?P<name>[^']*)')?")
 _FRAME = re.compile(r"^\s*\*? frame #(?P<depth>\d+): 0x[0-9a-f]+ (?P<module>[^`\s]+)(?:`(?P<symbol>.*))?$")
-_PLACE = re.compile(r"^(?P<function>.*?)(?: \+ \d+)?(?: at (?P<file>\S+?):(?P<line>\d+)(?::\d+)?)?(?: \[.*\])?$")
+_PLACE = re.compile(r"^(?P<function>.*?)(?: \+ \d+)?(?: at (?P<file>\S{1,4096}?):(?P<line>\d+)(?::\d+)?)?(?: \[.*\])?$")
 
 
 def parse_lldb(lines: Iterable[str], source: Source, report: Report) -> Rows:

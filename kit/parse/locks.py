@@ -214,12 +214,12 @@ _FUSER_V = re.compile(
     r"^(?:(?P<path>\S[^:]*):)?\s+(?P<user>\S+)\s+(?P<pid>\d+|kernel)\s+(?P<access>[A-Za-z.]{4,6})\s+"
     r"(?P<command>\S.*)$"
 )
-_FUSER = re.compile(r"^(?:(?P<path>[^\s:][^:]*):)?\s*(?P<pids>\d+[a-zA-Z]*(?:\s+\d+[a-zA-Z]*)*)?\s*$")
+_FUSER = re.compile(r"^(?:(?P<path>[^\s:][^:]*):)?\s*(?:(?P<pids>\d+[a-zA-Z]*(?:\s++\d+[a-zA-Z]*+)*+)\s*)?$")
 _FUSER_HEAD = re.compile(r"^\s+USER\s+PID\s+ACCESS\s+COMMAND")
 _LSOF_HEAD = re.compile(r"^COMMAND\s+PID\b.*\bFD\b")
 _LSOF = re.compile(
-    r"^(?P<command>\S+)\s+(?P<pid>\d+)\s+(?:\d+\s+\S+\s+)?\S+\s+(?P<fd>\d+)(?P<mode>[rwu])?"
-    r"(?P<lock>[NrRwWuUxX ])?\s+[A-Za-z]+\s+.*?(?P<path>\S+(?: \(\S+\))?)$"
+    r"^(?P<command>\S+)\s+(?P<pid>\d{1,20})\s+(?:\d{1,20}\s+\S+\s+)?\S+\s+(?P<fd>\d{1,20})(?P<mode>[rwu])?"
+    r"(?P<lock>[NrRwWuUxX ])?\s+[A-Za-z]+\s++.{0,200}?(?P<path>\S+(?: \(\S+\))?)$"
 )
 _STAT = re.compile(r"^\s*(?:(?P<file>File): [^\w/.~-]?(?P<path>.+?)[^\w/.~-]?$|(?P<kind>Modify): (?P<stamp>20.*)$)")
 _STAMP = re.compile(

@@ -25,12 +25,12 @@ def _certain(own: bool = False) -> re.Pattern[str]:
 
 _STAMPED = re.compile(
     r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?=[^\n]*[A-Za-z]{2})"
-    r"|\d{1,3}%\|.*\d[kKMGT]?(?:i?B)?/\d[\d.]*[kKMGT]?(?:i?B)? \[\d\d:\d\d"
+    r"|\d{1,3}%\|.{0,400}\d[kKMGT]?(?:i?B)?/\d[\d.]*[kKMGT]?(?:i?B)? \[\d\d:\d\d"
     r"|^(?:INFO|WARNING|ERROR)[: ]"
     r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
     re.MULTILINE,
 )
-_BAR = re.compile(r"\d{1,3}%\|.*\d+/\d+ \[\d\d:\d\d")
+_BAR = re.compile(r"\d{1,3}%\|.{0,400}\d/\d{1,20} \[\d\d:\d\d")
 _OTHER = re.compile(
     r"^(?:\[pid\s+\d+\] |\d+\s+)?(?:[\d:.]+ )?\w+\(.*(?:\) += |<unfinished \.\.\.>)"  # strace
     r"|^Process \d+: |^Thread (?:0x)?[\da-f]+ \(|^total \d+\n|^(?: {0,9}(?:F S )?(?:UID|USER))? {0,14}PID\s|^Name:\t"

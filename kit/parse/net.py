@@ -14,7 +14,7 @@ STATES = TOOL_WORDS["sockets"]["states"]
 HEX_STATES = TOOL_WORDS["sockets"]["numbers"]["states"]
 SERVICES = TOOL_WORDS["sockets"]["services"]
 _STATE = r"LISTEN|ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-[12]|TIME-WAIT|CLOSE-WAIT|LAST-ACK|CLOSING|CLOSED?|UNCONN|NEW"
-_END = r"(?P<{0}>(?:\[[0-9a-fA-F:.*]*\](?:%\w+)?|[\w.*%:-]*?)):(?P<{0}_port>[\w*-]+)"
+_END = r"(?P<{0}>(?:\[[0-9a-fA-F:.*]*\](?:%\w+)?|[\w.*%:-]{{0,80}}?)):(?P<{0}_port>[\w*-]{{1,40}})"
 _SS = re.compile(
     rf"^\s*(?:(?P<net>tcp|udp|mptcp|sctp|raw|tcp6|"
     rf"udp6)\s+)?(?:(?P<state>{_STATE})\s+)?(?P<recv>\d+)\s+(?P<send>\d+)\s+"
@@ -34,7 +34,8 @@ _NETSTAT = re.compile(
     + _END.format("local")
     + r"\s+"
     + _END.format("peer")
-    + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s+[\w.+-]+\s+\d+)?(?:\s+(?:(?P<pid>\d+)/(?P<process>.*?)|-))?"
+    + r"(?:\s+(?P<state>[A-Z_12]+))?(?:\s{1,80}[\w.+-]{1,64}\s{1,80}\d{1,20})?"
+    r"(?:\s{1,80}(?:(?P<pid>\d{1,20})/(?P<process>.{0,80}?)|-))?"
     r"(?:\s+(?:off|on|keepalive|timewait|probe|unkn-\d+)\s+\([\d./]+\))?\s*$"
 )
 _NETSTAT_HEADER = re.compile(r"^(?:Active Internet connections|Proto\s+Recv-Q\s+Send-Q)")

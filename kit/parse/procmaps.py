@@ -85,7 +85,7 @@ def _is_maps(head: str) -> float:
 _LIMIT = re.compile(
     r"^(?P<name>(?:Max [a-z]+(?: [a-z]+)*?))\s{2,}(?P<soft>\d+|unlimited)\s+(?P<hard>\d+|unlimited)(?:\s+(?P<unit>\w+))?\s*$"
 )
-_ULIMIT = re.compile(r"^(?P<name>[a-z][a-z /-]{0,60}?[a-z])\s+(?:\((?P<unit>[^()]*)\))?\s*(?P<value>\d+|unlimited)\s*$")
+_ULIMIT = re.compile(r"^(?P<name>[a-z][a-z /-]{0,60}?[a-z])\s+(?:\((?P<unit>[^()]*)\)\s*)?(?P<value>\d+|unlimited)\s*$")
 
 
 def parse_limits(lines: Iterable[str], source: Source, report: Report) -> Rows:

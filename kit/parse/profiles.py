@@ -15,7 +15,7 @@ from kit.schema import Row
 
 MOST_STACKS = 200
 """Stacks that are kept, the most frequent first: the tail of a profile holds single samples."""
-_COLLAPSED = re.compile(r"^(?P<stack>\S.*?;.*?|\S+ \(\S+:\d+\)) (?P<count>\d+)$")
+_COLLAPSED = re.compile(r"^(?P<stack>\S[^;]*;.*|\S+ \(\S+:\d+\)) (?P<count>\d+)$")
 _PLACE = re.compile(r"^(?P<function>.*?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)$")
 
 

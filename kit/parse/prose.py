@@ -34,7 +34,7 @@ MOST_SENTENCE = 600
 NEAR = 30
 """Characters before a claim in which a negation denies it."""
 _MARKS = re.compile(r"^[\s>|]*(?:[-*•+]\s+|\d+[.)]\s+|#+\s+|//\s*|>\s*)*|[*`]{1,3}|(?<!\w)_+|_+(?!\w)")
-_END = re.compile(r"(?<=[.!?;])[\")]?\s+|(?<=[。！？；])|\s+\|\s+")
+_END = re.compile(r"(?<=[.!?;])[\")]?\s+|(?<=[。！？；])|(?<!\s)\s+\|\s+")
 _CLAUSE = re.compile(r"[,;:()，、；]| - | – | but | and | so | then ")
 _BEHIND = re.compile(
     r"(?:\b(?:after|once|following)|nach|sobald)\b[^,;.]{0,30}$|^[^,;.]{0,12}(?:之后|以后|后|した後|후에?)", re.I

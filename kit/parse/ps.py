@@ -145,7 +145,7 @@ def _row(got: dict[str, str], columns: list[str], of_threads: bool, tool: str) -
 
 def _command(text: str, columns: list[str], of_threads: bool) -> Row:
     text = _BRANCH.sub("", text)
-    found = re.match(r"^\[?(?P<comm>.+?)\]?\s*<defunct>$", text)
+    found = re.match(r"^\[?(?P<comm>.{1,200}?)\]?\s*<defunct>$", text)
     short = columns[-4:] == ["PID", "TTY", "TIME", "CMD"] or columns[-2:] == ["TIME", "CMD"] and "C" not in columns
     if found:
         return {"comm": found["comm"], "state": "Z"} | ({} if of_threads else {"cmdline": text})
@@ -221,7 +221,7 @@ THREAD_COLUMNS = {"pid", "tid", "comm", "state", "wchan", "cpu_s", "cpu_percent"
 def _top_memory(line: Line, samples: Samples) -> None:
     found = _MEM.match(line.text)
     prefix = "swap_" if found["what"] == "Swap" else ""
-    for value, name in re.findall(r"([\d.,]+)\s*(?:\+)?(total|free|used|buff/cache|avail)", found["rest"]):
+    for value, name in re.findall(r"(?<![\d.,])([\d.,]+)\s*(?:\+)?(total|free|used|buff/cache|avail)", found["rest"]):
         name = {"buff/cache": "cache", "avail": "available"}.get(name, prefix + name)
         samples.add("host_memory", {"name": name, "value_bytes": size_bytes(value + found["unit"][0]), **line.at}, name)
 

@@ -20,7 +20,7 @@ GPU = TOOL_WORDS["gpu_exporter"]
 MEMORY = TOOL_WORDS["memory"]["node_exporter"]
 LOAD = {"node_load1": "load1", "node_load5": "load5", "node_load15": "load15"}
 _SERIES = re.compile(r"^(?P<name>[a-zA-Z_:][\w:.]*)?\s*(?:\{(?P<labels>.*)\})?$")
-_LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"|(\w+)=([^,\"}]+)")
+_LABEL = re.compile(r"(?<!\w)(\w+)=\"((?:[^\"\\]|\\.)*)\"|(?<!\w)(\w+)=([^,\"}]+)")
 _STAMP = re.compile(r"^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:?\d\d)?$")
 
 

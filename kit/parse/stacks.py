@@ -18,7 +18,7 @@ from kit.schema import Row
 
 # --- what all dumps share ------------------------------------------------------------------------------------------------
 
-_ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .{0,200}?|\bpid[ =:]*)(\d+)\b", re.IGNORECASE)
+_ASKED_PID = re.compile(r"(?:--pid[ =]|-p ?|/proc/|\b[gp]stack |eu-stack .{0,200}?|\bpid[ =:]{0,4})(\d+)\b", re.IGNORECASE)
 _RANK = r"(?<![-\w])rank[ _=:#-]*(\d{1,5})\b"
 _OF_RANK = re.compile(_RANK, re.IGNORECASE)
 _FILE_OF_RANK = re.compile(r"(?<!node)(?:^|[^a-zA-Z])rank[_-]?(\d{1,5})(?!\d)")
@@ -150,7 +150,7 @@ def _banner_pid(text: str) -> int | None:
 
 _PROCESS = re.compile(r"^\s*Process (?P<pid>\d+)(?:: ?(?P<title>.*))?$")
 _PYTHON = re.compile(r"^\s*Python v\d")
-_THREAD = re.compile(r'^\s*Thread (?P<id>0x[0-9a-fA-F]+|\d+)(?: \((?P<state>[^()]*)\))?(?:: ?"(?P<name>.*?)"?)?\s*$')
+_THREAD = re.compile(r'^\s*Thread (?P<id>0x[0-9a-fA-F]+|\d+)(?: \((?P<state>[^()]*)\))?(?:: ?"(?P<name>.{0,400}?)"?)?\s*$')
 _FRAME = re.compile(r"^\s*(?P<function>\S.*?) \((?P<file>[^()]*(?: \(deleted\))?)\)\s*$")
 _VARIABLES = re.compile(r"^(?P<indent>\s*)(?:Locals|Arguments):$")
 _PYSPY_ERROR = re.compile(
@@ -316,7 +316,7 @@ def parse_pyspy_json(lines: Iterable[str], source: Source, report: Report) -> Ro
 
 def _is_pyspy_json(head: str) -> float:
     keys = sum(f'"{key}"' in head for key in ("pid", "thread_name", "os_thread_id", "owns_gil", "frames", "short_filename"))
-    return 0.97 if keys >= 5 and re.search(r"^\s*\[?\s*\{", head, re.MULTILINE) else 0.0
+    return 0.97 if keys >= 5 and re.search(r"^\s*+(?:\[\s*+)?\{", head, re.MULTILINE) else 0.0
 
 
 # --- py-spy top ----------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def _is_pyspy_json(head: str) -> float:
 _TOP_HEAD = re.compile(r"^\s*%Own\s+%Total\s+OwnTime\s+TotalTime\s+Function")
 _TOP_ROW = re.compile(
     r"^\s*(?P<own>\d+(?:\.\d+)?)%\s+(?P<total>\d+(?:\.\d+)?)%\s+\d+(?:\.\d+)?s\s+\d+(?:\.\d+)?s\s+"
-    r"(?P<function>.+?) \((?P<file>[^()]*)\)?\s*$"
+    r"(?P<function>\S.{0,400}?) \((?P<file>[^()]*)(?:\)\s*)?$"
 )
 _TOP_OTHER = re.compile(r"^\s*(?:Total Samples|GIL:|Press |Script (?:started|done)|Sampling |Error: Not a tty)")
 _TOP_FROM = re.compile(r"^\s*Collecting samples from '?(?P<what>.*?)'?(?: \(python v.*)?$")

@@ -122,7 +122,7 @@ def _nanoseconds(text: str) -> int:
     return int(whole) * NS + int((fraction + "000000000")[:9])
 
 
-_SINCE = re.compile(r"(?:\[pid\s+\d+\]\s+|\d{1,7}(?:<[^<>]*>)?\s+)?\s*(?P<since>\d{1,8}\.\d{1,9})\s")
+_SINCE = re.compile(r"(?:\[pid\s+\d+\]\s++|\d{1,7}(?:<[^<>]*>)?\s++|\s*+)(?P<since>\d{1,8}\.\d{1,9})\s")
 RELATIVE_HEAD = 50
 """Lines that tell whether a capture has nothing but the time since the line before (-r)."""
 

@@ -34,7 +34,7 @@ _INSIDE = (
 )
 _OF_A_CUT = re.compile(
     r"\s*(?:File \"[^\"]+\", line \d+, in |(?:self\.|super\(\)|raise [A-Z]|return )[^ ]*\(|\^+$)"
-    r"|\s{4,}(?:[~^]|(?:await|yield|with|for|if|assert|del|cls)\b|[\w.]+\(|[\w., ]+ [-+*/|]?= \S)"
+    r"|\s{4,}+(?:[~^]|(?:await|yield|with|for|if|assert|del|cls)\b|[\w.]+\(|[\w., ]+ [-+*/|]?= \S)"
 )
 """A frame, or the statement in it, in a log's own lines: of a traceback whose head was left out."""
 CALM, _TROUBLE = ("INFO", "DEBUG", "WARNING"), ("ERROR", "CRITICAL")

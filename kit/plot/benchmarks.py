@@ -136,8 +136,8 @@ def group_of(name: str) -> str:
     >>> group_of("eager-1-1.json"), group_of("eager-2-1.json:3"), group_of("7.json")
     ('eager', 'eager', 'runs')
     """
-    stem = re.sub(r"(\.\w+)+(:\d+)?$", "", name.rsplit("/", 1)[-1])
-    return re.sub(r"[-_. ]*\d+", "", stem).strip("-_. ") or "runs"
+    stem = re.sub(r"(\.\w{1,80}){1,8}(:\d+)?$", "", name.rsplit("/", 1)[-1])
+    return re.sub(r"(?<![-_. ])[-_. ]*\d+", "", stem).strip("-_. ") or "runs"
 
 
 def groups_of(runs: pd.DataFrame) -> dict[str, str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CELL_TIMEOUT_S = 900
 """Longest a cell may take: reading a capture of some hundred MB for the first time takes minutes."""
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
-_MARKUP = re.compile(r"(<[^>]*>)")
+_MARKUP = re.compile(r"(<[^<>]*>)")
 _DESCRIPTION = re.compile(r"""\b(alt|title|aria-label|data-v|data-file|data-label)=(["'])(.*?)\2""")
 _KERNEL = "stallkit"
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("setting", "source", "base", "cand", "separates", "unlikely")
 NOT_A_SETTING = re.compile(
-    r"(.*(_|\.)?(date|time|datetime|timestamp|duration|uptime|boot_time|load_avg\w*|mem_max_rss|mem_peak\w*|benchmark_id|sweep_id|uuid"
-    r"|run_index|run_number|trial|cli_command|runnable_threads|cpu_freq|mhz_per_cpu|hz_actual\w*|loops|pid|commit_\w+|id|(\w+_)?version|command)"
+    r"(.*(_|\.)?(date|time|datetime|timestamp|duration|uptime|boot_time|load_avg\w{0,80}|mem_max_rss|mem_peak\w{0,80}|benchmark_id|sweep_id|uuid"
+    r"|run_index|run_number|trial|cli_command|runnable_threads|cpu_freq|mhz_per_cpu|hz_actual\w{0,80}|loops|pid|commit_\w+|id|version|command)"
     r"|(internal_states|extra)(\..*)?|.*\.(internal_states|extra)(\..*)?|.*artifacts\.dir|run_info\..*|.*\.current_index"
     r"|commit_info\..*|executable|start|end|num_prompts|request_rate|burstiness|max_concurrency)"
 )

@@ -27,7 +27,7 @@ SOLVED_FILE = "solved.json"
 _PLAIN = re.compile(r"[A-Za-z][\w.+-]{0,40}|True|False")
 _COMMON = ("False", "None", "auto")
 """Printed values that are mostly defaults: servers print all their arguments."""
-_OF_THE_RUN = re.compile(r"(0x[0-9a-fA-F]+|(?:\w+:/)?/[^\s'\"(),]+|\b\d+(?:[.:]\d+)+\S*|\d+)")
+_OF_THE_RUN = re.compile(r"(0x[0-9a-fA-F]+|(?:\b\w+:/)?/[^\s'\"(),]+|\b\d+(?:[.:]\d+)+\S*|\d+)")
 """Addresses, paths, versions and times, numbers."""
 _SIZE = re.compile(r"(?:\w*model\w*|tokenizer\w*|trust_remote_code|host|m)")
 

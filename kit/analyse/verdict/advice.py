@@ -17,7 +17,7 @@ from kit.tomlfile import TomlFile
 NEAR = 12
 """Records before and after the cause that may speak of it: a traceback is announced, printed and repeated by its parents."""
 MOST = 2
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\s+-\s+")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<!\s)\s+-\s+")
 _OTHERS = ("client", "noise", "teardown", "recovered")
 """Roles of lines that say nothing of the cause."""
 

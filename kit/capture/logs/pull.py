@@ -50,7 +50,7 @@ NOTES = {
     "utf-16": "was UTF-16, is UTF-8; scrubbed",
     "binary": "binary: copied as it is, not scrubbed",
 }
-_WILD = re.compile(r"(\[[^\]/]+\]|[*?])")
+_WILD = re.compile(r"(\[[^\]/]{1,200}\]|[*?])")
 
 
 @takes(connection=Connection)

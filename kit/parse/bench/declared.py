@@ -44,7 +44,7 @@ PART = re.compile(rf"({NUMBER})\s?([A-Za-zµμ]*)")
 TIMES = SECONDS | {"m": 60.0, "h": 3600.0}
 BYTES = {unit: 1024.0**power for power, unit in enumerate(("B", "KB", "MB", "GB"))}
 """wrk counts bytes in powers of 1024."""
-PAIR = re.compile(r"(\S+?)=\s*(\S+)")
+PAIR = re.compile(r"(?<!\S)(\S+?)=\s*(\S+)")
 LABELLED = re.compile(r"([A-Za-z][\w ()/.\-]{0,80}?)\s*:\s+(\S.*)")
 COLUMNS = {
     "label": text_of,
