@@ -122,7 +122,7 @@ def units(pattern: str, flags: int) -> set[tuple[str, str]]:
         for one in dict.fromkeys([*signs, unit]):
             if one:
                 made |= {("", one), (before, one), ("", before + one)}
-    if whole:
+    if whole and found:
         made |= {("", whole), ("", whole[:-1] or whole)}
     return made
 
