@@ -23,6 +23,7 @@ import kit
 from tests.pattern_attacks import LINEAR, used_with, worst
 
 BOUNDED = {
+    "kit.analyse.calls.arguments.DESCRIPTOR": "used at the begin of an argument only, where it is linear",
     "kit.analyse.launches.templates._STEPS": "used on the first 240 characters of a record",
     "kit.capture.logs.scrub._COUNT": "used on patterns of the kit",
     "kit.intake.cutting.RECORD": "used at the begin of a line only, where it is linear",

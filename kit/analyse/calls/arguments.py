@@ -14,7 +14,7 @@ _TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"(?:\.\.\.)?|(?<=[\dD\]])<(?:[^<>]|(?<=-)>|<[^<>]*>)*>|/\*.*?\*/|[\[{(]|[\]})]|,|[^\[{(\]}),"<]+|[<"/]',
     re.DOTALL,
 )
-DESCRIPTOR = re.compile(r"(?:\b[a-z]+=)?(?P<fd>\d{1,9})(?:<(?P<is>(?:[^<>]|(?<=-)>|<[^<>]*>)*)>(?P<gone>\(deleted\))?)?")
+DESCRIPTOR = re.compile(r"(?:[a-z]+=)?(?P<fd>\d{1,9})(?:<(?P<is>(?:[^<>]|(?<=-)>|<[^<>]*>)*)>(?P<gone>\(deleted\))?)?")
 _TIMESPEC = re.compile(r"\{(?:tv_sec=)?(-?\d+), (?:tv_u?n?sec=)?(\d+)\}")
 _MICRO = re.compile(r"tv_usec=")
 _INODE = re.compile(r"\[(\d+)(?:->(\d+))?")
