@@ -94,7 +94,8 @@ def main() -> None:
     seeds = [path.read_bytes().split(b"\n") for folder in folders for path in sorted(folder.glob("*.strace*"))]
     end, inputs, number = time.monotonic() + 60 * float(sys.argv[1]), 0, time.time_ns()
     strace_chunks.CHUNK_BYTES = 700
-    read(next(OWN.glob("*.strace")), tables=True)  # compiles
+    for path in OWN.glob("*.strace"):
+        read(path, tables=True)  # compiles
     signal.signal(signal.SIGALRM, hangs)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.strace"
