@@ -22,6 +22,7 @@ MOST_FILES = 2000
 """Of a folder with more files only those that changed last are read: it is a whole host's logs, or no evidence folder."""
 _REPLICA = re.compile(r"(?:[-_](?:\d{1,20}|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0-9]{5}$)){1,8}$")
 """What Kubernetes and compose put behind the name of a workload: numbers, the hash of a ReplicaSet, five signs for a pod."""
+_RAISED = "Traceback (most recent call last)"
 _OTHERS = {".git", ".venv", "node_modules", "__pycache__", "site-packages", ".ipynb_checkpoints", "frames"}
 _NO_EVIDENCE = (
     (
@@ -134,7 +135,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
                 yield _capture(path, name, replace(left, kind="log"))
             continue  # what people wrote is one capture, or nothing that counts
         if item.how == "talk" or item.how == "header" and item.kind is None and name.endswith(".ipynb"):  # an output of a cell
-            item.kind = "log" if _printed(item.head()) else item.kind
+            item.kind = "log" if _printed(item.head()) and not _tried_again(item, items) else item.kind
         elif item.how == "fence" and item.kind is None and _milestones(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
@@ -172,6 +173,14 @@ def _printed(head: str) -> bool:
     """Whether a text that no format knows is what some program printed, by its form: a level, a bar, an end, an error."""
     rows = (row for _, row in parse.formats()["log"].parse(head.splitlines(), parse.Source(""), parse.Report()) if "kind" in row)
     return any(row.get("milestone") or row.get("bar_kind") or row.get("level") or row["kind"] == "error" for row in rows)
+
+
+def _tried_again(item: Segment, items: list[Segment | Note]) -> bool:
+    """Whether a cell of a notebook failed, and cells after it printed logs without an error: it was mended in between."""
+    if _RAISED not in item.head():
+        return False
+    later = [one.head() for one in items if isinstance(one, Segment) and one.how == "header" and one.line > item.line]
+    return any(map(_printed, later)) and not any(_RAISED in head for head in later)
 
 
 def _milestones(head: str) -> bool:

@@ -295,3 +295,18 @@ def test_notebook_whose_training_is_through(tmp_path: Path) -> None:
     looked = {"cell_type": "code", "source": ["!ls -la out"], "outputs": [{"output_type": "stream", "text": [listed]}]}
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [trained, looked], "nbformat": 4, "metadata": {}}, indent=1))
     assert kit.verdict(tmp_path / "a.ipynb").klass == "ended"
+
+
+def test_cell_that_failed_and_was_mended_is_no_failure(tmp_path: Path) -> None:
+    raised = ["-----", "OutOfMemoryError        Traceback (most recent call last)", "Cell In[1], line 1", "----> 1 model = Net()"]
+    raised += ["OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 GiB. GPU 0 has a total capacity of 23.64 GiB."]
+    error = [{"output_type": "error", "traceback": ["\n".join(raised)]}]
+    failed = {"cell_type": "code", "source": ["model = Net(9)"], "outputs": error}
+    bars = "".join(
+        f"Epoch 0: {at * 5 // 2}%|##   | {at}/40 [00:0{at // 5}<00:08, 5.00it/s, loss=0.4]\r" for at in range(5, 41, 5)
+    )
+    text = [bars + "\n", "`Trainer.fit` stopped: `max_epochs=1` reached.\n"]
+    trained = {"cell_type": "code", "source": ["trainer.fit(m)"], "outputs": [{"output_type": "stream", "text": text}]}
+    for cells, klass in ([failed, trained], "ended"), ([trained, failed], "gpu_oom"):
+        (tmp_path / "b.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4, "metadata": {}}, indent=1))
+        assert kit.verdict(tmp_path / "b.ipynb").klass == klass
