@@ -20,6 +20,8 @@ _PASSES = {
 it has yet to be compiled. That takes 8 s of CPU for logs and 15 s for traces, loading numba 0.7 s; a megabyte of a busy log takes
 80 ms without and 20 ms with it, of a trace 650 ms and 15 ms (`benchmarks/logs.py`, `benchmarks/strace.py`).
 """
+HOW = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""How functions are compiled: without the interpreter's lock, with numpy's division, without a way into them from C."""
 
 
 def pays(kind: str, size: int) -> bool:
@@ -64,8 +66,8 @@ def _njit() -> Any:
 
 
 def inner(function: Callable) -> Any:
-    """Compile a function that only other compiled functions call."""
-    return _njit()(nogil=True, error_model="numpy")(function)
+    """Compile a function that only other compiled functions call: a way into it from Python would take a sixth of the time."""
+    return _njit()(**HOW, no_cpython_wrapper=True)(function)
 
 
 def keeping(*sources: str) -> Callable[[Callable], Any]:
@@ -78,8 +80,8 @@ def keeping(*sources: str) -> Callable[[Callable], Any]:
     def compiled(function: Callable) -> Any:
         function.__qualname__ = f"{function.__name__}-{version}"  # names what is kept
         try:
-            return _njit()(cache=True, nogil=True, error_model="numpy")(function)
+            return _njit()(**HOW, cache=True)(function)
         except RuntimeError:  # "no locator available": neither folder is writable
-            return inner(function)
+            return _njit()(**HOW)(function)
 
     return compiled
