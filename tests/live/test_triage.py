@@ -159,7 +159,10 @@ def test_the_oom_kill_of_a_neighbour_is_not_this_launchs(
     with launched(tmp_path / "server.log", program) as process:
         if program is FLAG:
             process.wait(20)
-        found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=13, progress=print, clock=Clock(3)).verdict
+        for limit_s in (13, 40, 120):  # a busy machine may not come to the kernel log within the first
+            found = triage(pid=process.pid, log=tmp_path / "server.log", limit_s=limit_s, progress=print, clock=Clock(3)).verdict
+            if found.scene.evidence.foreign or program is FLAG:
+                break
     assert found.state in state and found.hypotheses[0].name != "host_oom_kill"
     aside = [item.row["pid"] for item in found.scene.evidence.foreign]
     assert program is FLAG or aside == [3999999], "what was set aside is said"
