@@ -260,13 +260,15 @@ class Joiner:
 
     def _take_output(self, event: Event, number: int) -> None:
         """Take out what another thread's unfinished write has put on the terminal in the middle of this call."""
+        if _PLAIN_VALUE.fullmatch(event["args"].rsplit(", ", 1)[-1]):
+            return
         for other in self.open.values():
-            shown = shown_text(other["syscall"], other["args"])
-            if shown is None or other is event:
+            if other["syscall"] != "write" or other is event:
+                continue
+            shown = shown_text("write", other["args"])
+            if shown is None:
                 continue
             text, whole = shown
-            if _PLAIN_VALUE.fullmatch(event["args"].rsplit(", ", 1)[-1]):
-                continue
             place = event["args"].rfind(text) if whole else event["args"].find(text)
             if place > 0 and (not whole or place + len(text) == len(event["args"])):
                 output, event["args"] = event["args"][place:], event["args"][:place]
