@@ -31,6 +31,8 @@ BY_A_PROXY = (502, 503, 504)
 """What a proxy answers for a server that is gone."""
 UNPRINTABLE = "<exception str() failed>"
 """What Python prints in place of a message that cannot be printed: the error's type says more."""
+SYN_STATES = ("SYN-SENT", "SYN_SENT")
+"""A socket that waits for the answer to its SYN, as `ss` and /proc spell it."""
 PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
 """Codes of lines by which a peer does not answer."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
@@ -408,7 +410,10 @@ def waited(evidence: Evidence, processes: Processes, found: Progression) -> dict
         if limit is not None:
             given.setdefault("timeout_s", (limit, [mark.ref]))
         if host and port and mark.code in PEER_LINES:
-            given.setdefault("peer", (f"{host}:{port}", [mark.ref]))
+            given["peer"] = (f"{host}:{port}", [mark.ref])  # the last line is the one that gave up; a host has several names
+    for row in evidence.sockets:
+        if row.get("state") in SYN_STATES and "peer" not in given:
+            given["peer"] = (f"{row.get('peer_address')}:{row.get('peer_port')}", [ref(row)])
     return given
 
 

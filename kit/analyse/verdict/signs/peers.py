@@ -6,7 +6,7 @@ from collections import Counter
 from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.facts_log import PEER_LINES
+from kit.analyse.verdict.facts_log import PEER_LINES, SYN_STATES
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -24,7 +24,7 @@ HUBS = ("HF_ENDPOINT", "MODELSCOPE_DOMAIN")
 @rule("syn_sent", needs=("sockets",))
 def syn_sent(scene: Scene) -> Signs:
     """Sockets that wait for the answer to their SYN."""
-    rows = [row for row in scene.evidence.sockets if row.get("state") in ("SYN-SENT", "SYN_SENT")]
+    rows = [row for row in scene.evidence.sockets if row.get("state") in SYN_STATES]
     if rows:
         peer = f"{rows[0].get('peer_address')}:{rows[0].get('peer_port')}"
         yield Sign("syn_sent", f"no answer from {peer} ({count_of(len(rows), 'socket')} in SYN-SENT)", [ref(rows[0])])
@@ -58,7 +58,7 @@ def silent_hub(scene: Scene) -> Signs:
         if not seen or not hub:
             continue
         own = {(name, f"{socket.get('fd') or 0:#x}") for name in RECEIVE}
-        joining = socket.get("state") in ("SYN-SENT", "SYN_SENT") and {name for name, _ in seen} <= CONNECTING
+        joining = socket.get("state") in SYN_STATES and {name for name, _ in seen} <= CONNECTING
         if joining or socket.get("state") == "ESTAB" and seen <= own:
             what = f"{'a connection to' if joining else 'bytes from'} {hub} ({socket['peer_address']}:{socket['peer_port']})"
             claim = f"the main thread of pid {socket['pid']} waits for {what}, and does nothing else"
