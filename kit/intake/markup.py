@@ -308,7 +308,7 @@ def _shown(body: Any) -> str | None:
     return body if isinstance(body, str) else None
 
 
-_CODEBLOCK = re.compile(r"(?s)<codeblock\b[^>]*>(?:<code>)?(.*?)(?:</code>)?</codeblock>")
+_CODEBLOCK = re.compile(r"(?s)<codeblock\b[^>]*>(?:<code>)?([^<]*(?:<(?!/?codeblock\b)[^<]*)*?)(?:</code>)?</codeblock>")
 
 
 def _of_slack(text: str) -> str:

@@ -32,8 +32,8 @@ _POD_WORDS = {
 }
 _INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
 _BARE = re.compile(
-    r"^\s*(?:(?P<age>[\ddhms]+(?: \(x\d+ over [^)]+\))?)\s{2,})?(?P<type>Normal|Warning)\s+(?P<reason>[A-Z]\w+)\s{2,}"
-    r"(?P<aged>[\ddhms]+(?: \(x\d+ over [^)]+\))?)?\s*(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
+    r"^\s*(?:(?P<age>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s{2,})?(?P<type>Normal|Warning)\s+(?P<reason>[A-Z]\w+)\s{2,}+"
+    r"(?:(?P<aged>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s*+)?(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
 )
 """An event of `describe`, or of `get events` where an age stands first, whose table's head was left out."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
@@ -115,7 +115,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
         elif row:
             report.records += 1
             yield "events", line.at | row
-        elif row is None and not re.match(r"^\s*[\w ./-]+:(?:\s|$)|^\s", text):
+        elif row is None and not re.match(r"^\s*+[\w ./-]+:(?:\s|$)|^\s", text):
             report.odd("no event", text)
 
 
