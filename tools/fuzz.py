@@ -285,11 +285,12 @@ def main() -> int:
     """The command."""
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--minutes", type=float, default=1.0)
+    words.add_argument("--most", type=int, default=sys.maxsize, help="end after so many inputs")
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("--keep", type=Path)
     given = words.parse_args()
     kit.verdict(kit.sample_path("sg01-capture-hang"))  # loaded once, here
-    tried, failed, slowest, peak = fuzz(given.minutes * 60, sys.maxsize, given.seed, given.keep)
+    tried, failed, slowest, peak = fuzz(given.minutes * 60, given.most, given.seed, given.keep)
     for line, count in Counter(failed).items():
         print(f"{count:5} {line}")
     ways = ", ".join(f"{way} {count}" for way, count in tried.items())

@@ -9,7 +9,7 @@ import pytest
 import kit
 from kit.analyse.verdict.phases import Step, _walk
 from kit.analyse.verdict.stacks import phase_of_frames
-from tests.analyse.verdict.scenes import error, line, row, scene
+from tests.analyse.verdict.scenes import bar, error, line, row, scene
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,18 @@ def loaded(ranks: list[int], server: str, total: int) -> list:
         (loaded([0], "sglang", 4), []),
         (loaded([0], "vllm", 2), []),
         (loaded([1], "vllm", 2), [0]),
+        ([*loaded([0, 1, 3], "sglang", 4), line(None, " ")], []),
+        ([*loaded([0, 1, 3], "sglang", 4), bar("weights", 1, 2, at=31)], [2]),
     ],
-    ids=["one lacks it", "none lacks it", "rank 0 speaks for four", "rank 0 speaks for two", "not rank 0"],
+    ids=[
+        "one lacks it",
+        "none lacks it",
+        "rank 0 speaks for four",
+        "rank 0 speaks for two",
+        "not rank 0",
+        "cut within a record",
+        "a bar",
+    ],
 )
 def test_who_lacks_a_milestone_is_behind(parts: list, behind: list[int]) -> None:
     assert sorted(scene(*parts).progression.lagging) == behind
