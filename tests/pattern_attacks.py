@@ -17,7 +17,7 @@ PALETTE = " a0A_-.:/,\"\\#=x\t([|'e1<&;@%{~\u00e9\u2588\n"
 SINGLE = (code.LITERAL, code.NOT_LITERAL, code.ANY, code.IN)
 MANY = 64
 SCREENED, SOON_S = 1000, 0.004
-"""A text of so many characters that is done within so much is not looked at: noise is more than what a quadratic one takes then."""
+"""A text of so many characters that is done within so much is not looked at: noise is more than a quadratic one takes then."""
 LINEAR = 8
 """Four times the text takes four times as long where a pattern is linear, and 16 times where it is quadratic."""
 
