@@ -45,7 +45,9 @@ _STREAMS = frozenset(
     """.split()
 )
 _LOOKS = {"gpus", "processes", "threads", "sockets", "probes", "stacks", "io"}
-_ZONED = re.compile(r"^\[?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b")
+_ZONED = re.compile(
+    r"^(?:\[|(?:time|ts)=\"?)?20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d)\b"
+)
 _FULL = re.compile(
     r"(?<!\d)(?P<y>20\d\d)[-/](?P<m>[01]\d)[-/](?P<d>[0-3]\d)[T ](?P<t>[0-2]\d:[0-5]\d:[0-5]\d)(?:[.,]\d+)? ?"
     r"(?P<z>Z|UTC|[+-]\d\d:?\d\d)?"
@@ -176,7 +178,7 @@ def _last_stamp(log: Capture, source: Source) -> int | None:
 
 
 def zone_of_stamps(captures: Iterable[Capture]) -> int | None:
-    """UTC offset that docker's, kubectl's and journald's stamps in the logs carry: the host's, where all agree."""
+    """UTC offset that docker's, kubectl's, journald's and logfmt's stamps in the logs carry: the host's, where all agree."""
     zones = set()
     for capture in captures:
         for line in islice(capture.lines(), HEAD_LINES) if capture.kind == "log" and capture.path.exists() else ():

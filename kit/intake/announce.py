@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 TOOLS = (
     "cat|curl|date|df|dmesg|docker|du|env|export|find|findmnt|for|free|fuser|gdb|grep|head|hostname|ip|journalctl|kill|"
@@ -43,6 +43,8 @@ ASSISTANT = (
 USER = r"(?:You|User|Human|您|你|あなた|用户)(?: said| ?说| hat gesagt)? ?(?::|：)$"
 """Whose turn it is in a copy of a talk with an assistant: what that says is no evidence."""
 FENCE_ENDS = ("```", "~~~", "</pre", "{code", "{noformat", "[/code", "#+end")
+_SECOND = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d")
+_STAMP_BYTES = 19
 _COMPARED = re.compile(
     r"\b(?:for|as a|in|by way of) comparison\b|\blast (?:week|month|year)\b|\bother (?:model|machine|host)\b"
     r"|\b(?:incident|ticket|case|log|run|launch|attempt)s? (?:of|from) (?:last|another|an older)\b"
@@ -199,6 +201,23 @@ def name_of(command: str) -> str:
     if program in _SHOWS and files:
         return files[-1].rsplit("/", 1)[-1]
     return program
+
+
+def at_once(file: BinaryIO, *lines: int) -> bool:
+    """Whether lines of a job's log, by their offsets, have one stamp to the second: what stands between was listed, not printed.
+
+    Examples
+    --------
+    >>> import io
+    >>> log = io.BytesIO(b"2026-11-11T11:11:11.0Z ##[group]Run x\\n2026-11-11T11:12:11.0Z ##[endgroup]\\n")
+    >>> at_once(log, 0, 0), at_once(log, 0, 38)
+    (True, False)
+    """
+    found = []
+    for begin in lines:
+        file.seek(begin)
+        found.append(_SECOND.match(file.read(_STAMP_BYTES)))
+    return None in found or len({stamp[0] for stamp in found if stamp}) == 1
 
 
 def compares(before: str) -> bool:

@@ -294,7 +294,7 @@ class _Cutter:
             if mark.how == "prompt" and announce.EXIT_CODE.search(mark.text):
                 continue  # it asks how the command before it ended
             if mark.how == "step" and announce.STEP not in mark.text:  # what the step runs ends, and what it printed begins
-                start = mark if start.how == "step" else start
+                start = mark if start.how == "step" and announce.at_once(self._file, start.begin, mark.begin) else start
                 continue
             heading = announce.read(mark.text) if mark.how in ("heading", "lead") else None
             if inside and mark.how not in ("prompt", "empty") or self.log and heading and not heading.name:

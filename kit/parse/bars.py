@@ -53,6 +53,8 @@ class Bar:
     start: int
     end: int
     closed: bool
+    counts: str = ""
+    """What it counts, by its rate: `B`, `it`, `shard`; empty where that is not told."""
 
 
 def seconds(text: str | None) -> float | None:
@@ -128,7 +130,20 @@ def read(text: str, position: int = 0) -> Bar | None:
         begin,
         found.end(),
         bool(got.get("end")),
+        _counts(got.get("unit")),
     )
+
+
+def _counts(unit: str | None) -> str:
+    """What a rate counts.
+
+    Examples
+    --------
+    >>> _counts("B/s"), _counts("iB/s"), _counts("s/it"), _counts("shards/s"), _counts(None)
+    ('B', 'B', 'it', 'shards', '')
+    """
+    over, _, under = (unit or "").partition("/")
+    return (under if over == "s" else over).removeprefix("i" if "iB" in (over, under) else "")
 
 
 def _description(text: str, position: int, end: int) -> int:
@@ -162,6 +177,7 @@ def _transfer(text: str, position: int) -> Bar | None:
         position,
         len(text),
         closed=True,
+        counts="B",
     )
 
 

@@ -417,6 +417,8 @@ def _field(block: Row, ranks: list[tuple[int, str]], found: re.Match) -> None:
         block["operation"] = value
     elif key == "missing ranks":
         ranks += [(rank, "missing") for rank in ranks_in(value, MOST_RANKS - len(ranks))]
+    elif key == "world size" and value.isdecimal():
+        block["world"] = int(value[:7])
     elif key == "error msg":
         ranks += [(int(culprit["rank"]), "mismatch") for culprit in _CULPRIT.finditer(value)]
         block["text"] = f"{block['text']}: {value}"
@@ -424,6 +426,10 @@ def _field(block: Row, ranks: list[tuple[int, str]], found: re.Match) -> None:
 
 def _block(block: Row | None, ranks: list[tuple[int, str]], source: Source, report: Report) -> Rows:
     """Rows of one collective: its own, and one a rank that is named. How far a missing rank is, the analysis does not say."""
+    world = block.pop("world", None) if block else None
+    if world:
+        said = {"operation": "world size", "count": world, "text": f"group {block.get('communicator')}: {world} ranks"}
+        yield "collectives", {**block, "source": "recorder_status", "rank": None, "state": None, "moment": source.moment} | said
     for rank, state in [(None, block["state"]), *ranks] if block else ():
         report.records += 1
         count = block.get("count") if state != "missing" or rank is None else None

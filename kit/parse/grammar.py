@@ -119,10 +119,10 @@ class Matcher:
         """Role of an error line that no milestone names."""
         return next((role for part, role in self.roles if part in text), "initiating")
 
-    def bar(self, description: str) -> BarRule | None:
-        """Rule of a bar, by its description."""
+    def bar(self, description: str, counts: str = "") -> BarRule | None:
+        """Rule of a bar, by its description and by what it counts."""
         for rule in self.bars:
-            if rule.pattern.search(description):
+            if rule.pattern.search(description) and (rule.counts is None or rule.counts.search(counts)):
                 return rule
         return None
 

@@ -151,6 +151,7 @@ class BarRule:
     phase: str | None
     pattern: re.Pattern[str]
     step: bool
+    counts: re.Pattern[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,10 +349,11 @@ def _error(table: Table) -> list[tuple[str, str]]:
 
 def _bar(table: Table) -> BarRule:
     """One [[bar]]."""
-    table.known(("kind", "phase", "pattern", "step", "note"))
+    table.known(("kind", "phase", "pattern", "counts", "step", "note"))
     return BarRule(
         table.text("kind", BAR_KINDS, "other"),
         table.text("phase", PHASES),
         table.expression("pattern", table.values.get("pattern")),
         table.flag("step"),
+        table.expression("counts", table.values["counts"]) if "counts" in table.values else None,
     )

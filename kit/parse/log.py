@@ -183,7 +183,7 @@ class _Reader:
             row.update(time=self.carried_ns, time_source="none" if self.carried_ns is None else "carried")
 
     def _bar_row(self, row: Row, bar: Bar, stamp: int | None, fields: dict[str, Any]) -> None:
-        rule = self.matcher.bar(bar.description)
+        rule = self.matcher.bar(bar.description, bar.counts)
         key = _CHANGING.sub("", bar.description)  # "(bs=160 avail_mem=8.60 GB)" differs from frame to frame
         before = self.frames.get(key)
         begun = before is None or bar.n < before[0] or (bar.elapsed_s or 0.0) < (before[1] or 0.0)

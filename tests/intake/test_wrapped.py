@@ -36,3 +36,16 @@ def test_verdict_in_any_form(form: str, case: Path, tmp_path: Path) -> None:
             words = row["text"].split("\n")[0].split()
             lines = (tmp_path / row["capture"]).read_bytes().decode().split("\n")
             assert not words or words[0] == "##" or words[0] in lines[row["line"] - 1], row
+
+
+def test_what_a_step_printed_within_its_group_is_its_log(tmp_path: Path) -> None:
+    lines = (
+        ("29:41", "##[group]Run pytest -k serve"),
+        ("29:52", "(APIServer pid=7) INFO 11-11 11:29:52 [launcher.py:100] Starting vLLM API server"),
+        ("30:03", '(APIServer pid=7) INFO:     127.0.0.1:61522 - "POST /v1/completions HTTP/1.1" 200 OK'),
+        ("30:09", "##[endgroup]"),
+        ("30:10", "Post job cleanup."),
+    )
+    (tmp_path / "job.txt").write_text("".join(f"2026-11-11T11:{at}.0000000Z {text}\n" for at, text in lines))
+    log = kit.open_run(tmp_path).frame("log")
+    assert [line in set(log["line"]) for line in (2, 3, 5)] == [True] * 3

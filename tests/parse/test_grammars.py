@@ -60,7 +60,7 @@ CODES = {
     "lmdeploy": ["args", "weights_begin", "kv_cache", "gpu_oom", "ready"],
     "tei": ["args", "download_begin", "weights_begin", "model_warmup", "ready"],
     "ollama": ["args", "port_open", "weights_begin", "runner_wait", "ready"],
-    "triton": ["memory_pool", "weights_begin", "weights_end", "ready", "load_failed"],
+    "triton": ["memory_pool", "weights_begin", "model_loaded", "ready", "load_failed"],
     "mindie": ["args", "rank_assigned", "weights_progress", "ready", "request", "sigterm", "daemon_stopping"],
     "nemo": ["args", "dist_groups", "weights_begin", "train_step"],
 }

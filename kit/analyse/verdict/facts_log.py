@@ -12,6 +12,7 @@ from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
+from kit.analyse.verdict.flight_recorder import analysed
 from kit.analyse.verdict.log_digest import STEPS, Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
 from kit.analyse.verdict.processes import Processes, argument_fields
@@ -33,7 +34,10 @@ UNPRINTABLE = "<exception str() failed>"
 """What Python prints in place of a message that cannot be printed: the error's type says more."""
 SYN_STATES = ("SYN-SENT", "SYN_SENT")
 """A socket that waits for the answer to its SYN, as `ss` and /proc spell it."""
-PEER_LINES = ("gcs_wait", "socket_timeout", "socket_retry", "gloo_failed", "rendezvous_timeout", "store_barrier_timeout")
+PEER_LINES = (
+    *("peer_unreachable", "gcs_wait", "socket_timeout", "socket_retry"),
+    *("gloo_failed", "rendezvous_timeout", "store_barrier_timeout"),
+)
 """Codes of lines by which a peer does not answer."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
 NO_ERRORS = ("client", "noise", "recovered")
@@ -393,6 +397,10 @@ def collective(evidence: Evidence, processes: Processes, found: Progression) -> 
             given["ranks_same_seq"] = (True, [mark.ref for mark in joined[1][:3]])
     elif gave_up := [mark for mark in evidence.log.of("socket_timeout", "store_timeout") if STORE_TIMES & mark.fields.keys()]:
         given["timeout_ms"] = (_milliseconds(gave_up[0].fields), [gave_up[0].ref])
+    if broken := analysed(evidence):
+        where = [ref(broken, broken["text"])]
+        name = (broken.get("operation") or "").rpartition(":")[2].replace("_", "").upper()
+        given |= {key: (value, where) for key, value in (("seq", broken.get("count")), ("op", name or None)) if key not in given}
     moments = largest(evidence)
     if moments and moments[-1].size >= 2 and (settled(moments) or len(moments[-1].distinct) == 1):
         last = moments[-1]

@@ -292,7 +292,7 @@ def locks(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     if path:
         full = [row["path"] for row in evidence.locks if row["path"].endswith("/" + path.lstrip("./"))]
         path = full[0] if full and not path.startswith("/") else path
-        given["lock_path"] = (path, where)
+        given["lock_path"] = (_at_home(path, evidence), where)
         holders = [row for row in evidence.locks if row.get("pid") and not row.get("waits") and same_file(row["path"], path)]
         if holders:
             given["lock_holder"] = (holders[0]["pid"], [ref(holders[0], f"{holders[0]['path']} held by {holders[0]['pid']}")])
@@ -306,6 +306,16 @@ def locks(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         at_once = max(map(len, by_moment.values()), default=0)
         given["compilers_running"] = (at_once, [ref(p.rows[-1], p.title[:120]) for p in running if p.rows][:3])
     return given
+
+
+def _at_home(path: str, evidence: Evidence) -> str:
+    """A path that a shell would complete, by the log's own word of the folder that it leads through."""
+    roots = [str(mark.fields["path"]).rstrip("/") for mark in evidence.log.of("extension_root") if mark.fields.get("path")]
+    for root in roots if path.startswith("~/") else ():
+        home, found, rest = root.partition("/" + path.split("/")[1] + "/")
+        if home and found and f"{path}/".startswith(f"~{found}{rest}/"):
+            return home + path[1:]
+    return path
 
 
 def _waited_lock(evidence: Evidence, processes: Processes) -> tuple[str | None, list[dict]]:

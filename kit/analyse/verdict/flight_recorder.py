@@ -67,6 +67,18 @@ def _behind(rows: list[Row]) -> dict[int, list[Row]]:
     return behind
 
 
+def analysed(evidence: Evidence) -> Row | None:
+    """The first collective that the analysis of dumps finds at fault."""
+    return next(
+        (
+            row
+            for row in evidence.collectives
+            if row["source"] == "flight_recorder" and row.get("rank") is None and row.get("state") in ("mismatch", "missing")
+        ),
+        None,
+    )
+
+
 def world_size(evidence: Evidence) -> int | None:
     """Number of ranks of the default process group, as most dumps tell it."""
     told = Counter(row["count"] for row in evidence.collectives if row.get("operation") == "world size")

@@ -160,7 +160,7 @@ class LogDigest:
     last_token: dict = field(default_factory=dict)
     """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
     _ended: dict = field(default_factory=dict)
-    """By log that told its end: the first step named after that, which may be that of a last checkpoint."""
+    """By log that told its end: the first step and the first epoch named after that, which may be those of a last checkpoint."""
     _ends: dict = field(default_factory=dict)
     _newest: dict = field(default_factory=dict)
 
@@ -186,7 +186,7 @@ class LogDigest:
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("role") in ("ending", "finished"):
-            self._ended.setdefault(log, None)
+            self._ended.setdefault(log, {})
         shows_life = row.get("phase") in LIFE and code not in NO_LIFE and row.get("role") not in NOT_ALIVE
         if shows_life and kind != "error" and not drawn_again and self._lives(row, log):
             self.last_work[log] = self.last_life[log] = order
@@ -212,13 +212,13 @@ class LogDigest:
         self.tail.append(row)
 
     def _lives(self, row: Row, log: str) -> bool:
-        """Whether a record shows life: after the word of an end, training does so by a second step, for the first is saved."""
+        """Whether a record shows life: after the word of an end, training does so by a second step or epoch, for the first is
+        saved or summed up."""
         if log not in self._ended or row["phase"] != "train_step":
             self._ended.pop(log, None)
             return True
         step = row.get("fields") or row["text"]
-        if self._ended[log] in (None, step):
-            self._ended[log] = step
+        if self._ended[log].setdefault(row.get("milestone"), step) == step:
             return False
         del self._ended[log]
         return True

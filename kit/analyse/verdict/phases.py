@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kit.analyse.verdict import reporter
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import cause, survived
+from kit.analyse.verdict.flight_recorder import analysed
 from kit.analyse.verdict.log_digest import Bar, LogDigest, Mark
 from kit.analyse.verdict.processes import Processes
 from kit.analyse.verdict.stacks import phase_of_frames
@@ -90,12 +91,20 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
             found.phase = "ready"
         if found.phase in ("launch", "compile") and _by_collective(evidence) == "dist_init" and _trains(evidence):
             found.phase = "dist_init"  # a training builds its kernels before its ranks meet
+        if found.phase == "compile" and _captures(evidence.log.bars, begin):
+            found.phase = "graph_capture"
         _lag(found, evidence, marks, ranks, processes)
     else:
         found.phase, found.source = _without_log(evidence)
     if (said := reporter.place(evidence)) and (found.phase, said["phase"]) in BY_WORD_OF_MOUTH:
         found.phase, found.source = said["phase"], "words"
     return found
+
+
+def _captures(bars: list[Bar], begin: int) -> bool:
+    """Whether a capture of graphs is drawn that was begun and not finished, and a bar of its kernels was drawn within it."""
+    graph = next((bar for bar in reversed(bars) if bar.kind == "graph" and bar.order >= begin), None)
+    return graph is not None and not graph.done and any(bar.kind == "jit" and bar.first_order > graph.first_order for bar in bars)
 
 
 def _since_restart(marks: list[Mark]) -> list[Mark]:
@@ -286,6 +295,8 @@ def _without_log(evidence: Evidence) -> tuple[str | None, str]:
     if was_up(evidence.log) and not at_rest(evidence):
         return "serving", "log"
     phase = phase_of_frames(evidence.stacks, evidence.run.knowledge) or _failed_in(evidence) or _by_collective(evidence)
+    if phase is None and (fired := evidence.log.first("watchdog")) and not fired.fields.get("soft"):
+        phase = "serving"  # it watches over batches alone
     if phase is not None:
         return phase, "stacks"
     if any(row["source"] == "flight_recorder" and TRAINS.search(row["communicator"] or "") for row in evidence.collectives):
@@ -309,8 +320,8 @@ def _failed_in(evidence: Evidence) -> str | None:
 
 def _by_collective(evidence: Evidence) -> str | None:
     """Phase that a collective which timed out tells: ranks join by the first ones, the later ones are those of work."""
-    mark = evidence.log.first("collective_timeout")
-    number = whole_number(mark.fields.get("seq")) if mark else None
+    mark, broken = evidence.log.first("collective_timeout"), analysed(evidence)
+    number = whole_number(mark.fields.get("seq") if mark else broken and broken["count"])
     if number is None or number < 0:
         return None
     if number <= thresholds(evidence.run.knowledge)["first_collectives"]:

@@ -95,7 +95,7 @@ class Processes:
     @property
     def alive(self) -> bool | None:
         """Whether any process of the server was alive at the last look; None where nobody looked."""
-        own = [p for p in self.by_pid.values() if p.role in ("frontend", "engine", "worker") and p.states]
+        own = [p for p in self.by_pid.values() if p.role in ("frontend", "engine", "worker") and (p.states or p.rows)]
         return any(not p.dead for p in own) if own else None
 
 
@@ -240,9 +240,10 @@ def _alike(by_pid: dict[int, Process]) -> None:
     """Take the largest group of processes with the same command line for the workers, as a training job starts them."""
     groups: dict[str, list[Process]] = {}
     for process in by_pid.values():
-        if process.role == "other" and process.title and "download" not in process.title:
-            groups.setdefault(process.title, []).append(process)
-    largest = max(groups.values(), key=len, default=[])
+        if process.role == "other" and process.name and "download" not in process.title:
+            groups.setdefault(process.name.removesuffix(" <defunct>"), []).append(process)
+    titled = (group for group in groups.values() if any(process.title for process in group))  # a bare name tells too little
+    largest = max(titled, key=len, default=[])
     if len(largest) >= 2:
         for process in largest:
             process.role = "worker"

@@ -27,12 +27,25 @@ OF_ENDING = frozenset(("told_to_end", "exits", "finished", "restarts", "ranks"))
 """Claims that tell of an end, and of no trouble before it."""
 
 
+LEAST_STATS = 2
+"""Statistics in a row that show work: one covers seconds that may lie before the request that hangs."""
+
+
 def claims(evidence: Evidence) -> dict[str, Row]:
     """The last claim of each kind."""
     said = {row["claim"]: row for row in evidence.statements}
     if "gpu_uneven" in said:  # then "100 %" and "0 %" are each of some
         said = {code: row for code, row in said.items() if code not in ("gpu_busy", "gpu_idle")}
+    if generates(evidence):  # it answers, however long that takes
+        said.pop("no_answer", None)
     return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}
+
+
+def generates(evidence: Evidence) -> bool:
+    """Whether the last statistics of an engine, and those before, show tokens of a request that runs, and no error follows."""
+    last = evidence.log.of("engine_stats")[-LEAST_STATS:]
+    fine = all(float(mark.fields.get("tokens_per_s") or 0) > 0 and whole_number(mark.fields.get("running")) for mark in last)
+    return fine and len(last) == LEAST_STATS and not any(m.order > last[0].order for m in evidence.log.marks if m.kind == "error")
 
 
 def lists(evidence: Evidence) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import kit
@@ -140,3 +142,58 @@ def test_shared_memory_without_a_resident_size_is_shown(tmp_path) -> None:
 def test_health_that_takes_a_token_is_health_too() -> None:
     asked = row("probes", path="/health_generate", http_status=200, url="http://localhost:8000/health_generate", port=8000)
     assert scene(asked).fact("health_http") == 200
+
+
+ANALYSED = """Collective sequence number: 92 has errors
+internal record id: 91
+group info: 0:default_pg
+collective: nccl:all_reduce
+input sizes: [[8]]
+output sizes: [[8]]
+world size: 3
+expected ranks: {{0, 1, 2}}
+collective state: scheduled
+error msg: Culprit rank 2; Error type: {error}, Expected input sizes: '[[8]]' does not match found input sizes: '[[6]]'
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "klass"), [("SIZE_OR_SYNTAX_MISMATCH", "collective_desync"), ("COLLECTIVE_STATE_MISMATCH", "undetermined")]
+)
+def test_the_analysis_of_recorders_tells_size_and_collective(tmp_path: Path, error: str, klass: str) -> None:
+    (tmp_path / "flight_recorder.txt").write_text(ANALYSED.format(error=error))
+    verdict = kit.verdict(tmp_path)
+    assert [verdict.facts.value(name) for name in ("world_size", "seq", "op")] == [3, 92, "ALLREDUCE"]
+    assert (verdict.klass, verdict.phase) == (klass, "train_step")
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("/home/ann/.cache/torch_extensions/py311", "/home/ann/.cache/torch_extensions/py311/utils/lock"),
+        ("/scratch/torch_extensions", "~/.cache/torch_extensions/py311/utils/lock"),
+    ],
+    ids=["the log names the home", "it does not"],
+)
+def test_a_lock_at_home_has_the_path_that_the_log_names(root: str, path: str) -> None:
+    listed = row("sizes", path="~/.cache/torch_extensions/py311/utils/lock", size_bytes=0)
+    found = scene(line("extension_root", phase="compile", path=root), listed)
+    assert found.facts.value("lock_path") == path
+
+
+def test_a_moment_is_of_the_zone_that_logfmt_carries(tmp_path: Path) -> None:
+    stamp = "2026-02-18T19:35:{:02}.2+02:00"
+    said = [f'time={stamp.format(n)} level=DEBUG source=server.go:1 msg="model load progress 0.{70 + n}"\n' for n in range(9)]
+    (tmp_path / "server.log").write_text("".join(said))
+    verdict = kit.verdict(tmp_path, captured_at="2026-02-18 19:35:10")
+    assert verdict.facts.value("silence_s") == pytest.approx(1.8)
+    assert (verdict.klass, verdict.facts.value("exited")) == ("slow_weights", False)
+
+
+def test_a_launcher_with_one_living_worker_has_not_exited(tmp_path: Path) -> None:
+    (tmp_path / "ps.txt").write_text(
+        "$ ps a --forest -o pid,comm\n    PID COMMAND\n   2780 slurm_script\n   2816  \\_ python3.11\n"
+        "   2834      \\_ python3.11 <defunct>\n   2835      \\_ python3.11\n   2836      \\_ python3.11 <defunct>\n"
+    )
+    verdict = kit.verdict(tmp_path)
+    assert verdict.facts.value("exited") is False

@@ -173,3 +173,35 @@ def test_what_others_print_after_it_failed_is_not_about_a_rank() -> None:
 )
 def test_what_else_tells_the_phase_without_a_log(part: tuple, phase: str) -> None:
     assert scene(part).phase == phase
+
+
+def drawn(tmp_path: Path, text: str) -> str | None:
+    (tmp_path / "server.log").write_text(text)
+    return kit.verdict(tmp_path).phase
+
+
+KERNELS = "DeepGEMM warmup:  10%|#  | 8/80 [00:02<00:18]"
+
+
+@pytest.mark.parametrize(
+    ("before", "phase"),
+    [
+        ("Capturing batches:   0%|          | 0/9 [00:00<?, ?it/s]", "graph_capture"),
+        ("DeepGEMM warmup: 100%|###| 80/80 [00:02<00:00]", "compile"),
+        ("Capturing batches: 100%|###| 9/9 [00:04<00:00]", "compile"),
+    ],
+    ids=["within a capture", "before one", "after one"],
+)
+def test_kernels_that_a_capture_builds_are_part_of_it(tmp_path: Path, before: str, phase: str) -> None:
+    assert drawn(tmp_path, f"{before}\n{KERNELS}\n") == phase
+
+
+@pytest.mark.parametrize(("soft", "phase"), [("", "serving"), (", self.soft=True", "launch")])
+def test_a_watchdog_over_batches_tells_that_it_served(tmp_path: Path, soft: str, phase: str) -> None:
+    assert drawn(tmp_path, f"[2026-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300{soft})\n") == phase
+
+
+def test_one_model_of_several_that_is_loaded_ends_no_loading(tmp_path: Path) -> None:
+    words = ("Triton Server Version 2.44.0", "loading: big:1", "loading: small:1", "successfully loaded 'small'")
+    text = "".join(f"I0424 08:51:4{n}.771260 1 model_lifecycle.cc:469] {word}\n" for n, word in enumerate(words))
+    assert drawn(tmp_path, text) == "weights"

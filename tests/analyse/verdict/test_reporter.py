@@ -209,3 +209,15 @@ def test_a_log_that_a_note_shows_for_comparison_is_of_another_launch(tmp_path: P
     found = judged(tmp_path, INCIDENT.format(words=words))
     assert found.state == "ready" and any("for comparison" in one for one in found.missing)
     assert judged(tmp_path, INCIDENT.format(words="It ends like this:")).klass == "gpu_oom"
+
+
+@pytest.mark.parametrize(("rate", "works"), [("181.0", None), ("0.0", False)], ids=["tokens come", "none come"])
+def test_who_gets_no_answer_while_tokens_come_only_waits(tmp_path: Path, rate: str, works: bool | None) -> None:
+    stats = "".join(
+        f"INFO 12-11 20:30:{at} [loggers.py:236] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: "
+        f"{rate} tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.{at}%\n"
+        for at in (16, 26, 36)
+    )
+    verdict = judged(tmp_path, f"The client never gets its answer.\n\n```\n{stats}```\n")
+    assert verdict.facts.value("generate_works") is works
+    assert (verdict.klass == "ready") is (works is None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.failures import cause, moment
@@ -19,6 +21,9 @@ from kit.words import count_of, named, short
 
 APART = ("mismatch", "missing", "unresponsive", "incomplete")
 """States by which NCCL RAS says that ranks differ."""
+
+MISMATCHES = re.compile(r"Input/output mismatch|Mismatch in collective|SIZE_OR_SYNTAX|COLLECTIVE_TYPE|COLLECTIVE_DTYPE")
+"""Words of the flight recorder's analysis for ranks that called something else; another state alone is a rank that is late."""
 
 OWN_FAILURES = ("exception", "traceback", "device_error", "gpu_oom", "segfault", "abort")
 """Errors by which a process ends, as others that wait for it do not."""
@@ -104,6 +109,16 @@ def fingerprints(scene: Scene) -> Signs:
     """PyTorch compared what the ranks were about to do."""
     if mark := scene.log.first("collective_mismatch"):
         yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {short(mark.text, 150)}", [mark.ref])
+
+
+@rule("desync_report", needs=("collectives",))
+def analysis(scene: Scene) -> Signs:
+    """The analysis of flight recorders finds that ranks called different collectives, or with other sizes."""
+    rows = [row for row in scene.evidence.collectives if row["source"] == "flight_recorder" and row.get("state") == "mismatch"]
+    if differ := [row for row in rows if MISMATCHES.search(row.get("text") or "")]:
+        ranks = sorted({row["rank"] for row in differ if row.get("rank") is not None})
+        claim = f"the flight recorders of the ranks differ: {short(differ[0]['text'], 150)}"
+        yield Sign("desync_report", claim, [ref(differ[0], differ[0]["text"])], ranks)
 
 
 @rule("ops_differ", "ops_behind", "ops_same", needs=("log",))

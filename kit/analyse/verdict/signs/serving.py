@@ -297,6 +297,11 @@ def stuck_request(scene: Scene) -> Signs:
         claim = f"{number} running {show_duration(quiet)} ago, none answered since"
         yield Sign("request_stuck", claim, [last.ref])
         return
+    beats = [mark for mark in log.of("shm_wait") if last and mark.order > max(last.order, last_finished)]
+    if len(beats) >= 2 and last.fields.get("running") and last.fields.get("tokens_per_s") == 0:
+        claim = f"requests run, no token comes, and the workers take nothing: {short(beats[-1].text, 100)}"
+        yield Sign("request_stuck", claim, [last.ref, beats[-1].ref])
+        return
     idle = [mark for mark in counted if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
     if len(idle) >= 2 and idle[-1].order > last_finished:
         yield Sign("request_stuck", f"requests run and no token comes: {short(idle[-1].text, 120)}", [idle[-1].ref])
