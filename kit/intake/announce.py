@@ -43,7 +43,7 @@ ASSISTANT = (
 USER = r"(?:You|User|Human|您|你|あなた|用户)(?: said| ?说| hat gesagt)? ?(?::|：)$"
 """Whose turn it is in a copy of a talk with an assistant: what that says is no evidence."""
 FENCE_ENDS = ("```", "~~~", "</pre", "{code", "{noformat", "[/code", "#+end")
-_SECOND = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d")
+_CLOCKED = re.compile(rb"20\d\d-\d\d-\d\dT(\d\d):(\d\d):(\d\d)")
 _STAMP_BYTES = 19
 _COMPARED = re.compile(
     r"\b(?:for|as a|in|by way of) comparison\b|\blast (?:week|month|year)\b|\bother (?:model|machine|host)\b"
@@ -204,20 +204,21 @@ def name_of(command: str) -> str:
 
 
 def at_once(file: BinaryIO, *lines: int) -> bool:
-    """Whether lines of a job's log, by their offsets, have one stamp to the second: what stands between was listed, not printed.
+    """Whether lines of a job's log, by their offsets, have stamps of one moment: what stands between was listed, not printed.
 
     Examples
     --------
     >>> import io
-    >>> log = io.BytesIO(b"2026-11-11T11:11:11.0Z ##[group]Run x\\n2026-11-11T11:12:11.0Z ##[endgroup]\\n")
+    >>> log = io.BytesIO(b"2026-11-11T11:11:59.9Z ##[group]Run x\\n2026-11-11T11:12:01.0Z ##[endgroup]\\n")
     >>> at_once(log, 0, 0), at_once(log, 0, 38)
     (True, False)
     """
-    found = []
+    seconds = set()
     for begin in lines:
         file.seek(begin)
-        found.append(_SECOND.match(file.read(_STAMP_BYTES)))
-    return None in found or len({stamp[0] for stamp in found if stamp}) == 1
+        if stamp := _CLOCKED.match(file.read(_STAMP_BYTES)):
+            seconds.add(3600 * int(stamp[1]) + 60 * int(stamp[2]) + int(stamp[3]))
+    return not seconds or max(seconds) - min(seconds) <= 1
 
 
 def compares(before: str) -> bool:

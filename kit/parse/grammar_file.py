@@ -52,8 +52,8 @@
 ``[[error]]``
     ``role`` and ``find``: texts that tell the role of an error line which no milestone names.
 ``[[bar]]``
-    ``kind`` (weights, graph, download, jit, other), ``phase``, ``pattern`` for the description, ``step`` (the bar counts
-    training steps).
+    ``kind`` (weights, graph, download, jit, other), ``phase``, ``pattern`` for the description, ``counts`` for what its
+    rate counts (``B``, ``it``, ``files``; empty where it tells none), ``step`` (the bar counts training steps).
 """
 
 from __future__ import annotations

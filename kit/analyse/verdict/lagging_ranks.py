@@ -9,7 +9,7 @@ from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes
-from kit.analyse.verdict.rank_counters import apart
+from kit.analyse.verdict.rank_counters import apart, stood_with
 from kit.analyse.verdict.rank_durations import slow
 from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks
 from kit.untrusted import ranks_in, whole_number
@@ -137,7 +137,7 @@ def _silent_in_timeout(evidence: Evidence, processes: Processes) -> Found:
     if not pending or not processes.world_size or len(pending) < 2:
         return [], []
     refs = [mark.ref for mark in evidence.log.of("collective_timeout")[:2]]
-    absent = sorted(set(range(processes.world_size)) - set(pending))
+    absent = sorted(set(range(processes.world_size)) - set(pending) - stood_with(evidence, processes))
     if absent and len(absent) <= len(pending) / 2:
         return absent, refs
     common, times = Counter(pending.values()).most_common(1)[0]

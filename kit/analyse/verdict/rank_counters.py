@@ -62,9 +62,18 @@ def all_joined(evidence: Evidence, processes: Processes) -> tuple[str, list[Mark
         reported, how = log.of("collective_timeout"), "timed out in"
         ranks = {rank for mark in reported if (rank := rank_of(mark, processes)) is not None}
         at = {tuple(mark.fields.get(name) for name in ("seq", "op", "numel_in")) for mark in reported}
+        ranks |= stood_with(evidence, processes)
     if not reported or len(at) != 1 or not 2 <= len(ranks) == processes.world_size:
         return None
     return f"all {len(ranks)} ranks {how} the same collective, and none came out of it", reported
+
+
+def stood_with(evidence: Evidence, processes: Processes) -> set[int]:
+    """Ranks that stood at the one work that timed out, by the next line of their watchdogs, where the first was lost."""
+    log = evidence.log
+    numbers = {mark.fields.get("seq") for mark in log.of("collective_timeout")}
+    stuck = (mark for mark in log.of("work_status") if len(numbers) == 1 and mark.fields.get("seq") in numbers - {None})
+    return {rank for mark in stuck if (rank := rank_of(mark, processes)) is not None}
 
 
 def _by_group(evidence: Evidence, processes: Processes) -> list[tuple[tuple, dict[int, Mark]]]:

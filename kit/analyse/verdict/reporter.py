@@ -43,7 +43,7 @@ def claims(evidence: Evidence) -> dict[str, Row]:
 
 def generates(evidence: Evidence) -> bool:
     """Whether the last statistics of an engine, and those before, show tokens of a request that runs, and no error follows."""
-    last = evidence.log.of("engine_stats")[-LEAST_STATS:]
+    last = sorted(evidence.log.of("engine_stats", "decode_batch"), key=lambda mark: mark.order)[-LEAST_STATS:]
     fine = all(float(mark.fields.get("tokens_per_s") or 0) > 0 and whole_number(mark.fields.get("running")) for mark in last)
     return fine and len(last) == LEAST_STATS and not any(m.order > last[0].order for m in evidence.log.marks if m.kind == "error")
 

@@ -197,3 +197,21 @@ def test_a_launcher_with_one_living_worker_has_not_exited(tmp_path: Path) -> Non
     )
     verdict = kit.verdict(tmp_path)
     assert verdict.facts.value("exited") is False
+
+
+WATCHED = "[rank{n}]:[E321 02:07:08.352219780 ProcessGroupNCCL.cpp:"
+TIMED_OUT = (
+    WATCHED + "607] [Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=80, OpType=ALLREDUCE, NumelIn=46, "
+    "NumelOut=46, Timeout(ms)=600000) ran for 600004 milliseconds before timing out.\n"
+)
+STOOD = (
+    WATCHED + "1664] [PG 1 Rank {n}] Exception (either an error or timeout) detected by watchdog at work: {at}, last enqueued "
+    "NCCL work: 82, last completed NCCL work: 79.\n"
+)
+
+
+@pytest.mark.parametrize(("at", "same"), [(80, True), (78, None)], ids=["at the same work", "at other work"])
+def test_the_next_line_of_a_watchdog_tells_where_its_rank_stood(tmp_path: Path, at: int, same: bool | None) -> None:
+    (tmp_path / "train.log").write_text(TIMED_OUT.format(n=0) + TIMED_OUT.format(n=1) + STOOD.format(n=2, at=at))
+    facts = kit.verdict(tmp_path).facts
+    assert (facts.value("ranks_same_seq"), facts.value("lagging_ranks")) == (same, None if same else [2])

@@ -11,7 +11,7 @@ from kit.analyse.verdict.flight_recorder import fault
 from kit.analyse.verdict.lagging_ranks import busy_meanwhile
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import rank_of
-from kit.analyse.verdict.rank_counters import all_joined, apart, together
+from kit.analyse.verdict.rank_counters import all_joined, apart, stood_with, together
 from kit.analyse.verdict.rank_durations import outlasting
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
@@ -42,6 +42,7 @@ def timeouts(scene: Scene) -> Signs:
     yield Sign("collective_timeout", f"a collective timed out: {operation}{number}{after}", scene.facts.refs("seq")[:2])
     world = scene.processes.world_size or 0
     waited = {rank for mark in lines if (rank := rank_of(mark, scene.processes)) is not None}
+    waited |= stood_with(scene.evidence, scene.processes)
     absent = sorted(set(range(world)) - waited)
     if len(waited) >= 2 and 0 < len(absent) <= len(waited) / 2 and scene.fact("ranks_same_seq") is not False:
         verb = "was" if len(absent) == 1 else "were"
