@@ -264,3 +264,24 @@ def test_the_zone_of_the_host_is_that_of_its_stamps(tmp_path: Path, stamps: list
     run = kit.open_run(tmp_path, captured_at="2026-03-01 12:01:00")
     assert run.offset_known == (wanted is not None)
     assert run.offset_s == (wanted or 0)
+
+
+@pytest.mark.parametrize(
+    ("case", "noted"),
+    [
+        ("given/sg06", [("free.txt", "unit of free is not shown, taken as GiB", 1)]),  # a guess that is said; its rows are read
+        (  # what the person tried, and how the tools answered
+            "kinds/h45",
+            [
+                ("kill.txt", "output of `sudo rmmod nvidia_uvm` that no parser knows", 1),
+                ("kill.txt", "output of a command that no parser knows", 1),
+            ],
+        ),
+        ("surroundings/h433", [("ps.txt", "no line of ps", 1)]),  # a prompt of another node above the table
+        ("surroundings/h434", [("ss.txt", "no socket", 1)]),  # a prompt again
+        ("surroundings/h439", [("nvidia-smi.csv", "line of nvidia-smi is cut", 1)]),  # `echo $?` below a query that timed out
+    ],
+)
+def test_a_case_loses_no_line_that_is_evidence(case: str, noted: list[tuple]) -> None:
+    run = kit.open_run(Path(__file__).parent / "data" / "cases" / case)
+    assert [(row["capture"], row["reason"], row["count"]) for row in run.rows("notes")] == noted

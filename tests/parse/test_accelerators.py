@@ -120,6 +120,36 @@ def test_amd_smi_metric_in_text_and_json(tmp_path: Path) -> None:
     assert cells(frames(tmp_path, json.dumps([document]))["gpus"], *columns) == expected
 
 
+def test_amd_smi_monitor_and_table(tmp_path: Path) -> None:
+    text = "GPU  POWER  GPU_TEMP  MEM_TEMP  GFX_UTIL  GFX_CLOCK  MEM_UTIL  VRAM_USED  VRAM_TOTAL\n"
+    text += "  3  640 W     71 °C     60 °C      97 %   2100 MHz      12 %  180011 MB   196592 MB\n\nPROCESS INFO:\n"
+    text += "GPU                  NAME      PID  GTT_MEM  CPU_MEM  VRAM_MEM  MEM_USAGE     GFX     ENC\n"
+    text += "  3               python3     4412    0.0 B    0.0 B    2.0 GB      0.0 B    0 ns    0 ns\n"
+    columns = ("gpu", "power_w", "temperature_c", "util_percent", "mem_util_percent", "mem_used_mib")
+    found = frames(tmp_path, text)
+    assert cells(found["gpus"], *columns, "sm_clock_mhz") == [(3, 640.0, 71.0, 97.0, 12.0, 180011.0, 2100.0)]
+    assert cells(found["gpu_processes"], "gpu", "pid", "process", "mem_used_mib") == [(3, 4412, "python3", 2048.0)]
+    rule = f"+{'-' * 78}+\n"
+    text = rule + "| AMD-SMI 26.0.0+37d1          amdgpu version: 6.12.12  ROCm version: 7.0.0    |\n"
+    text += "| BDF                        GPU-Name | Mem-Uti   Temp   UEC       Power-Usage |\n"
+    text += "| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |\n"
+    text += "| 0001:00:05.0    AMD Instinct MI325X | 12 %     71 °C   0          640/1000 W |\n"
+    text += "|   3       3       1        SPX/NPS1 | 97 %       N/A        180011/262144 MB |\n" + rule
+    (gpu,) = found = frames(tmp_path, text)["gpus"]
+    assert cells(found, *columns) == [(3, 640.0, 71.0, 97.0, 12.0, 180011.0)]
+    assert (gpu["name"], gpu["bus_id"], gpu["power_limit_w"]) == ("AMD Instinct MI325X", "0001:00:05.0", 1000.0)
+
+
+def test_rocm_smi_json_reads_the_edge_temperature(tmp_path: Path) -> None:
+    card = {"Temperature (Sensor edge) (C)": "51.0", "Temperature (Sensor junction) (C)": "66.0", "GPU use (%)": "97"}
+    card |= {"Average Graphics Package Power (W)": "121.0", "PCI Bus": "0000:83:00.0"}
+    card |= {"VRAM Total Memory (B)": str(32 * 2**30), "VRAM Total Used Memory (B)": str(30 * 2**30)}
+    found = frames(tmp_path, json.dumps({"card2": card, "system": {"Driver version": "6.7"}}, indent=4), "out.json")["gpus"]
+    assert cells(found, "gpu", "temperature_c", "util_percent", "power_w", "mem_used_mib", "mem_total_mib", "bus_id") == [
+        (2, 51.0, 97.0, 121.0, 30720.0, 32768.0, "0000:83:00.0")
+    ]
+
+
 def test_amd_smi_processes(tmp_path: Path) -> None:
     text = (
         "GPU: 0\n    PROCESS_INFO:\n        NAME: python3\n        PID: 4412\n        MEMORY_USAGE:\n            GTT_MEM: 0.0 B\n"

@@ -156,3 +156,30 @@ def test_an_output_that_was_pasted_with_an_indent(tmp_path: Path, indent: str) -
     text += "|                                        |                      |                  N/A |\n"
     found = rows(tmp_path, "gpus", "".join(indent + line + "\n" for line in text.splitlines()))
     assert cells(found, "name", "mem_used_mib", "util_percent") == [("NVIDIA L4", 20123.0, 97.0)]
+
+
+def test_a_pasted_gdb_stack_with_an_indent(tmp_path: Path) -> None:
+    text = "    Thread 1 (Thread 0x7f05da731740 (LWP 4412)):\n"
+    text += "    #0  0x00007f05daa91376 in pthread_cond_wait () from /usr/lib/libpthread.so.0\n"
+    text += "    #1  0x00007f05cef12e30 in wait(std::unique_lock<std::mutex>&) () from /usr/lib/libstdc++.so.6\n"
+    assert cells(rows(tmp_path, "stacks", text), "tid", "depth", "function") == [
+        (4412, 0, "pthread_cond_wait"),
+        (4412, 1, "wait(std::unique_lock<std::mutex>&)"),
+    ]
+
+
+def test_pidstat_with_a_clock_of_twelve_hours_is_no_list_of_hosts(tmp_path: Path) -> None:
+    text = "Linux 6.8.0 (h) \t02/18/2026 \t_x86_64_\t(2 CPU)\n\n"
+    text += "01:33:13 PM   UID       PID    %usr %system  %guest    %CPU   CPU  Command\n"
+    text += "01:33:13 PM     0      4412   97.00    2.50    0.00   99.50     0  VLLM::EngineCor\n"
+    assert cells(rows(tmp_path, "processes", text), "pid", "comm", "cpu_percent", "time") == [
+        (4412, "VLLM::EngineCor", 99.5, (1771378393 + 12 * 3600) * 10**9)
+    ]
+    assert rows(tmp_path, "host", text) == []
+
+
+def test_a_unit_that_was_guessed_is_in_the_notes(tmp_path: Path) -> None:
+    text = "       total   used   free   shared  buff/cache   available\nMem: 3861332 222820 3364176 11832 274336 3389588\n"
+    assert cells(rows(tmp_path, "notes", text, "free.txt"), "capture", "reason") == [
+        ("free.txt", "unit of free is not shown, taken as KiB")
+    ]
