@@ -20,6 +20,7 @@ from kit.frames import FRAMES
 from kit.parse import strace_chunks, strace_table
 from kit.parse.base import Report, Source
 from kit.parse.strace import looks_like_strace, parse_strace
+from kit.parse.strace_rows import is_relative
 from kit.parse.text import LineReader
 from kit.schema import rows_of
 
@@ -103,8 +104,9 @@ def main() -> None:
             rng = random.Random(number + inputs)
             path.write_bytes(broken(rng, seeds))
             signal.alarm(MOST_SECONDS)
+            tables = not is_relative(LineReader(path))  # such a capture has no compiled pass
             try:
-                careful, fast = read(path, False), read(path, True)
+                careful, fast = read(path, False), read(path, tables)
                 looks_like_strace(path.read_text("utf-8", "replace"))
                 if careful != fast:
                     raise AssertionError("the readers differ")

@@ -226,7 +226,8 @@ def carry(base, lines, kept, first_line, opens, state, count, to_base, to_lines,
             _copy(base + line.stack_at, to_base + call.stack_at, line.stack_size)
             known.line, known.end_line, known.state, known.careful = first_line + index, 0, IS_OPEN, 0
             if index >= count:
-                known.line, known.careful = kept[index - count].line, kept[index - count].careful
+                before = kept[index - count]
+                known.line, known.end_line, known.careful = before.line, before.end_line, before.careful
             opens[place].index = to_count + place
         to += line.name_size + max(line.comm_size, 0) + max(line.args_size, 0) + line.stack_size
         to += line.shown_size if line.shows else 0

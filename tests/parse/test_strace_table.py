@@ -153,6 +153,15 @@ def test_both_agree_where_the_clock_of_a_first_half_is_damaged(tmp_path, begin, 
     assert call["time"] == pytest.approx(time_s * NS, abs=1000) and call.get("duration_s") == pytest.approx(duration_s)
 
 
+def test_a_call_of_two_lines_that_never_returns_keeps_its_last_line_over_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 150)
+    path = tmp_path / "broken.strace"
+    begin = "7  1795956512.3 futex(0x7f0, FUTEX_WAIT, 0\n, NULL <unfinished ...>\n"
+    path.write_text(begin + "8  1795956512.4 close(3) = 0\n" * 40)
+    careful, fast = both(path)
+    assert fast == careful and fast["syscalls"][-1]["end_line"] == 2
+
+
 def capture_of(path: Path, calls: int) -> Path:
     """A capture in which two threads call in turn, one of them in halves; the clock moves on by a millisecond a call."""
     with open(path, "w") as file:
