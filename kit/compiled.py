@@ -14,7 +14,7 @@ from typing import Any
 _HERE = Path(__file__).parent
 _PASSES = {
     "log": (("log_compiled",), 16 << 20, 128 << 20),
-    "strace": (("strace_bytes", "strace_compiled", "strace_join"), 4 << 20, 24 << 20),
+    "strace": (("strace_bytes", "strace_compiled", "strace_join", "strace_columns", "strace_rows"), 4 << 20, 24 << 20),
 }
 """Modules of `kit.parse` that are compiled for a kind of file, and the bytes from which on that pays: where it is kept, and where
 it has yet to be compiled. That takes 8 s of CPU for logs and 15 s for traces, loading numba 0.7 s; a megabyte of a busy log takes
@@ -26,10 +26,15 @@ HOW = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 def pays(kind: str, size: int) -> bool:
     """Whether a compiled pass over so many bytes of a kind of file takes less than the passes that it stands for."""
-    modules, kept_from, fresh_from = _PASSES[kind]
+    _, kept_from, fresh_from = _PASSES[kind]
     if size < kept_from or find_spec("numba") is None:
         return False
-    return size >= fresh_from or _kept(*(str(_HERE / "parse" / f"{module}.py") for module in modules))
+    return size >= fresh_from or _kept(*sources_of(kind))
+
+
+def sources_of(kind: str) -> list[str]:
+    """Files that are compiled for a kind of file: who compiles them and who asks whether that was kept take the same."""
+    return [str(_HERE / "parse" / f"{module}.py") for module in _PASSES[kind][0]]
 
 
 def _kept(*sources: str) -> bool:

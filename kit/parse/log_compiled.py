@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kit.compiled import inner, keeping
+from kit.compiled import inner, keeping, sources_of
 from kit.compiled_bytes import MIX, ONE, SEED, UNKNOWN, byte_at, find, is_at, mixed, plus, put
 
-compiled = keeping(__file__)
+compiled = keeping(*sources_of("log"))
 
 READ = -2
 """In the place of a shape's number: the line has to be read, or told by its finer shape."""

@@ -6,18 +6,15 @@ Places are addresses in memory. Sixty-four bytes are looked at in one go, so `PA
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
-from kit.compiled import inner, keeping
+from kit.compiled import inner, keeping, sources_of
 
-compiled = keeping(
-    *(str(Path(__file__).parent / f"strace_{name}.py") for name in ("bytes", "compiled", "join", "columns", "rows"))
-)
+compiled = keeping(*sources_of("strace"))
 NO_CLOCK, EPOCH, OF_DAY = range(3)
 NONE = -1
 PAD = 64

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kit
 from kit import store
 from kit.analyse.verdict.evidence import SyscallDigest
+from kit.compiled import _kept, sources_of
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES as DECLARED
 from kit.parse import TABLES_FROM_BYTES, strace_chunks, strace_table
@@ -255,6 +256,7 @@ def test_a_run_reads_a_large_capture_by_tables_and_keeps_it(large, tmp_path, mon
         run.scan(consumers)
         digests.append({**vars(make), "samples": {key: plain(row) for key, row in make.samples.items()}})
     assert digests[0] == digests[1] and digests[0]["calls"] == 52_000
+    assert _kept(*sources_of("strace"))  # what was compiled, found again
 
 
 def test_a_mapped_copy_is_used_where_it_is_the_file_that_was_written(large, tmp_path, monkeypatch):
