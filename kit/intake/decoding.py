@@ -257,11 +257,11 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 WIDTHS = range(60, 400)
 LEAST_FULL, LEAST_OPENED, LEAST_RESTS = 4, 3, 16
 _LABELLED = re.compile(rb"\d{1,5}: |[\w./-]+\[\d+\]: |[\w./-]{2,20}: (?:error|warning|fatal)\b|\w+=")
-SOFT_WIDTHS = range(60, 81)
-"""Widths at which mailers break lines (RFC 5322 asks for 78 at most, quoting takes some)."""
-LEAST_STAYING, LEAST_ODD, LEAST_PAIRS = 0.8, 0.95, 8
+SOFT_WIDTHS = range(60, 121)
+"""Widths at which mailers (RFC 5322 asks for 78 at most, quoting takes some) and tickets (100, 120) break lines."""
+LEAST_STAYING, LEAST_ODD, LEAST_PAIRS, LEAST_INSIDE, SPARE = 0.8, 0.95, 8, 4, 2
 """In which share of the records' further lines the next word did not fit: at all, and, with how many at least, where some of them
-begin as lines of their own do."""
+begin as lines of their own do; fewer do where no line at all is longer than the width and what it may spare."""
 _BEGINS = re.compile(
     rb"[\[({|+<>=#*$-]|\d+[:/.-]\d|\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|[IWEF]\d{4} "
     rb"|Traceback|Loading |Process |Thread |[\w.-]+@|[\w.-]+:\d+:\d+ \["
@@ -330,14 +330,15 @@ def _soft_width(head: bytes) -> int | None:
     lines, pairs, inside = head.split(b"\n"), [], False
     for line, rest in pairwise(lines):
         inside = _opens(line) or inside and bool(pairs) and pairs[-1][1] == line
-        if inside and rest and not _opens(rest):
+        if inside and rest and not _opens(rest) and line[:1] != b" " != rest[:1]:  # frames are lines of their own
             pairs.append((line, rest))
     width = max((_columns(line) for line in lines if _opens(line)), default=0)
     if width not in SOFT_WIDTHS:
         return None
     wrapped = sum(1 for line, rest in pairs if _wraps(line, rest, width))
     odd = any(_BEGINS.match(rest) or _LABELLED.match(rest) for _, rest in pairs)
-    least = max(LEAST_PAIRS, LEAST_ODD * len(pairs)) if odd else max(LEAST_OPENED, LEAST_STAYING * len(pairs))
+    few = LEAST_INSIDE if max(map(_columns, lines)) <= width + SPARE else LEAST_PAIRS
+    least = max(few, LEAST_ODD * len(pairs)) if odd else max(LEAST_OPENED, LEAST_STAYING * len(pairs))
     return width if wrapped >= least else None
 
 

@@ -10,6 +10,7 @@ import json
 import lzma
 import random
 import tarfile
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -176,6 +177,18 @@ def test_hard_wraps_are_undone_where_stamps_prove_them(tmp_path: Path) -> None:
     (only,) = taken(put(tmp_path, "hardcopy.0", wrapped + "\n"))
     assert text_of(only).splitlines() == lines
     assert only.content.original(3) == 5
+
+
+def test_soft_wraps_are_undone_around_frames(tmp_path: Path) -> None:
+    """A few torn records tell the width although some rests begin as lines do, and a traceback among them stays as it is."""
+    lines = [
+        f"[2026-02-18 00:28:2{n} TP0] shard {10**n} was read from the store at /models/a/b/c (errno: 110 - slow {n})."
+        for n in range(5)
+    ]
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 8, in <module>\n    main()\n'
+    wrapped = "".join(textwrap.fill(line, 72, break_on_hyphens=False) + "\n" for line in lines)
+    (only,) = taken(put(tmp_path, "mailed.log", wrapped + trace))
+    assert text_of(only) == "".join(f"{line}\n" for line in lines) + trace
 
 
 # --- shippers --------------------------------------------------------------------------------------------------------------
