@@ -228,6 +228,8 @@ class Run(Shown):
         for note in self.notes_taken:
             yield {"reason": note.reason, "count": note.lines, "text": note.sample, "capture": note.file, "line": note.line}
         for capture in self.captures:
+            if capture.kind is None and capture.size_bytes:
+                yield {"reason": "the file was not recognised", "capture": capture.file}
             report = self.reports.get(capture.id)
             for reason, count in report.reasons.items() if report else ():
                 sample = next(iter(report.samples[reason]), None)

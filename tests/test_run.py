@@ -284,4 +284,6 @@ def test_the_zone_of_the_host_is_that_of_its_stamps(tmp_path: Path, stamps: list
 )
 def test_a_case_loses_no_line_that_is_evidence(case: str, noted: list[tuple]) -> None:
     run = kit.open_run(Path(__file__).parent / "data" / "cases" / case)
-    assert [(row["capture"], row["reason"], row["count"]) for row in run.rows("notes")] == noted
+    assert [
+        (row["capture"], row["reason"], row.get("count")) for row in run.rows("notes") if row["capture"] != "case.json"
+    ] == noted

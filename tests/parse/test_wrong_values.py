@@ -183,3 +183,9 @@ def test_a_unit_that_was_guessed_is_in_the_notes(tmp_path: Path) -> None:
     assert cells(rows(tmp_path, "notes", text, "free.txt"), "capture", "reason") == [
         ("free.txt", "unit of free is not shown, taken as KiB")
     ]
+
+
+def test_a_file_that_was_not_recognised_is_in_the_notes(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("INFO 02-18 01:33:13 [api_server.py:1134] vLLM API server version 0.10.1\n")
+    found = rows(tmp_path, "notes", "qux 1\nqux 2\n", "unknown.txt")
+    assert cells(found, "capture", "reason", "line") == [("unknown.txt", "the file was not recognised", None)]
