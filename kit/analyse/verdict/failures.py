@@ -28,6 +28,7 @@ AFTER_WORK = ("done", "saved")
 WITH_WORDS = (*STEPS, "bar_full")
 """Those that tell an end only where a word follows."""
 LAUNCHING = ("launch", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
+"""Phases of a launch that goes on; a download may be a job's whole work."""
 SERVERS = ("ready", "http_listening", "port_open")
 LAST_WORDS, SUMMARY_WORDS = 5, 12
 """Records that may follow what closes a log: a blank, a farewell, the prompt of a shell; and the other lines of a summary."""

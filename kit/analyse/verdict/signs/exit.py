@@ -9,7 +9,7 @@ from kit.analyse.verdict import orchestrator_ends, reporter
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import LAST_WORDS, cause, worked_after
+from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, worked_after
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
@@ -21,7 +21,7 @@ from kit.parse.grammar import libraries
 from kit.schema import Row
 from kit.words import count_of, named, short
 
-BEFORE_WORK = ("launch", "download", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
+BEFORE_WORK = ("download", *LAUNCHING)
 TIME_OVER = re.compile(r"TIME LIMIT|\bwalltime\b|TERM_RUNLIMIT|\btime limit\b")
 """What Slurm, PBS and LSF say of a job that had no more time."""
 DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
