@@ -17,6 +17,8 @@ from kit.tomlfile import Table, TomlFile
 
 NEAR = 4
 """Frames around a device wait that tell what it waits for."""
+TAKES = r"\bget \((?:queue|multiprocessing/queues)\.py"
+"""How a thread takes the next piece of work."""
 PLUMBING = re.compile(
     r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner|0x[0-9a-f]+|\?+|)$"
 )
@@ -41,9 +43,16 @@ class Stack:
     """Folders of the user's knowledge."""
 
     @property
+    def main(self) -> bool:
+        """Whether it is of the process's main thread."""
+        return self.thread == "MainThread" or (self.tid is not None and self.tid == self.pid)
+
+    @property
     def category(self) -> str | None:
-        """What the thread does, by its innermost telling frame."""
-        return category(self.rows, self.folders)
+        """What the thread does, by its innermost telling frame; a thread beside the main one gets its work from a queue."""
+        found = category(self.rows, self.folders)
+        beside = not self.main and bool(self.thread or self.tid)
+        return "idle" if found == "queue" and beside and self.within(TAKES, NEAR) else found
 
     @property
     def place(self) -> str:
@@ -62,9 +71,9 @@ class Stack:
         caller = next((_frame(row) for row in self.rows[1:] if not re.match(r"(?:.*/)?torch/", row.get("file") or "torch/")), "")
         return f"{self.place} < {caller}"
 
-    def within(self, pattern: str) -> bool:
-        """Whether any frame matches."""
-        return any(re.search(pattern, _frame(row)) for row in self.rows)
+    def within(self, pattern: str, depth: int | None = None) -> bool:
+        """Whether any frame matches, or any of so many innermost ones."""
+        return any(re.search(pattern, _frame(row)) for row in self.rows[:depth])
 
     @property
     def ref(self) -> dict:
@@ -199,20 +208,15 @@ def main_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
         rank = processes.rank_of(stack.pid) if stack.pid is not None else titles.rank(stack.process, processes.sizes)
         if rank is None or not stack.rows:
             continue
-        main = stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
-        if rank not in found or (main and not _is_main(found[rank])):
+        if rank not in found or (stack.main and not found[rank].main):
             found[rank] = stack
     return dict(sorted(found.items()))
-
-
-def _is_main(stack: Stack) -> bool:
-    return stack.thread == "MainThread" or (stack.tid is not None and stack.tid == stack.pid)
 
 
 def worker_stacks(evidence: Evidence, processes: Processes) -> dict[int, Stack]:
     """The main thread's stack of each worker by pid, also of those whose rank nothing tells."""
     workers = {process.pid for process in processes.of_role("worker")}
-    return {stack.pid: stack for stack in all_stacks(evidence) if stack.pid in workers and _is_main(stack) and stack.rows}
+    return {stack.pid: stack for stack in all_stacks(evidence) if stack.pid in workers and stack.main and stack.rows}
 
 
 def places(mains: dict[int, Stack]) -> dict[int, str]:

@@ -70,6 +70,18 @@ STACKS = [
         unlike=[worker(0), *stack(10, "poll (zmq.py)"), *stack(10, "poll (zmq.py)", moment=1)],  # it waits for requests
     ),
     shown("wait_stays", worker(0), *stack(10, REDUCE), *stack(10, REDUCE, moment=1), unlike=[worker(0), *stack(10, REDUCE)]),
+    shown(  # another thread's wait is not the main one's
+        "wait_stays",
+        worker(0),
+        *stack(10, REDUCE),
+        *stack(10, REDUCE, moment=1),
+        unlike=[
+            worker(0),
+            *stack(10, "run (a.py)"),
+            *stack(10, "run (a.py)", moment=1),
+            *stack(10, REDUCE, thread="Thread-1", moment=1),
+        ],
+    ),
     shown(
         "odd_rank_stays",
         *TWO,

@@ -100,6 +100,18 @@ LOCKS = [
     shown("lock_served", BATON, ps(20, "/usr/bin/ptxas -v"), unlike=[BATON]),
     shown("lock_line", BATON, unlike=[BATON, ps(20, "/usr/bin/ptxas -v")]),
     shown("lock_frames", stack(10, "wait (torch/utils/file_baton.py)"), unlike=stack(10, "wait (threading.py)")),
+    shown(  # another rank builds what the lock protects
+        "lock_served",
+        *stack(10, "wait (torch/utils/file_baton.py)"),
+        ps(20, "/usr/bin/ptxas -v"),
+        unlike=[*stack(10, "_poll (filelock/_api.py)"), ps(20, "/usr/bin/ptxas -v")],
+    ),
+    shown(
+        "lock_served",
+        *call("flock", "7</tmp/torchinductor_me/x.lock>, LOCK_EX|LOCK_NB", errno="EAGAIN"),
+        ps(20, "g++ -c x.cpp"),
+        unlike=call("flock", "7</tmp/torchinductor_me/x.lock>, LOCK_EX|LOCK_NB", errno="EAGAIN"),
+    ),
     shown("lock_polling", call("newfstatat", '"/tmp/x/lock"', 3), unlike=call("newfstatat", '"/tmp/x/lock"', 2)),
     shown("lock_polling", call("stat", '"/tmp/x/lock"', 3), unlike=call("stat", '"/tmp/x/model"', 3)),
     shown("lock_refused", call("flock", "7, LOCK_EX|LOCK_NB", errno="EAGAIN"), unlike=call("flock", "7, LOCK_EX|LOCK_NB")),
@@ -256,6 +268,11 @@ THREADS = [
         "queue_frames",
         stack(10, "get (queue.py)", "run (x.py)"),
         unlike=stack(10, "get (queue.py)", "recv_requests (scheduler.py)"),
+    ),
+    shown(  # a thread beside the main one waits for its next piece of work
+        "queue_frames",
+        stack(10, "put (queue.py)", "run (x.py)", thread="Thread-2"),
+        unlike=stack(10, "wait (threading.py)", "get (queue.py)", "run (x.py)", thread="Thread-2"),
     ),
     shown(
         "frontend_frames",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
@@ -11,30 +12,31 @@ from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.schema import Row
 from kit.words import count_of, short
 
-BUILD = re.compile(r"(?i)baton|\bjit\b|/jit/|extension|build")
+BUILD = re.compile(r"(?i)baton|\bjit\b|/jit/|extension|build|inductor|compile")
 """Locks under which kernels are built, not files fetched."""
 ASKING = ("stat", "newfstatat", "statx", "access", "flock", "openat")
 """System calls by which a library asks for a lock file over and over."""
 
 
+def _wait(code: str, scene: Scene, claim: str, *where: dict, about: str, ranks: Sequence[int] = ()) -> Sign:
+    """A sign of a wait for a lock; of a build's lock while compilers run, that the work that it protects is done."""
+    if scene.fact("compilers_running") and BUILD.search(f"{about} {scene.fact('lock_path') or ''}"):
+        return Sign("lock_served", f"{claim}, whose build is at work", list(where), list(ranks))
+    return Sign(code, claim, list(where), list(ranks))
+
+
 @rule("lock_line", "lock_served", needs=("log",))
 def lock_line(scene: Scene) -> Signs:
-    """The log says that it waits for a lock; of a build's lock, that compilers are at the work that it protects."""
+    """The log says that it waits for a lock."""
     if mark := scene.log.last("lock_wait"):
-        served = BUILD.search(mark.text) and scene.fact("compilers_running")
-        claim = f"waiting for a lock: {short(mark.text, 120)}"
-        yield (
-            Sign("lock_served", f"{claim}, whose build is at work", [mark.ref])
-            if served
-            else Sign("lock_line", claim, [mark.ref])
-        )
+        yield _wait("lock_line", scene, f"waiting for a lock: {short(mark.text, 120)}", mark.ref, about=mark.text)
 
 
 def _waiting_stacks(scene: Scene) -> list[Stack]:
     return [stack for stack in all_stacks(scene.evidence) if stack.category == "lock"]
 
 
-@rule("lock_frames", needs=("stacks",))
+@rule("lock_frames", "lock_served", needs=("stacks",))
 def lock_stacks(scene: Scene) -> Signs:
     """Threads stand in the acquisition of a lock file."""
     stacks = _waiting_stacks(scene)
@@ -42,7 +44,8 @@ def lock_stacks(scene: Scene) -> Signs:
         verb = "waits" if len(stacks) == 1 else "wait"
         claim = f"{count_of(len(stacks), 'thread')} {verb} for a lock file in {stacks[0].place}"
         ranks = sorted(set(scene.ranks_of(stack.pid for stack in stacks)))
-        yield Sign("lock_frames", claim, [stack.ref for stack in stacks[:3]], ranks)
+        about = " ".join(stack.place for stack in stacks)
+        yield _wait("lock_frames", scene, claim, *(stack.ref for stack in stacks[:3]), about=about, ranks=ranks)
 
 
 def _polls(scene: Scene) -> Row | None:
@@ -55,12 +58,12 @@ def _polls(scene: Scene) -> Row | None:
     return asking[0] if often else None
 
 
-@rule("lock_polling", needs=("syscalls",))
+@rule("lock_polling", "lock_served", needs=("syscalls",))
 def lock_polling(scene: Scene) -> Signs:
     """A thread asks for a lock file over and over."""
     if row := _polls(scene):
         claim = f"a thread polls a lock file: {row['syscall']}({short(row['args'], 80)})"
-        yield Sign("lock_polling", claim, [ref(row)])
+        yield _wait("lock_polling", scene, claim, ref(row), about=row.get("args") or "")
 
 
 def _refused(scene: Scene) -> Row | None:
@@ -73,14 +76,15 @@ def _refused(scene: Scene) -> Row | None:
     return next(held_up, None)
 
 
-@rule("lock_refused", needs=("syscalls",))
+@rule("lock_refused", "lock_served", needs=("syscalls",))
 def lock_refused(scene: Scene) -> Signs:
     """A lock is refused, or does not return."""
     if row := _refused(scene):
         outcome = row.get("errno") or "does not return"
         claim = f"a lock is refused: {row['syscall']}({short(row.get('args') or '', 60)}) {outcome}"
         path = scene.fact("lock_path")
-        yield Sign("lock_refused", f"{claim}; lock file {path}" if path else claim, [ref(row)])
+        claim = f"{claim}; lock file {path}" if path else claim
+        yield _wait("lock_refused", scene, claim, ref(row), about=row.get("args") or "")
 
 
 def _waits(scene: Scene) -> bool:

@@ -137,7 +137,7 @@ def moving(scene: Scene) -> Signs:
 @rule("wait_stays", needs=("stacks",))
 def standing(scene: Scene) -> Signs:
     """A main thread that waits for another thread, another rank or the GPU, in the same place at two moments."""
-    now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.category in STANDS_IN}
+    now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main and stack.category in STANDS_IN}
     for pid, moments in _dumps(scene).items():
         if len(moments) > 1 and pid in now and len({text for text, _ in moments.values()}) == 1:
             claim = f"the main thread of pid {pid} waits in {now[pid].place} in all of {len(moments)} stack dumps"
