@@ -290,7 +290,8 @@ class Run(Shown):
         read = [*wanted, "time"] if ("t_s" in wanted or window) and "time" not in wanted else wanted
         parts = [part for part in self._parts(declared, read, self._window_ns(window)) if len(part)]
         frame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0] if parts else declared.empty()
-        return (self._timed(frame) if "t_s" in wanted else frame)[wanted]
+        frame = self._timed(frame) if "t_s" in wanted else frame
+        return frame if list(frame.columns) == wanted else frame[wanted]
 
     def condensed_log(self) -> pandas.DataFrame:
         """The frame `log`; records of large logs that repeat others with other numbers are counted, not listed.

@@ -20,6 +20,7 @@ from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kit import mapped
 from kit.budget import memory_budget
 from kit.errors import UsageError
 from kit.folder import hold, private, why_not
@@ -44,9 +45,6 @@ NUMBER_BYTES, TEXT_BYTES = 9, 48
 """What pandas takes for a number that may be missing, and about for a text, measured on recordings and traces."""
 CACHE_FROM_BYTES = 4 * MIB
 """Rows of a capture from this size on are kept as Parquet, those of a smaller one in memory."""
-MAPPED, MAPPED_BYTES = frozenset({"syscalls"}), 1 << 30
-"""Frames of which there is a copy as Arrow holds it, up to so many bytes: a trace's millions of texts take seconds to unpack,
-and nothing where they are mapped. The copy is seven times as large as the Parquet file."""
 
 
 class Damaged(Exception):
@@ -159,7 +157,7 @@ def sound(place: Path) -> dict | None:
             return None
         if why_not(place / REPORT, place):
             return None
-        about = json.loads((place / REPORT).read_text(encoding="utf-8"))
+        about = _about(place)
         for name, rows in about["rows"].items():
             if why_not(place / f"{name}.parquet", place):
                 return None
@@ -188,11 +186,13 @@ def load(place: Path, frame: Frame, columns: list[str], window: Window = None, c
     try:
         where = _within(window)
         afford(frame, columns, _count(path, where), coded)
-        table = None if coded else _mapped(place, frame.name, columns, where)
-        if table is None:
-            table = pq.read_table(
-                path, columns=columns, filters=where, read_dictionary=texts if coded else None, page_checksum_verification=True
-            )
+        if frame.name in mapped.NAMES and not coded:
+            found = mapped.load(place, frame, columns, window, _about(place).get("mapped", {}))
+            if found is not None:
+                return found
+        table = pq.read_table(
+            path, columns=columns, filters=where, read_dictionary=texts if coded else None, page_checksum_verification=True
+        )
         # a column's memory goes when it is taken over
         found = table.to_pandas(split_blocks=True, self_destruct=True, use_threads=False)
         wanted = {name: PANDAS_DTYPE[frame.by_name[name].type] for name in columns}
@@ -200,28 +200,6 @@ def load(place: Path, frame: Frame, columns: list[str], window: Window = None, c
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         shutil.rmtree(place, ignore_errors=True)
         raise Damaged from error
-
-
-def _mapped(place: Path, name: str, columns: list[str], where: pyarrow.compute.Expression | None) -> pyarrow.Table | None:
-    """Some columns of a frame from its mapped copy; None where there is none, or another file than was written.
-
-    Unlike Parquet it has no checksums, and a wrong offset in it would end the process: it has to be the file itself.
-    """
-    import pyarrow as pa
-
-    path = place / f"{name}.arrow"
-    if not path.exists() or why_not(path, place):
-        return None
-    if json.loads((place / REPORT).read_text(encoding="utf-8")).get("mapped", {}).get(name) != _stamp(path):
-        return None
-    table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().select(columns)
-    return table if where is None else table.filter(where)
-
-
-def _stamp(path: Path) -> list[int]:
-    """What changes with any change of a file."""
-    stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
 def _within(window: Window) -> pyarrow.compute.Expression | None:
@@ -259,7 +237,12 @@ def afford(frame: Frame, columns: list[str], rows: int, coded: bool = False) -> 
 
 def count(place: Path, frame: str) -> int:
     """Rows of a frame of one capture, as its report says."""
-    return json.loads((place / REPORT).read_text(encoding="utf-8"))["rows"].get(frame, 0)
+    return _about(place)["rows"].get(frame, 0)
+
+
+def _about(place: Path) -> dict:
+    """What `save` wrote about the frames of a capture."""
+    return json.loads((place / REPORT).read_text(encoding="utf-8"))
 
 
 def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: Callable[[], dict]) -> None:
@@ -277,10 +260,9 @@ def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: 
     scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=SCRATCH))
     held = hold(scratch)
     try:
-        counts = _write_frames(scratch, items)
+        counts, stamps = _write_frames(scratch, items)
         with open(scratch / REPORT, "w", encoding="utf-8", opener=private) as file:
-            mapped = {path.stem: _stamp(path) for path in scratch.glob("*.arrow")}
-            json.dump({"rows": counts, "report": report(), "mapped": mapped}, file, default=str)
+            json.dump({"rows": counts, "report": report(), "mapped": stamps}, file, default=str)
         for old in place.parent.glob(f"{place.name[:12]}-*"):
             _remove(old)
         scratch.rename(place)
@@ -290,51 +272,26 @@ def save(place: Path, items: Iterable[tuple[str, Row | pyarrow.Table]], report: 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> dict[str, int]:
-    """All of each frame into a file; how many rows."""
+def _write_frames(scratch: Path, items: Iterable[tuple[str, Row | pyarrow.Table]]) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """All of each frame into a file; how many rows, and stamps of the files of copies."""
     import pyarrow.parquet as pq
 
     counts: dict[str, int] = {}
     with ExitStack() as files:
         writers: dict[str, pq.ParquetWriter] = {}
-        copies: dict[str, _Copy] = {}
+        copies: dict[str, mapped.Copy] = {}
         for name, table in _as_tables(items):
             if name not in writers:
                 file = files.enter_context(open(scratch / f"{name}.parquet", "wb", opener=private))
                 writer = pq.ParquetWriter(file, table.schema, compression="lz4", write_page_checksum=True)
                 writers[name] = files.enter_context(writer)
-                if name in MAPPED:
-                    copies[name] = files.enter_context(_Copy(scratch / f"{name}.arrow", table.schema))
+                if name in mapped.NAMES:
+                    copies[name] = files.enter_context(mapped.Copy(scratch, FRAMES[name]))
             writers[name].write_table(table)
             if name in copies:
                 copies[name].write(table)
             counts[name] = counts.get(name, 0) + table.num_rows
-    return counts
-
-
-class _Copy:
-    """A frame as Arrow holds it, in a file that may be mapped; there is none of a frame that is too large."""
-
-    def __init__(self, path: Path, schema: pyarrow.Schema):
-        import pyarrow as pa
-
-        self.path = path
-        self.file = open(path, "wb", opener=private)
-        self.writer = pa.ipc.new_file(self.file, schema)
-
-    def __enter__(self) -> _Copy:
-        return self
-
-    def write(self, table: pyarrow.Table) -> None:
-        """Write some rows more."""
-        if self.path.exists():
-            self.writer.write_table(table)
-            if self.file.tell() > MAPPED_BYTES:
-                self.path.unlink()
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.close()
-        self.file.close()
+    return counts, dict(stamp for copy in copies.values() for stamp in copy.stamps())
 
 
 def _as_tables(items: Iterable[tuple[str, Row | pyarrow.Table]]) -> Iterator[tuple[str, pyarrow.Table]]:

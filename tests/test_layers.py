@@ -29,6 +29,7 @@ BASE = {
     "frames",
     "clock",
     "store",
+    "mapped",
     "redact",
     "tomlfile",
     "knowledge_paths",

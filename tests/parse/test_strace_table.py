@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kit
-from kit import store
+from kit import mapped, store
 from kit.analyse.verdict.evidence import SyscallDigest
 from kit.compiled import _kept, sources_of
 from kit.errors import EvidenceError, UsageError
@@ -277,8 +277,22 @@ def test_a_mapped_copy_is_used_where_it_is_the_file_that_was_written(large, tmp_
     assert 0 < len(part) < len(expected)
 
 
+def test_a_mapped_frame_is_that_of_the_parquet_file_and_may_be_changed(large, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    frames = [kit.open_run(large).frame("syscalls") for _ in range(2)]
+    frames[0].loc[0, "pid"] = None
+    (place,) = (tmp_path / "cache").glob("**/syscalls.parquet")
+    pandas.testing.assert_frame_equal(kit.open_run(large).frame("syscalls"), frames[1])
+    for window in (None, (None, None), (None, 1_795_956_513 * NS), (1_795_956_513 * NS, None)):
+        stamps = store._about(place.parent)["mapped"]
+        from_copy = mapped.load(place.parent, DECLARED["syscalls"], list(frames[1]), window, stamps)
+        with monkeypatch.context() as patch:
+            patch.setattr(mapped, "NAMES", frozenset())
+            pandas.testing.assert_frame_equal(store.load(place.parent, DECLARED["syscalls"], list(frames[1]), window), from_copy)
+
+
 def test_there_is_no_mapped_copy_of_a_frame_that_is_too_large(large, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "MAPPED_BYTES", 1_000_000)
+    monkeypatch.setattr(mapped, "MOST_BYTES", 1_000_000)
     assert len(kit.open_run(large).frame("syscalls", ["pid"])) == 52_000
-    assert not list((tmp_path / "cache").glob("**/*.arrow"))
+    assert not list((tmp_path / "cache").glob("**/syscalls.*[!t]"))
