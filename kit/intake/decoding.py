@@ -257,6 +257,7 @@ def _screens(text: Text) -> tuple[Text, int | None]:
 WIDTHS = range(60, 400)
 LEAST_FULL, LEAST_OPENED, LEAST_RESTS = 4, 3, 16
 _LABELLED = re.compile(rb"\d{1,5}: |[\w./-]+\[\d+\]: |[\w./-]{2,20}: (?:error|warning|fatal)\b|\w+=")
+LONGEST_WORD = 20
 SOFT_WIDTHS = range(60, 121)
 """Widths at which mailers (RFC 5322 asks for 78 at most, quoting takes some) and tickets (100, 120) break lines."""
 LEAST_STAYING, LEAST_ODD, LEAST_PAIRS, LEAST_INSIDE, SPARE = 0.8, 0.95, 8, 4, 2
@@ -309,9 +310,13 @@ def _columns(line: bytes) -> int:
     return len(line) if line.isascii() else len(line.decode("utf-8", "replace"))
 
 
+_RAISED = re.compile(rb"[\w.]+(?:Error|Exception|Interrupt|Exit)\b: |  what\(\): ")
+"""How the line of an exception begins."""
+
+
 def _opens(line: bytes) -> bool:
     """Whether a line begins as those of a log do."""
-    return _STAMPED.match(line) is not None or wrapping.RECORD.match(line) is not None
+    return any(begin.match(line) for begin in (_STAMPED, wrapping.RECORD, _RAISED))
 
 
 def _goes_on(line: bytes) -> bool:
@@ -323,6 +328,11 @@ def _wraps(line: bytes, rest: bytes, width: int) -> bool:
     """Whether a mailer had to break a line there: the next word did not fit."""
     word = rest.split(b" ", 1)[0]
     return bool(word) and _columns(line) + 1 + _columns(word) > width
+
+
+def _between_words(line: bytes, rest: bytes, width: int) -> bool:
+    """Whether a line ends before a width, and only since the next word did not fit."""
+    return bool(rest[:1].strip()) and width - LONGEST_WORD <= _columns(line) < width and _wraps(line, rest, width)
 
 
 def _soft_width(head: bytes) -> int | None:
@@ -354,6 +364,9 @@ def _width(head: bytes) -> int | None:
     if width not in WIDTHS:
         return None
     full = [at for at in range(len(lines) - 1) if columns[at] == width]
+    between = sum(1 for line, rest in pairwise(lines) if _opens(line) and _goes_on(rest) and _between_words(line, rest, width))
+    if between > len(full):
+        return None
     rests = [at for at in full if lines[at + 1] and (not _BEGINS.match(lines[at + 1]) or _closes(lines[at], lines[at + 1]))]
     if len(full) < LEAST_FULL or 2 * len(rests) < len(full):
         return None

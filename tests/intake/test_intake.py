@@ -180,15 +180,17 @@ def test_hard_wraps_are_undone_where_stamps_prove_them(tmp_path: Path) -> None:
 
 
 def test_soft_wraps_are_undone_around_frames(tmp_path: Path) -> None:
-    """A few torn records tell the width although some rests begin as lines do, and a traceback among them stays as it is."""
+    """A few torn records tell the width although some rests begin as lines do; of a traceback among them the error is whole."""
     lines = [
         f"[2026-02-18 00:28:2{n} TP0] shard {10**n} was read from the store at /models/a/b/c (errno: 110 - slow {n})."
         for n in range(5)
     ]
     trace = 'Traceback (most recent call last):\n  File "a.py", line 8, in <module>\n    main()\n'
-    wrapped = "".join(textwrap.fill(line, 72, break_on_hyphens=False) + "\n" for line in lines)
-    (only,) = taken(put(tmp_path, "mailed.log", wrapped + trace))
-    assert text_of(only) == "".join(f"{line}\n" for line in lines) + trace
+    lines.append("a.StoreError: rank 1 has read all that it was told to, but there are others that have not")
+    lines.extend(f"[2026-02-18 00:29:1{n} TP0] {'x' * 46} read in {n} s" for n in range(5))  # the width is full by chance
+    wrapped = [textwrap.fill(line, 72, break_on_hyphens=False) + "\n" for line in lines]
+    (only,) = taken(put(tmp_path, "mailed.log", "".join([*wrapped[:5], trace, *wrapped[5:]])))
+    assert text_of(only) == "\n".join(lines[:5]) + f"\n{trace}" + "\n".join(lines[5:]) + "\n"
 
 
 # --- shippers --------------------------------------------------------------------------------------------------------------
