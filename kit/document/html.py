@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -15,7 +16,8 @@ OTHER = "#0072b2"
 AS_IT_IS = "mathjax_ignore"
 """Class of what a notebook must not set as a formula: a shell's `$p/fd/1 $p` is none."""
 SHORT = 24
-"""Columns whose cells have at most so many characters are not wrapped, so that long ones get the room."""
+"""Columns whose lines have at most so many characters are not wrapped, so that long ones get the room."""
+HYPHENATED = re.compile(r"\S*-\S+")
 LONG = "white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
 
 
@@ -44,6 +46,17 @@ def render(document: Document) -> str:
 def escape(text: str) -> str:
     """Text of the evidence in HTML: no markup, and nothing that turns what stands beside it."""
     return html.escape(visible(text))
+
+
+def whole_words(text: str) -> str:
+    """Text for HTML whose lines break at spaces alone: a browser would break `--tp-size` after each hyphen.
+
+    Examples
+    --------
+    >>> whole_words("set <a> --b").startswith("set &lt;a&gt; <span")
+    True
+    """
+    return HYPHENATED.sub(r"<span style='display:inline-block;max-width:100%'>\g<0></span>", escape(text))
 
 
 def table(shown: Table) -> str:
@@ -104,8 +117,8 @@ def _raw(shown: Table, row: int, column: int) -> str:
 
 def _style(shown: Table, column: int) -> str:
     align = "right" if shown.columns[column] in shown.numeric else "left"
-    short = all(len(row[column]) <= SHORT for row in shown.rows)
-    return f"text-align:{align};vertical-align:top;{'white-space:nowrap' if short else LONG}"
+    short = all(len(line) <= SHORT for row in shown.rows for line in row[column].splitlines())
+    return f"text-align:{align};vertical-align:top;{'white-space:pre' if short else LONG}"
 
 
 def section(shown: Section) -> str:
@@ -137,7 +150,7 @@ def _block(block: Block) -> str:
 
 def _line(block: Item | Command) -> str:
     if isinstance(block, Command):
-        text, below = f"<code style='unicode-bidi:isolate'>{escape(block.text)}</code>", block.small
+        text, below = f"<code style='unicode-bidi:isolate'>{whole_words(block.text)}</code>", block.small
     else:
         text = f"{escape(block.mark)} {escape(block.text)}" if block.mark else escape(block.text)
         below = "  ".join(filter(None, (block.where, block.small)))

@@ -13,9 +13,11 @@ from kit import __version__
 from kit.analyse.verdict.hypotheses import Hypothesis
 from kit.analyse.verdict.verdict import Verdict
 from kit.analyse.verdict.verdict_text import REFUTED, source_of, standing
+from kit.clock import NS, show_time
 from kit.document import Section, percent
-from kit.document.html import escape, section, table_script
+from kit.document.html import escape, section, table_script, whole_words
 from kit.plot.style import GREY, PHASE_COLOUR
+from kit.plot.timeaxis import TimeAxis
 from kit.render.launch import About, Quiet
 from kit.show.explorer.page import script, script_hash
 
@@ -69,12 +71,12 @@ def page(name: str, lead: str, parts: Sequence[Part], tone: str) -> str:
     )
 
 
-def first_screen(verdict: Verdict, about: About, silent: Quiet | None, picture: str, end: str) -> str:
+def first_screen(verdict: Verdict, about: About, silent: Quiet | None, picture: str, axis: TimeAxis | None) -> str:
     """What is wrong, how sure, since when, what to run first; what was launched; a small timeline."""
     phase = standing(verdict)
     said = f"{phase}: {verdict.plain}" if phase else f" {verdict.plain}"
     facts = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(value)}</dd></div>" for word, value in about.short.items())
-    drawn = f'<figure class="glance">{picture}{_scale(about, verdict, silent, end)}</figure>' if picture else ""
+    drawn = f'<figure class="glance">{picture}{_scale(about, verdict, silent, axis)}</figure>' if axis else ""
     return (
         f'<header class="lead"><div class="answer"><p class="name">{escape(verdict.name)}</p>'
         f'<h1><span class="state">{escape(verdict.state)}</span>{escape(said)}</h1>'
@@ -102,18 +104,22 @@ def _first(verdict: Verdict) -> str:
     urgent = verdict.next[:1] if verdict.state not in ("ready", "ended") else []
     shown = "".join(f'<div class="first"><h2>Run first</h2>{_step(step)}</div>' for step in urgent)
     if verdict.remedy and verdict.state not in ("ready", "ended"):
-        shown += f'<p class="remedy"><b>Known remedy:</b> {escape(verdict.remedy["do"])} <a href="#change">why</a></p>'
+        shown += f'<p class="remedy"><b>Known remedy:</b> {whole_words(verdict.remedy["do"])} <a href="#change">why</a></p>'
     return shown
 
 
-def _scale(about: About, verdict: Verdict, silent: Quiet | None, end: str) -> str:
+def _scale(about: About, verdict: Verdict, silent: Quiet | None, axis: TimeAxis) -> str:
     """What stands below the small timeline: begin and end, the colours of the phases, what is shaded."""
+    run = verdict.scene.evidence.run
+    zero = run.launch_zero_ns
+    end = show_time(zero + int(axis.end * NS), run.offset_s)[11:] if zero is not None else ""
     begin = f"launched {about.short['launched'][11:]}" if "launched" in about.short else "begin"
     ends = f"<p><span>{escape(begin)}</span><span>{escape(end)}</span></p>"
-    phases = {one: PHASE_COLOUR.get(one, GREY) for one in dict.fromkeys(verdict.scene.evidence.run.phases()["phase"])}
+    phases = {one: PHASE_COLOUR.get(one, GREY) for one in dict.fromkeys(run.phases()["phase"])}
     words = [f"<span><i class='swatch' style='background:{tint}'></i>{escape(one)}</span>" for one, tint in phases.items()]
     if silent is not None and silent.from_s is not None:
-        words.append(f"<span><i class='swatch' style='background:var(--stall)'></i>no progress since {silent.since[11:]}</span>")
+        quiet = f"no progress since {silent.since[11:]}, for {silent.duration}{', drawn shorter' * axis.compressed}"
+        words.append(f"<span><i class='swatch' style='background:var(--stall)'></i>{quiet}</span>")
     return f"<figcaption>{ends}<p class='phases'>{''.join(words)}</p></figcaption>"
 
 
@@ -133,7 +139,7 @@ def evidence(verdict: Verdict, claims: Sequence[dict]) -> str:
         text = claim["text"] if len(claim["text"]) <= MOST_TEXT else claim["text"][:MOST_TEXT] + "…"
         quoted = f"<blockquote><code>{escape(text)}</code></blockquote>" if text else ""
         links.append(f"<li>{escape(claim['claim'])} {place(claim['file'], claim['line'], claim['t'])}{quoted}</li>")
-    so = f"{verdict.plain} ({verdict.klass}), {percent(verdict.confidence)}"
+    so = f"{verdict.plain} ({verdict.klass})" + f", {percent(verdict.confidence)}" * (verdict.klass != "undetermined")
     meaning = "" if verdict.said_closely else f"<p>{escape(verdict.hypothesis.meaning)}</p>"
     return f'<ol class="chain">{"".join(links)}<li class="so"><b>So: {escape(so)}.</b>{meaning}</li></ol>'
 
@@ -196,7 +202,7 @@ def _step(step: dict) -> str:
 
 def command(text: str) -> str:
     """A command to copy; the script gives it its button."""
-    return f'<div class="command"><code>{escape(text)}</code></div>'
+    return f'<div class="command"><code>{whole_words(text)}</code></div>'
 
 
 def steps(verdict: Verdict) -> str:
@@ -210,7 +216,7 @@ def change(verdict: Verdict) -> str:
     """Remedies of known cases, and what else was found."""
     found = []
     for known in verdict.remedies:
-        said = f"{escape(known['what'])}<p><b>→ {escape(known['do'])}</b></p>"
+        said = f"{escape(known['what'])}<p><b>→ {whole_words(known['do'])}</b></p>"
         found.append(f"<li>{said}<p class='small'>{escape(source_of(known))}</p></li>")
     for entry in verdict.findings:
         first = next(iter(entry["evidence"]), {})

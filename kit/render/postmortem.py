@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kit import plot
 from kit.analyse.verdict.verdict import Verdict, verdict
-from kit.clock import NS, show_time
+from kit.clock import NS
 from kit.document import Document, Section, Table
 from kit.document.html import table
 from kit.plot.timeline import plot_timeline
@@ -20,7 +20,7 @@ from kit.render.notebook import replaced
 from kit.show import svg
 from kit.show.explorer.pack import pack_run
 from kit.show.explorer.page import explorer_html
-from kit.show.explorer.still import picture, span
+from kit.show.explorer.still import picture, time_axis
 from kit.show.explorer.story import told
 from kit.show.folded import appendix, phases
 
@@ -70,12 +70,10 @@ class Postmortem:
         """The post-mortem as a page."""
         found, comparison = self.judged()
         facts, silent = about(found), quiet(found)
-        from_s = silent.from_s if silent else None
         captured, zero = self.run.captured_ns, self.run.launch_zero_ns
         end_s = (captured - zero) / NS if silent and zero is not None and captured else None
-        shown = span(self.run, end_s)
-        end = show_time(zero + int(shown[1] * NS), self.run.offset_s)[11:] if shown and zero is not None else ""
-        lead = page.first_screen(found, facts, silent, picture(self.run, from_s, end_s), end)
+        axis = time_axis(self.run, silent.from_s if silent else None, end_s)
+        lead = page.first_screen(found, facts, silent, picture(self.run, axis), axis)
         masked = partial(replaced, replace=self.clean)
         parts = [
             page.Part("why", "Why", masked(page.evidence(found, told(found)["evidence"]))),
@@ -104,8 +102,8 @@ class Postmortem:
             "From the top: the phase of each rank, then log, memory, CPU and threads. The dashed line is the last progress.",
         )
         hint = (
-            "<p class='small'>Drag to choose a window; wheel and keys zoom; a click on a rank, thread or call filters all views; "
-            "<kbd>?</kbd> lists the keys.</p>"
+            "<p class='small hint'>Drag to choose a window; wheel and keys zoom; a click on a rank, thread or call filters "
+            "all views; <kbd>?</kbd> lists the keys.</p>"
         )
         return hint + explorer_html(*packs, still=replaced(still, self.clean), with_script=False)
 

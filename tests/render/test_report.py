@@ -221,6 +221,8 @@ def test_the_first_screen_answers(opened, width: int, height: int) -> None:
         assert box["y"] + box["height"] <= height and box["x"] + box["width"] <= width, place
     assert opened.locator("h1").inner_text().split() == "stalled in weights: one rank is behind".split()
     assert "62 s" in opened.locator(".vitals").inner_text() and "vllm 0.32.0" in opened.locator(".about").inner_text()
+    flag = opened.locator(".first code span", has_text="--nonblocking").bounding_box()
+    assert flag["height"] < 30, "a flag stands on one line"
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -271,6 +273,8 @@ def test_nothing_for_axe_to_find(opened, view) -> None:
     )
     if medium == "print":
         assert opened.locator(".stallkit-still svg").first.is_visible() and not opened.locator(".sk").first.is_visible()
+        opened.evaluate("document.querySelectorAll('#appendix details').forEach((one) => (one.open = false))")
+        assert not opened.locator("#appendix").is_visible(), "no headings of what is folded"
     opened.emulate_media(color_scheme="light", media="screen")
 
 

@@ -30,26 +30,25 @@ def still(run: Run) -> str:
     >>> "device_hang" in still(kit.open_run(kit.sample_path("sg01-capture-hang")))
     True
     """
-    return f"<p class='{AS_IT_IS}'><b>{escape(run.name)}</b>: {escape(answer(weigh(scene_of_run(run))))}</p>{picture(run)}"
+    said = escape(answer(weigh(scene_of_run(run))))
+    return f"<p class='{AS_IT_IS}'><b>{escape(run.name)}</b>: {said}</p>{picture(run, time_axis(run))}"
 
 
-def span(run: Run, end_s: float | None = None) -> tuple[float, float] | None:
-    """First and last second that a picture shows: of log and phases, to `end_s` where that is later; None without any time."""
+def time_axis(run: Run, quiet_from_s: float | None = None, end_s: float | None = None) -> TimeAxis | None:
+    """The time of a picture: of log and phases, to `end_s` where that is later; None without any time."""
     bands = run.phases()
     seconds = pd.concat([run.condensed_log()["t_s"], bands["begin_t_s"], bands["end_t_s"]]).astype(float).dropna()
     if not len(seconds) or seconds.max() <= seconds.min():
         return None
-    return float(seconds.min()), max(float(seconds.max()), end_s or 0.0)
+    return TimeAxis(float(seconds.min()), max(float(seconds.max()), end_s or 0.0), quiet_from_s)
 
 
-def picture(run: Run, quiet_from_s: float | None = None, end_s: float | None = None) -> str:
-    """Phases and log of a run over time, in the ink of the page around it; shaded from the second of the last progress on."""
-    shown = span(run, end_s)
-    if shown is None:
+def picture(run: Run, axis: TimeAxis | None) -> str:
+    """Phases and log of a run over time, in the ink of the page around it; shaded from the axis' knee, the last progress, on."""
+    if axis is None:
         return ""
     bands = run.phases().dropna(subset=["begin_t_s", "end_t_s"])
     log = run.condensed_log()["t_s"].dropna().to_numpy(float)
-    axis = TimeAxis(*shown, quiet_from_s)
     ranks = list(dict.fromkeys(bands["rank"].fillna(-1)))[:ROWS]
 
     def x(t: float) -> float:
@@ -57,8 +56,8 @@ def picture(run: Run, quiet_from_s: float | None = None, end_s: float | None = N
 
     floor = len(ranks) * BAR + LOG
     parts = []
-    if quiet_from_s is not None and axis.begin <= quiet_from_s < axis.end:
-        at = x(quiet_from_s)
+    if axis.knee is not None and axis.begin <= axis.knee < axis.end:
+        at = x(axis.knee)
         parts.append(f'<rect x="{at}" y="0" width="{round(WIDTH - at, 1)}" height="{floor}" fill="{VERMILION}" opacity=".16"/>')
     for band in bands.assign(row=bands["rank"].fillna(-1)).query("row in @ranks").itertuples():
         width = max(x(band.end_t_s) - x(band.begin_t_s), 1)

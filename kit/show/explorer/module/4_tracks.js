@@ -237,8 +237,9 @@ class LineTrack extends Track {
       return { line, level, first, last };
     });
     this.most = most = this.data.unit === "%" ? 100 : most * 1.12 || 1;
-    this.scale(ctx, width);
+    const ticks = this.grid(ctx, width);
     for (const part of parts.sort((a, b) => (a.line.pid === this.data.odd) - (b.line.pid === this.data.odd))) this.trace(ctx, part);
+    for (const [value, y] of ticks) this.write(this.unit(value), 4, Math.max(y, 7));
   }
 
   lineColour(line) {
@@ -250,17 +251,19 @@ class LineTrack extends Track {
     return this.height - 3 - (value / this.most) * (this.height - 8);
   }
 
-  scale(ctx, width) {
+  /** Draw the lines of round values; returns each with its height. */
+  grid(ctx, width) {
     ctx.strokeStyle = this.panel.look.grid;
     ctx.lineWidth = 1;
-    for (const value of rounds(this.data.unit === "%" ? 100 : this.most, this.data.unit.startsWith("bytes"))) {
-      const y = Math.round(this.y(value)) + 0.5;
+    const values = rounds(this.data.unit === "%" ? 100 : this.most, this.data.unit.startsWith("bytes"));
+    const ticks = values.map((value) => [value, Math.round(this.y(value)) + 0.5]);
+    for (const [, y] of ticks) {
       ctx.beginPath();
       ctx.moveTo(0, y);
       ctx.lineTo(width, y);
       ctx.stroke();
-      this.write(this.unit(value), 4, Math.max(y, 7));
     }
+    return ticks;
   }
 
   trace(ctx, { line, level, first, last }) {
