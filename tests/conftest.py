@@ -19,14 +19,14 @@ import pytest
 
 from kit.cli import COLLECT_EVERY
 from kit.doctor import find_program
-from tests.sshd import Sshd
+from tests.sshd import READY_S, Sshd
 
 if TYPE_CHECKING:
     from kit.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 THIS = psutil.Process()
-LET_GO_S = 3.0
+LET_GO_S = 30.0
 """How long a test's processes and threads may take to end after it: a kernel or a shell needs a moment to be reaped."""
 
 # Before matplotlib is imported by any test, here or in a notebook's kernel that inherits it.
@@ -94,11 +94,24 @@ def browser() -> Iterator:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=_demand("chromium"), args=["--no-sandbox"])
+        for name in ("new_page", "new_context"):
+            setattr(chromium, name, _patient(getattr(chromium, name)))
         warm = chromium.new_page()  # its helpers are processes too: they begin before a test looks what it left open
         warm.goto("file:///")
         warm.wait_for_load_state("networkidle")
         yield chromium
         chromium.close()
+
+
+def _patient(make: Callable) -> Callable:
+    """The same page, whose waits end only where it hangs: 30 s, as is usual, may be short on a busy machine."""
+
+    def patient(**about: object) -> object:
+        made = make(**about)
+        made.set_default_timeout(1000 * READY_S)
+        return made
+
+    return patient
 
 
 @pytest.fixture
@@ -150,6 +163,19 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _only_what_hangs_is_late() -> Iterator[None]:
+    """On a machine without a free core a sampler of the lowest priority gets no turn: in tests it has theirs, and much time."""
+    from kit.capture import recording
+    from kit.capture.sampler import sampling
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "LOOK_S", (60.0, 60.0))
+        for name, value in {"NICE": 0, "PATIENCE_S": 600.0, "SILENT_S": 600.0, "FIRST_SILENT_S": 600.0, "END_S": 60.0}.items():
+            patch.setattr(sampling, name, value)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

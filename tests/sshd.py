@@ -21,7 +21,8 @@ import psutil
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-READY_S = 10.0
+READY_S = 300.0
+"""A condition that does not come true within this time never will."""
 RUN_SSHD = Path("/run/sshd")
 """sshd wants this folder when root starts it."""
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.sshd import free_port, wait_for
 
-START_S = 120.0
+START_S = 300.0
 """JupyterLab needs two seconds on an idle machine."""
 
 

@@ -20,11 +20,13 @@ from kit.capture.collect import collect_from
 from kit.capture.hosts import remote
 from kit.capture.hosts.targets import open_host
 from kit.capture.options import Options
+from kit.capture.sampler import sampling
 from kit.capture.waiting import Clock
 from kit.errors import EvidenceError
 from kit.live.triage import triage
 from kit.open import open_run
-from tests.sshd import Proxy, Sshd, wait_for
+from tests.live.launches import OwnTime
+from tests.sshd import READY_S, Proxy, Sshd, wait_for
 from tools.anonymise import anonymise_run
 
 pytestmark = [
@@ -118,7 +120,14 @@ def steps(run: Path) -> list[int]:
 def test_whole_recording_without_any_secret(sshd, tmp_path, python):
     pythons = None if python else ["no-such-python"]
     with launched(tmp_path) as (process, log):
-        run = record(sshd, tmp_path, process, log, Options(2.0, 0.5, strace_s=0.5, gdb=True, smaps_rollup=True), pythons=pythons)
+        run = tmp_path / "run"
+
+        def enough() -> bool:
+            traced = run / "raw/strace.txt"
+            return samples(run) >= 3 and len(steps(run)) > 10 and traced.exists() and b"write(1" in traced.read_bytes()
+
+        options = Options(120.0, 0.5, strace_s=0.5, gdb=True, smaps_rollup=True)
+        record(sshd, tmp_path, process, log, options, enough, pythons=pythons)
         assert process.poll() is None
     manifest = manifest_of(run)
     assert all(entry["whole"] for entry in manifest["captures"]), manifest["captures"]
@@ -145,15 +154,16 @@ def test_a_server_that_is_killed_and_comes_back(make_sshd, tmp_path):
                 threading.Timer(1.0, server.start).start()
             elif phase and len(phase) == 1 and samples(run) >= 3 and server._process is not None:
                 phase.append(samples(run))
-            return len(phase) == 2 and samples(run) >= phase[1] + 3
+            return len(phase) == 2 and samples(run) >= phase[1] + 3 and steps(run)[-1] > phase[0] + 10
 
-        run = record(server, tmp_path, process, log, Options(60.0, 0.5), until)
+        run = record(server, tmp_path, process, log, Options(600.0, 0.5), until)
     assert manifest_of(run)["gaps"] and steps(run) == list(range(len(steps(run)))) and steps(run)[-1] > phase[0] + 10
-    assert moments(run) == sorted(set(moments(run))) and "lost" in manifest_of(run)["gaps"][0]["why"]
+    assert moments(run) == sorted(set(moments(run))) and any("lost" in gap["why"] for gap in manifest_of(run)["gaps"])
 
 
-def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path):
-    server = make_sshd()
+def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path, monkeypatch):
+    server, said = make_sshd(), []
+    monkeypatch.setattr(sampling, "PATIENCE_S", 16.0)
     with launched(tmp_path) as (process, log), Proxy(server.port) as proxy:
         server.know(proxy.port)
         run = tmp_path / "run"
@@ -161,10 +171,12 @@ def test_a_black_hole_ends_the_recording_in_order(make_sshd, tmp_path):
         def until() -> bool:
             if samples(run) >= 3:
                 proxy.black_hole()
-            return False
+                monkeypatch.setattr(sampling, "SILENT_S", 2.0)
+            return any("was lost, reconnecting" in text for text in said)
 
-        record(server, tmp_path, process, log, Options(15.0, 1.0), until, port=proxy.port, clock=Clock(4))
-        assert wait_for(lambda: not [one for one in server.children() if "python" in one.name()], 30)
+        how = {"port": proxy.port, "clock": Clock(4), "progress": said.append}
+        record(server, tmp_path, process, log, Options(600.0, 1.0), until, **how)
+        assert wait_for(lambda: not [one for one in server.children() if "python" in one.name()])
     said = missing(run)
     assert "after the connection was lost" in said and len(moments(run)) >= 3 and manifest_of(run)["ended_at"]
 
@@ -183,7 +195,7 @@ def test_a_process_that_is_replaced_during_a_break(make_sshd, tmp_path):
                 stopped[0].start()
             return False
 
-        run = record(server, tmp_path, process, log, Options(60.0, 0.5), until)
+        run = record(server, tmp_path, process, log, Options(600.0, 0.5), until)
     assert f"process {process.pid} ended while the connection was lost" in missing(run)
     assert moments(run)
 
@@ -233,7 +245,7 @@ def test_a_process_that_is_traced_already_is_said(sshd, tmp_path):
     with launched(tmp_path) as (process, log):
         other = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-p", str(process.pid)], stderr=subprocess.PIPE)
         try:
-            if not wait_for(lambda: b"TracerPid:\t0" not in Path(f"/proc/{process.pid}/status").read_bytes(), 5):
+            if not wait_for(lambda: b"TracerPid:\t0" not in Path(f"/proc/{process.pid}/status").read_bytes(), 20):
                 pytest.skip("ptrace is not permitted here")
             run = record(sshd, tmp_path, process, log, Options(0.5, 0.5, strace_s=0.3, strace_pid=process.pid))
             assert f"process {other.pid} already traces it" in missing(run) and other.poll() is None
@@ -293,7 +305,7 @@ def test_two_hosts_are_one_run(make_sshd, tmp_path, monkeypatch):
 def test_triage_over_ssh(sshd, tmp_path):
     host = open_host(sshd.target, **sshd.options())
     with launched(tmp_path) as (process, log):
-        found = triage(host, pid=process.pid, log=log, limit_s=12, progress=print, out=tmp_path / "run", clock=Clock(3))
+        found = triage(host, pid=process.pid, log=log, limit_s=12, progress=print, out=tmp_path / "run", clock=OwnTime())
     assert found.ledger[0]["test"] == "first look" and found.verdict.state in ("progressing", "unknown")
     assert open_run(tmp_path / "run").rows("threads")
 
@@ -305,9 +317,11 @@ import resource; from pathlib import Path
 from kit.capture.collect import collect_from
 from kit.capture.options import Options
 from kit.capture.hosts.targets import open_host
+from kit.capture.sampler import sampling
+sampling.NICE = 0
 {before}
 host = open_host({server.target!r}, config={str(server.config)!r}, known_hosts={str(server.known_hosts)!r})
-collect_from([host], Path({str(folder / "run")!r}), Options(60.0, 0.2), {pid})
+collect_from([host], Path({str(folder / "run")!r}), Options(600.0, 0.2), {pid})
 """
     return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
 
@@ -317,12 +331,12 @@ def test_a_killed_collector_leaves_nothing_running_there(make_sshd, tmp_path):
     with launched(tmp_path) as (process, log):
         recording = collector(server, tmp_path, process.pid)
         try:
-            assert wait_for(lambda: samples(tmp_path / "run") >= 2, 30)
+            assert wait_for(lambda: samples(tmp_path / "run") >= 2)
             assert server.children()
         finally:
             recording.kill()
             recording.wait()
-        assert wait_for(lambda: not server.children(), 20)
+        assert wait_for(lambda: not server.children())
     unfinished = {entry["file"] for entry in manifest_of(tmp_path / "run")["captures"] if not entry["whole"]}
     assert {"raw/sampler.jsonl", "raw/server.log"} <= unfinished
     assert len(moments(tmp_path / "run")) >= 2 and open_run(tmp_path / "run").unread()
@@ -333,8 +347,8 @@ def test_a_full_disk_here_ends_the_recording_and_is_said(make_sshd, tmp_path):
     with launched(tmp_path) as (process, log):
         limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))"
         recording = collector(server, tmp_path, process.pid, limit)
-        assert recording.wait(60) != 0, "what was asked for was not recorded to its end"
-        assert wait_for(lambda: not server.children(), 20)
+        assert recording.wait(READY_S) != 0, "what was asked for was not recorded to its end"
+        assert wait_for(lambda: not server.children())
     assert "no room to write" in missing(tmp_path / "run") and open_run(tmp_path / "run").rows("log")
 
 

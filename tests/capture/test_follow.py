@@ -20,7 +20,7 @@ from kit.capture.logs.follow import LogFollower
 from kit.capture.manifest import Manifest, make_folder
 from kit.capture.waiting import Clock
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class FragileFile(LocalFile):

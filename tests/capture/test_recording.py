@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,8 @@ from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.processes import tree_of
 from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
+from tests.sshd import READY_S
+from tests.sshd import wait_for as came_true
 from tools.anonymise import anonymise_run
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc")
@@ -39,13 +40,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *a): pass
 threading.Thread(target=http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever, daemon=True).start()
 for _ in range(3): threading.Thread(target=threading.Event().wait, daemon=True).start()
-ticker = "import os,time\\nr,w=os.pipe()\\nwhile True: os.write(w,b'x'); os.read(r,1); time.sleep(0.2)"
+ticker = "import os,time\\nr,w=os.pipe()\\nwhile True: os.write(w,b'x'); os.read(r,1); time.sleep(0.05)"
 child = subprocess.Popen([sys.executable, "-c", ticker])
 n = 0
 while True:
     print(f"step {n} HF_TOKEN=hf_PlantedTokenAbCdEf0123456789 http://ada:hunter2pass@h/", flush=True); n += 1
     sys.stderr.write(f"half {n}"); sys.stderr.flush(); sys.stderr.write("\\n"); sys.stderr.flush()
-    time.sleep(0.2)
+    time.sleep(0.1)
 """
 
 
@@ -87,11 +88,8 @@ def launched(tmp_path: Path):
         process.wait()
 
 
-def wait_for(condition, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition was not reached"
-        time.sleep(0.05)
+def wait_for(condition) -> None:
+    assert came_true(condition), "the condition was not reached"
 
 
 def manifest_of(run: Path) -> dict:
@@ -132,7 +130,9 @@ def test_whole_recording_by_pid(tmp_path):
     assert lines.startswith(b"step 0 HF_TOKEN=[redacted] http://[redacted]@h/") and lines.count(b"\n") > 20
     opened = open_run(run)
     processes = [row for row in opened.rows("processes") if row["tool"] == "sampler"]
-    assert {row["moment"] for row in processes} == set(range(7)) and len({row["pid"] for row in processes}) == 2
+    head = json.loads((run / "raw/sampler.jsonl").read_text().splitlines()[0])
+    assert (head["samples"], head["interval_s"]) == (7, 0.5) and len({row["pid"] for row in processes}) == 2
+    assert {0} <= {row["moment"] for row in processes} <= set(range(7)), "a busy machine leaves moments out"
     threads = opened.rows("threads")
     assert max(sum(row["moment"] == n and row["pid"] == process.pid for row in threads) for n in range(7)) >= 5
     assert {"futex", "read", "clock_nanosleep", "poll", "select"} & {row["syscall"] for row in threads}
@@ -235,7 +235,7 @@ def test_strace_on_request_and_no_tracer_left(tmp_path):
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
 def test_strace_ends_by_itself_when_the_collector_is_killed(tmp_path):
     with launched(tmp_path) as (process, log, _):
-        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "30s", "--interval", "0.5", "--strace", "2s")
+        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "600s", "--interval", "0.5", "--strace", "2s")
         try:
             wait_for(lambda: tracer_of(process.pid) != "0")
         except AssertionError:
@@ -313,7 +313,8 @@ def test_process_of_another_user_is_said(tmp_path):
 
 def collector(tmp_path: Path, pid: int, *options: str, before: str = "") -> subprocess.Popen:
     """A collector in a process of its own, run as the command line runs it."""
-    code = f"import sys; {before}\nfrom kit.cli import main\nsys.exit(main(['collect', *sys.argv[1:]]))"
+    code = f"import sys; {before}\nfrom kit.cli import main; from kit.capture.sampler import sampling; sampling.NICE = 0\n"
+    code += "sys.exit(main(['collect', *sys.argv[1:]]))"
     return subprocess.Popen(
         [sys.executable, "-c", code, "local", "--pid", str(pid), "-o", str(tmp_path / "run"), *options],
         stdout=subprocess.PIPE,
@@ -330,7 +331,7 @@ def sampled(tmp_path: Path, times: int = 2) -> bool:
 
 def test_killed_collector_leaves_a_run_that_opens_and_nothing_running(tmp_path):
     with launched(tmp_path) as (process, log, _):
-        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "30s", "--interval", "0.2")
+        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "600s", "--interval", "0.2")
         wait_for(lambda: sampled(tmp_path))
         with LocalHost() as host:
             sampler = tree_of(host, recording.pid)[-1]
@@ -349,10 +350,10 @@ def test_killed_collector_leaves_a_run_that_opens_and_nothing_running(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_ends_the_recording_properly(tmp_path, number):
     with launched(tmp_path) as (process, log, _):
-        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "30s", "--interval", "0.2")
+        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "600s", "--interval", "0.2")
         wait_for(lambda: sampled(tmp_path))
         recording.send_signal(number)
-        said, _ = recording.communicate(timeout=30)
+        said, _ = recording.communicate(timeout=READY_S)
     assert recording.returncode == 0, (recording.returncode, said)
     manifest = manifest_of(tmp_path / "run")
     cut = [entry for entry in manifest["captures"] if not entry["whole"] and entry["kind"] in ("log", "sampler")]
@@ -375,8 +376,8 @@ def test_a_parent_with_a_huge_command_line_does_not_fill_the_manifest(tmp_path):
 def test_full_disk_ends_the_recording_and_is_said(tmp_path):
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000));"
     with launched(tmp_path) as (process, log, _):
-        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "60s", "--interval", "0.1", before=limit)
-        said, _ = recording.communicate(timeout=60)
+        recording = collector(tmp_path, process.pid, "--log", str(log), "--for", "600s", "--interval", "0.1", before=limit)
+        said, _ = recording.communicate(timeout=READY_S)
     assert recording.returncode == 3 and "the disk is full" in said and "Traceback" not in said, said
     manifest = manifest_of(tmp_path / "run")
     cut = next(entry for entry in manifest["captures"] if entry["file"] == "raw/sampler.jsonl")

@@ -27,7 +27,7 @@ from kit.errors import UsageError
 from kit.parse import grammar
 from kit.parse.base import Source
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 STAND_IN = '''#!{python}
 """Prints a log from a file of its state: the lines from --since on, then what comes, until the file `ended` is there."""
 import os, re, sys, time

@@ -14,12 +14,11 @@ from kit.analyse.fleet import fleet
 from kit.capture.collect import collect_from
 from kit.capture.hosts.targets import open_host
 from kit.capture.options import Connection, Options
-from kit.capture.waiting import Clock
 from kit.errors import EvidenceError
 from kit.live.options import TriageOptions
 from kit.live.several import WatchEach, triage_each
 from kit.open import open_run
-from tests.live.launches import stalling
+from tests.live.launches import OwnTime, stalling
 from tests.live.test_watch import launched
 from tests.sshd import free_port, wait_for
 
@@ -45,7 +44,7 @@ def test_a_triage_of_several_says_the_dead_one_and_answers_for_the_others(sshd, 
     with launched(stalling(tmp_path / "launch"), tmp_path / "launch.log") as process:
         found = triage_each(
             targets(sshd),
-            launch={"pid": process.pid, "clock": Clock(3)},
+            launch={"pid": process.pid, "clock": OwnTime()},
             out=tmp_path / "out",
             options=TriageOptions(limit_s=12.0),
             connection=Connection(**sshd.options()),
@@ -75,7 +74,7 @@ def test_a_watch_of_several_goes_on_without_the_dead_one(sshd, tmp_path: Path) -
     said: list[tuple[str, str]] = []
     with launched(stalling(tmp_path / "launch"), tmp_path / "launch.log") as process:
         say = lambda *words: said.append(words)  # noqa: E731
-        how = {"launch": {"pid": process.pid, "clock": Clock(3)}, "say": say, "connection": Connection(**sshd.options())}
+        how = {"launch": {"pid": process.pid, "clock": OwnTime()}, "say": say, "connection": Connection(**sshd.options())}
         live = WatchEach(targets(sshd), **how)
         seen: set[str] = set()
         for name, board in live.boards():

@@ -7,11 +7,11 @@ import fcntl
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import termios
-import time
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +20,6 @@ import pytest
 
 from kit import sample_path
 from kit.analyse.verdict.live_status import History, Status
-from kit.capture.waiting import Clock
 from kit.errors import EvidenceError, UsageError
 from kit.live.keys import Keys
 from kit.live.screen import Screen, one_line, render_text
@@ -29,8 +28,9 @@ from kit.open import open_run
 from kit.show.hosts import Hosts
 from kit.show.status import QUIET
 from kit.show.watch import StatusView
-from tests.live.launches import stalling
+from tests.live.launches import QUICK_KIT, OwnTime, stalling
 from tests.live.test_guard import until
+from tests.sshd import READY_S
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc"),
@@ -169,7 +169,7 @@ def test_the_line_of_keys_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch
 def test_a_watch_goes_on_until_it_is_told_to_stop_and_keeps_a_run(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     with launched(stalling(tmp_path / "launch"), log) as process:
-        watch = Watch(pid=process.pid, out=tmp_path / "run", clock=Clock(3))
+        watch = Watch(pid=process.pid, out=tmp_path / "run", clock=OwnTime())
         seen = []
         for found in watch.boards():
             seen.append(found)
@@ -188,7 +188,7 @@ def test_a_closed_terminal_and_a_kernel_that_ends_leave_nothing(tmp_path: Path, 
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        command = f"exec {sys.executable} -m kit watch local --pid {process.pid}"
+        command = f"exec {shlex.join(QUICK_KIT)} watch local --pid {process.pid}"
         subprocess.run([*tmux, "new-session", "-d", command], check=True)
         try:
             until(lambda: list(scratch.iterdir()), "it records")
@@ -196,14 +196,14 @@ def test_a_closed_terminal_and_a_kernel_that_ends_leave_nothing(tmp_path: Path, 
             subprocess.run([*tmux, "kill-server"], check=False)
         until(lambda: not list(scratch.iterdir()), "nothing is left")
         code = f"import kit, time\nview = kit.watch(pid={process.pid})\nwhile view.board is None: time.sleep(0.1)"
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=90)
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=READY_S)
     assert not list(scratch.iterdir())
 
 
 @pytest.mark.needs_tool("sshd")
 def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> None:
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        watch = Watch(sshd.target, pid=process.pid, clock=Clock(3), **sshd.options())
+        watch = Watch(sshd.target, pid=process.pid, clock=OwnTime(), **sshd.options())
         boards = watch.boards()
         found = next(boards)
         watch.stop()
@@ -217,7 +217,7 @@ def test_a_launch_of_another_host_is_watched_over_ssh(tmp_path: Path, sshd) -> N
 def test_a_watch_outlives_its_connection(tmp_path: Path, make_sshd) -> None:
     server = make_sshd()
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        watch = Watch(server.target, pid=process.pid, out=tmp_path / "run", clock=Clock(2), **server.options())
+        watch = Watch(server.target, pid=process.pid, out=tmp_path / "run", clock=OwnTime(2), **server.options())
         names, boards = [], watch.boards()
         names.append(next(boards).name)
         server.stop()
@@ -322,7 +322,7 @@ def test_the_terminal_is_put_back_whatever_ends_the_watch(ending: str | int, cod
     elif ending != "crash":
         os.write(leader, ending.encode())
     last = shown("\x1b[?25h\x1b[?1049l")
-    assert process.wait(60) == code
+    assert process.wait(READY_S) == code
     os.set_blocking(leader, False)
     with contextlib.suppress(BlockingIOError):  # all was read before
         drawn += os.read(leader, 65536).decode()
@@ -342,12 +342,14 @@ def test_in_a_terminal_the_board_is_redrawn_in_place(tmp_path: Path) -> None:
         return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
 
     with launched(stalling(tmp_path / "launch"), tmp_path / "server.log") as process:
-        command = f"{sys.executable} -m kit watch local --pid {process.pid} -o {out}; echo code $?; cat"
+        command = f"{shlex.join(QUICK_KIT)} watch local --pid {process.pid} -o {out}; echo code $?; cat"
         try:
             subprocess.run([*tmux, "new-session", "-d", "-x", "120", "-y", "40", command], check=True)
             until(lambda: "waits in" in shown(), "the table is there")
             first = shown()
             until(lambda: shown().split("\n")[1] != first.split("\n")[1], "it is drawn again")
+            told = r"^ +(?:▶ )?0 +\d+ +worker +S +[\d.]+ % +[▁▂▃▄▅▆▇█]{2,}"
+            until(lambda: re.search(told, shown(), re.MULTILINE), "two samples have told what CPU it uses")
             drawn = shown()
             subprocess.run([*tmux, "send-keys", "s", "q"], check=True)
             until(lambda: "code 0" in shown(), "it ended")
@@ -355,7 +357,6 @@ def test_in_a_terminal_the_board_is_redrawn_in_place(tmp_path: Path) -> None:
         finally:
             subprocess.run([*tmux, "kill-server"], check=False)
     assert drawn.count("waits in") == 1 and "Ctrl-C ends" in drawn.split("\n")[1] and "q quits" in drawn
-    assert re.search(r"^ +(?:▶ )?0 +\d+ +worker +S +[\d.]+ % +[▁▂▃▄▅▆▇█]{2,}", drawn, re.MULTILINE)
     assert re.search(r"ranks 0, 1 +Starting to load model tiny", drawn)
     assert "phase weights" in drawn
     assert "kept in" in after and "waits in" in after, "the last board stays"
@@ -385,7 +386,7 @@ def test_in_a_notebook_it_goes_on_beside_the_cells_and_an_export_shows_it(tmp_pa
         ]
         book = new_notebook(cells=[new_code_cell(text) for text in cells])
         book.metadata.kernelspec = {"name": "python3", "display_name": "", "language": "python"}
-        NotebookClient(book, timeout=90, resources={"metadata": {"path": str(Path.cwd())}}).execute()
+        NotebookClient(book, timeout=READY_S, resources={"metadata": {"path": str(Path.cwd())}}).execute()
     (output,) = book.cells[0].outputs
     assert "application/vnd.jupyter.widget-view+json" in output.data
     assert "waits in" in output.data["text/html"] and "ended, nothing was kept" in output.data["text/html"]
@@ -397,9 +398,11 @@ def test_in_a_notebook_it_goes_on_beside_the_cells_and_an_export_shows_it(tmp_pa
 
 
 def test_a_watch_of_a_launch_that_ends_ends_too(tmp_path: Path) -> None:
+    clock, boards = OwnTime(), []
     with open(tmp_path / "log", "wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", "import time; print('hi', flush=True); time.sleep(2)"], stdout=out)
-    began = time.monotonic()
-    boards = list(Watch(pid=process.pid, log=tmp_path / "log", limit_s=60, clock=Clock(3)).boards())
+        process = subprocess.Popen([sys.executable, "-c", "print('hi', flush=True); input()"], stdin=subprocess.PIPE, stdout=out)
+    for board in Watch(pid=process.pid, log=tmp_path / "log", limit_s=600, clock=clock).boards():
+        boards.append(board)
+        process.stdin.close()
     process.wait()
-    assert boards and boards[-1].gone and time.monotonic() - began < 50
+    assert boards and boards[-1].gone and clock.monotonic() < 500

@@ -339,7 +339,6 @@ def follows_a_live_watch(tab) -> None:
 
 def test_in_jupyterlab_the_post_mortem_runs_and_is_played_with(browser, lab) -> None:
     tab = browser.new_page(viewport={"width": 1300, "height": 1000})
-    tab.set_default_timeout(90_000)
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(lab)

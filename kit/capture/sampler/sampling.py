@@ -24,6 +24,8 @@ LATE = 2.5
 SILENT, SILENT_S, FIRST_SILENT_S = 3, 6.0, 30.0
 """A sampler that prints nothing for so many intervals, and so many seconds at least, is lost. Its first sample, of every
 thread, may take longer: it has the lowest priority, and the host may be busy."""
+NICE = 19
+"""Nothing that the host does waits for a sampler."""
 PATIENCE_S = 12.0
 """How long the sampler goes on without a sign of life from here; where the interval is longer, five of them."""
 END_S = 10.0
@@ -83,7 +85,7 @@ class Sampling:
         passed = math.ceil((time.monotonic() - self._began) / every) if self._last else 0
         first = max(passed, self._last[2] + 1) if self._last else 0
         patience_s = max(5 * every, self._clock.real(PATIENCE_S))
-        parameters = {"patience_s": patience_s, **given, "first": first}
+        parameters = {"patience_s": patience_s, "nice": NICE, **given, "first": first}
         self._parameters = parameters
         if way == "psutil":
             text = sampler_shell.portable_shell(parameters, sys.executable)
@@ -120,6 +122,7 @@ class Sampling:
             self._rest = b""
         if not self._complete and not self._sampled and not self._stopping and len(self._ways) > 1:
             self._stream.stop()
+            self._why = BUSY
             del self._ways[0]
             try:
                 self._begin()
@@ -150,7 +153,7 @@ class Sampling:
             patience_s = max(SILENT * interval_s, self._clock.real(SILENT_S) if self._sampled else FIRST_SILENT_S)
             if now - heard > patience_s:
                 raise HostLost("the sampler is silent", f"nothing came for {patience_s:g} s", "look whether the host is up")
-            if self._sampled and now - beaten >= beat_s and not self._stopping:
+            if now - beaten >= beat_s and not self._stopping:
                 self._stream.send(b"\n")
                 beaten = now
 

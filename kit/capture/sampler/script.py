@@ -22,6 +22,7 @@ text, the first argument, or the environment's STALLKIT_SAMPLER.
     exclude       pids never sampled (the collector)
     listen_fd     descriptor on which the collector gives signs of life; its end ends the sampler (null: none)
     patience_s    and so does silence there of so many seconds
+    nice          how much lower than the collector's its priority is (19, the lowest)
     compress      print one raw deflate stream, flushed at each sample
 
 Lines, one JSON object each, `k` says which: `head`, then for each sample `sample`, per process `proc` and `threads`,
@@ -301,6 +302,7 @@ def parameters():
         "exclude": [],
         "listen_fd": None,
         "patience_s": 15.0,
+        "nice": 19,
         "compress": False,
     }
     chosen.update(json.loads(given))
@@ -351,7 +353,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        os.nice(19)
+        os.nice(chosen["nice"])
     except OSError:
         pass
     Held.room = raise_limit()

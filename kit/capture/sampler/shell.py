@@ -57,9 +57,9 @@ def portable_shell(parameters: dict[str, Any], python: str) -> str:
 
 def _guarded(work: str, parameters: dict[str, Any]) -> str:
     """Run a program that cannot listen itself: the shell reads the signs of life, a guard ends all where they stop."""
-    rounds = max(1, round(parameters["patience_s"] / 3))
+    rounds = max(2, round(parameters["patience_s"] / 3))  # a sign is heard once in a round, which counts by then
     return (
-        f"{{ renice -n 19 -p $$ >/dev/null 2>&1\n"
+        f"{{ renice -n {parameters.get('nice', 19)} -p $$ >/dev/null 2>&1\n"
         f"(trap 'n=0' USR1; n=0; while [ $n -lt {rounds} ]; do sleep 3; n=$((n+1)); done; kill $$) "
         "</dev/null >/dev/null 2>&1 & g=$!\n"
         f"{{ {work}\nkill $g $$; }} </dev/null & w=$!\n"
