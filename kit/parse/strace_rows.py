@@ -228,7 +228,8 @@ class CallRows:
                 self.report.records += 1
                 cells = {name: cell for name, cell in got.items() if name != "syscall" and _FIGURE.fullmatch(cell or "")}
                 figures = {name: float(cell.replace(",", ".")) for name, cell in cells.items()}
-                counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors")}
+                figures |= {name: round(figures[name] * 1e6, 3) for name in ("min_us", "max_us") if name in figures}
+                counts = {name: int(figures.get(name) or 0) for name in ("calls", "errors") if name in names}
                 yield "syscall_totals", {"pid": self.first_pid, "syscall": got["syscall"], **figures, **counts, "line": line}
 
     def _failed(self, event: Event) -> dict | None:

@@ -163,6 +163,23 @@ def test_summary_of_strace(tmp_path: Path) -> None:
     ]
 
 
+def test_summary_of_strace_with_chosen_columns(tmp_path: Path) -> None:
+    text = "% time     seconds shortest  longest  usecs/call     calls    errors syscall\n"
+    text += "------ ----------- -------- -------- ----------- --------- --------- ----------------\n"
+    text += " 81.08    0.062088 0.000007 0.062062       15521         4         2 wait4\n"
+    text += "  8.69    0.006651 0.003073 0.003578        3325         2           vfork\n"
+    text += "------ ----------- -------- -------- ----------- --------- --------- ----------------\n"
+    text += "100.00    0.076577 0.000007 0.062062         832        92        19 total\n"
+    found = rows(tmp_path, "syscall_totals", text, "strace.txt")
+    assert cells(found, "syscall", "total_s", "mean_us", "min_us", "max_us", "calls", "errors", "share_percent") == [
+        ("wait4", 0.062088, 15521.0, 7.0, 62062.0, 4, 2, 81.08),
+        ("vfork", 0.006651, 3325.0, 3073.0, 3578.0, 2, 0, 8.69),
+    ]
+    text = " usecs/call     calls syscall\n----------- --------- ----------------\n        205        40 openat\n"
+    found = rows(tmp_path, "syscall_totals", text, "strace.txt")
+    assert cells(found, "syscall", "mean_us", "calls", "errors") == [("openat", 205.0, 40, None)]
+
+
 def test_lldb(tmp_path: Path) -> None:
     text = "Process 4412 stopped\n* thread #1, name = 'python3', stop reason = signal SIGSTOP\n"
     text += "  * frame #0: 0x00007fff2 libc.so.6`__futex_abstimed_wait + 12\n"
