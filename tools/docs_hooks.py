@@ -106,4 +106,5 @@ def picture(code: str) -> str:
     figure.savefig(data, dpi=160, bbox_inches="tight")
     name = f"{re.sub(r'[^a-z]+', '-', ast.unparse(last).split('(')[0].lower()).strip('-')}-{len(_pictures)}.png"
     _pictures[name] = data.getvalue()
-    return f'```python\n{code}```\n\n<img src="pictures/{name}" alt="{plot.figure_alt(figure).replace(chr(34), "&quot;")}">\n'
+    alt = plot.figure_alt(figure).replace('"', "&quot;")
+    return f'```python\n{code}```\n\n<a href="pictures/{name}"><img src="pictures/{name}" alt="{alt}"></a>\n'

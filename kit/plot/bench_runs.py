@@ -93,7 +93,9 @@ def plot_forest(comparison: BenchComparison, ax: Axes | None = None, *, rows: in
     ax.xaxis.set_major_formatter(lambda tick, _: change(tick - 1))
     ax.set_xlim(low, high)
     n = f" ({len(drawn)} of {len(table)} metrics)" if len(drawn) < len(table) else ""
-    level = f"{share(comparison.rules.confidence)} intervals over runs; grey: margin of {share(margin)}; ↑ ↓: better"
+    level = (
+        f"{share(comparison.rules.confidence)} intervals over runs; grey: margin of {share(margin)}; ↑ ↓: better; filled: primary"
+    )
     dress(ax, plain(f"Change from base to candidate{n}, {level}"), x_label="change from base to candidate")
     return ax
 
@@ -242,8 +244,9 @@ def plot_sweep(bench: Benchmarks, latency: str = "ttft", throughput: str = "outp
     units = bench.values.drop_duplicates("metric").set_index("metric")["unit"].fillna("")
     for number, (group, own) in enumerate(rows.groupby("group", sort=False)):
         colour, middle = SERIES[number % len(SERIES)], own.groupby("load")[["throughput", "middle", "tail"]].median()
-        ax.scatter(own["throughput"], own["middle"], s=12, color=colour, alpha=0.7, linewidths=0)
         named = group if rows["group"].nunique() > 1 else "median"
+        each = plain("each run" if named == "median" else f"{named}, each run")
+        ax.scatter(own["throughput"], own["middle"], s=12, color=colour, alpha=0.7, linewidths=0, label=each)
         ax.plot(middle["throughput"], middle["middle"], "-o", color=colour, linewidth=1.4, markersize=4, label=plain(named))
         if middle["tail"].notna().any():
             ax.plot(

@@ -169,7 +169,7 @@ def plot_blocked_calls(calls: Calls, ax: Axes | None = None) -> Axes:
         )
         write_beside(ax, edge * 1.07, row, f"{one.syscall}: {cut(one.waits_for, 46)}{', ' + gives_up if gives_up else ''}")
     ax.axvline(edge, color=INK, linewidth=0.8)
-    ax.set_xlim(0, edge * 2.1)
+    ax.set_xlim(0, edge * 2.3)
     ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= edge])
     name_rows(ax, [with_others([one.thread for one in same]) for same in alike])
     kinds = dict.fromkeys(same[0].kind for same in alike)
@@ -214,19 +214,20 @@ def plot_time_budget(calls: Calls, ax: Axes | None = None) -> Axes:
     frame = frame.sort_values("life_s", ascending=False, kind="stable")
     drawn = frame.iloc[pick(frame["thread"].tolist())]
     left = np.zeros(len(drawn))
+    factor, unit = (1e3, "ms") if drawn["life_s"].max() < 1 else (1.0, "s")
     shown = [name for name in [*classes(), "other", OUTSIDE] if drawn[name].sum() > 0.002 * drawn["life_s"].sum()]
     for name in shown:
-        width = drawn[name].fillna(0.0).to_numpy(float)
+        width = drawn[name].fillna(0.0).to_numpy(float) * factor
         edge: dict[str, Any] = {"edgecolor": GREY, "linewidth": 0.6} if name == OUTSIDE else {}
         ax.barh(range(len(drawn)), width, left=left, color=CLASS_COLOUR[name], height=0.68, **edge)
         left += width
-    ax.set_xlim(0, float(drawn["life_s"].max()) * 1.02 or 1.0)
+    ax.set_xlim(0, float(drawn["life_s"].max()) * factor * 1.02 or 1.0)
     name_rows(ax, drawn["thread"].tolist())
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=CLASS_COLOUR[name], edgecolor=GREY, linewidth=0.5, label=name) for name in shown]
     legend_beside(ax, handles, title="class of call")
-    dress(ax, f"Time by thread and class of call ({count_rows(len(drawn), len(frame), 'thread')})", x_label="s")
+    dress(ax, f"Time by thread and class of call ({count_rows(len(drawn), len(frame), 'thread')})", x_label=unit)
     ax.grid(axis="y", visible=False)
     return ax
 

@@ -69,6 +69,7 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     x_label = f"quantile of {'gaps' if metric == 'itl' else 'requests'} (%)"
     dress(ax, plain(title), x_label=x_label, y_label="cand / base" if far else "change from base to cand (%)")
     ax.set_xlim(0, 100)
+    ax.margins(y=0.12)
     return ax
 
 

@@ -115,13 +115,14 @@ def _arrows(ax: Axes, calls: Calls, place: dict[int, tuple[float, float]], circl
             "connectionstyle": f"arc3,rad={bend}",
         }
         ax.annotate("", (to_x, to_y), (x, y), arrowprops=arrow, zorder=3)
-        side = 0.15 * (1.2 + max(-at for at, _ in place.values())) * (1 if to_y < y else -1) if same else 0.0
+        side = 0.026 * (1.2 + max(-at for at, _ in place.values())) * (1 if to_y < y else -1) if same else 0.0
         words = {"thread": "joins", "child": "child", "lock": "lock", "file lock": "file lock"}.get(edge.kind, edge.kind)
         thing = name_of_thing(edge.thing.rsplit("/", 1)[-1]).partition(" of ")[0]
         what = thing if edge.kind not in ("thread", "child") else ""
         words = "" if what.startswith(edge.kind) else words
         at_x, at_y = (x + to_x) / 2 + side, (y + to_y) / 2 - (0 if same else 0.16)
-        label: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FONT_PT - 1, "color": INK, "zorder": 5}
+        aligned = "left" if side > 0 else "right" if side < 0 else "center"
+        label: dict[str, Any] = {"ha": aligned, "va": "center", "fontsize": FONT_PT - 1, "color": INK, "zorder": 5}
         ax.text(
             at_x,
             at_y,
