@@ -93,10 +93,9 @@ def plot_forest(comparison: BenchComparison, ax: Axes | None = None, *, rows: in
     ax.xaxis.set_major_formatter(lambda tick, _: change(tick - 1))
     ax.set_xlim(low, high)
     n = f" ({len(drawn)} of {len(table)} metrics)" if len(drawn) < len(table) else ""
-    level = (
-        f"{share(comparison.rules.confidence)} intervals over runs; grey: margin of {share(margin)}; ↑ ↓: better; filled: primary"
-    )
-    dress(ax, plain(f"Change from base to candidate{n}, {level}"), x_label="change from base to candidate")
+    level = f"{share(comparison.rules.confidence)} intervals over runs"
+    key = f"grey: margin of {share(margin)}; ↑ ↓: better; filled: primary"
+    dress(ax, plain(f"Change from base to candidate{n}, {level}; {key}"), x_label="change from base to candidate")
     return ax
 
 
