@@ -443,6 +443,13 @@ def test_signs_of_life_are_given_before_the_first_sample_too(tmp_path, monkeypat
     assert len(slow.sent) > 50
 
 
+def test_on_this_machine_a_sampler_may_wait_for_its_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "SILENT", 0)
+    monkeypatch.setattr(sampling, "SILENT_S", 0.0)
+    with target() as process, sampling_of(tmp_path / "run", local(), process.pid, Clock(1000)) as one:
+        assert wait_for(lambda: one.lost or count(tmp_path / "run") >= 5) and not one.lost
+
+
 # over SSH
 
 

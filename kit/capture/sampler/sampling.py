@@ -23,7 +23,8 @@ LATE = 2.5
 """A gap is noted where samples lie further apart than this many intervals."""
 SILENT, SILENT_S, FIRST_SILENT_S = 3, 6.0, 30.0
 """A sampler that prints nothing for so many intervals, and so many seconds at least, is lost. Its first sample, of every
-thread, may take longer: it has the lowest priority, and the host may be busy."""
+thread, may take longer: it has the lowest priority, and the host may be busy. So may all of them on this machine, where no
+connection can be lost."""
 NICE = 19
 """Nothing that the host does waits for a sampler."""
 PATIENCE_S = 12.0
@@ -150,7 +151,8 @@ class Sampling:
             if data:
                 heard, self.received = now, self.received + len(data)
                 yield data
-            patience_s = max(SILENT * interval_s, self._clock.real(SILENT_S) if self._sampled else FIRST_SILENT_S)
+            short = self._sampled and self._host.name != "local"
+            patience_s = max(SILENT * interval_s, self._clock.real(SILENT_S) if short else FIRST_SILENT_S)
             if now - heard > patience_s:
                 raise HostLost("the sampler is silent", f"nothing came for {patience_s:g} s", "look whether the host is up")
             if now - beaten >= beat_s and not self._stopping:
