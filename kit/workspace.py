@@ -72,11 +72,12 @@ def notebook_of(run: str | Path, folder: str | Path = ".", captured_at: str | No
     Raises
     ------
     EvidenceError
-        Where there is no such launch, or the folder cannot be written.
+        Where there is no such launch or nothing in it is evidence, or the folder cannot be written.
     """
+    from kit.open import open_run
+
     run, folder = Path(run).resolve(), _writable(Path(folder))
-    if not run.exists():
-        raise EvidenceError(f"cannot open {run}", "there is no such file or folder", f"look what is there: ls {run.parent}")
+    open_run(run, captured_at)
     target = folder / f"{run.name}.postmortem.ipynb"
     if not target.exists():
         own = next(path for path in own_notebooks() if path.name == POSTMORTEM)

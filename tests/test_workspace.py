@@ -43,6 +43,9 @@ def test_the_post_mortem_of_a_launch_lies_beside_your_work(tmp_path: Path) -> No
 def test_what_cannot_be_opened_or_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="no such file"):
         workspace.notebook_of(tmp_path / "nothing", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EvidenceError, match="holds no files"):
+        workspace.notebook_of(tmp_path / "empty", tmp_path)
     (tmp_path / "taken").write_text("")
     with pytest.raises(EvidenceError, match="cannot make"):
         workspace.notebooks(tmp_path / "taken")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kit.errors import KitError
 from kit.redact import scrub_text
 from kit.samples import NO_RUNS, sample_names, sample_path
+from kit.untrusted import visible
 
 if TYPE_CHECKING:
     from kit.analyse.verdict.verdict import Verdict
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 PASTED = "paste"
 FIRST = "sg01-capture-hang"
 """The bundled run that is shown at first: the tutorial's."""
-HINT = "a folder, a file or an archive; or paste a log, a terminal copy or a ticket below"
+HINT = "a folder, a file or an archive"
+PASTE = "a log, a terminal copy or a ticket; then press Judge"
 _LAST: dict[str, str] = {}
 """What was chosen last, and what was pasted: a cell that runs again keeps it."""
 
@@ -102,7 +104,9 @@ class Choice:
             return None
         wide, known = Layout(width="100%"), list(self.listed)
         self.path = Combobox(value=self.chosen, options=known, placeholder=HINT, description="Launch", layout=wide)
-        self.area = Textarea(value=self.text, placeholder=HINT, description="or paste", layout=Layout(width="100%", height="5em"))
+        self.area = Textarea(
+            value=self.text, placeholder=PASTE, description="or paste", layout=Layout(width="100%", height="5em")
+        )
         self.button, self.output = Button(description="Judge", button_style="primary", icon="search"), Output()
         self.path.continuous_update = False
         self.path.observe(lambda change: self._redraw(change["new"]), names="value")
@@ -114,11 +118,13 @@ class Choice:
         if not chosen.strip():
             return
         self.choose(chosen, text)
-        self.output.clear_output()
+        self.output.outputs = ()  # not clear_output, which the browser may do after what follows is there
+        self.output.append_stdout(f"judging {visible(self.chosen)} …\n")
         try:
             shown: list[object] = [self.verdict, self._explorer()]
         except KitError as error:
             shown = [error]
+        self.output.outputs = ()
         for one in shown:
             self.output.append_display_data(one)
 

@@ -130,7 +130,8 @@ def test_a_choice_is_kept_and_redrawn(chooser, tmp_path):
 def test_a_wrong_choice_is_told_where_it_was_made(chooser):
     choice = chooser(default="port-taken")
     choice.path.value = "no-such-folder"
-    assert "there is no such file or folder" in choice.output.outputs[0]["data"]["text/html"]
+    (shown,) = choice.output.outputs
+    assert "there is no such file or folder" in shown["data"]["text/html"], "that alone, and no longer what was shown before"
     assert "no such file" in choice._repr_mimebundle_()["text/html"]
 
 

@@ -65,7 +65,9 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
         Section("next", [_step(step) for step in (verdict.next[:1] if brief else verdict.next[urgent:])]),
     ]
     if not brief:  # the first screen: what is wrong, and what to run; then why
-        sections.insert(3, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)]))
+        sections.insert(
+            3, Section("hypotheses", [block for h in verdict.shown() for block in _hypothesis(h, verdict)], folded=True)
+        )
         meaning = [] if verdict.said_closely else [Item(verdict.hypothesis.meaning, "")]
         sections.insert(0, Section("what it means", [*meaning, *(Item(f"it is {says}", "") for says in verdict.where.roles)]))
         sections.insert(1, Section("run first", [_step(step) for step in verdict.next[:urgent]]))

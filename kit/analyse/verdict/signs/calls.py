@@ -24,7 +24,7 @@ def waits(scene: Scene) -> Signs:
         return
     for one in scene.evidence.run.derived(_studied).graph.suspects:
         if one.kind in SIGNS:
-            yield Sign(SIGNS[one.kind], one.claim, [{"capture": one.capture, "line": one.line, "text": one.claim[:200]}])
+            yield Sign(SIGNS[one.kind], one.claim, [{"capture": one.capture, "line": one.line, "text": None}])
 
 
 def _studied(run: Run) -> Calls:
