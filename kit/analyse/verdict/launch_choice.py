@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from kit.analyse.verdict.evidence import Evidence, Foreign
+from kit.analyse.verdict.options import command_line
 from kit.analyse.verdict.processes import flags, titles_of
 from kit.clock import NS
 from kit.errors import UsageError
@@ -14,6 +16,8 @@ from kit.untrusted import whole_number
 from kit.words import named
 
 DAY_NS, HALF_HOUR_NS = 86_400 * NS, 1800 * NS
+SNAPSHOT = re.compile(r"[0-9a-f]{12,}")
+SERVING = ("ready", "serving")
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
 
@@ -29,10 +33,17 @@ class Log:
     begins: bool = False
     works: bool = False
     comes_on: bool = False
-    model: str | None = None
+    serves: bool = False
+    loads: bool = False
+    models: set[str] = field(default_factory=set)
     title: str = ""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
+
+    @property
+    def fronts(self) -> bool:
+        """Whether it serves what others load: a router, a gateway, an API before the workers."""
+        return self.begins and self.serves and not self.loads and not self.models
 
 
 @dataclass(frozen=True)
@@ -59,15 +70,21 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     """
     logs = _logs(evidence)
     alone = {name: log for name, log in logs.items() if (log.begins or log.works) and not log.part}
+    if gone := {} if asked else _of_no_server(evidence, alone):
+        return gone
     if not any(_differ(one, other) for one, other in combinations(alone.values(), 2)):
         return {}
     fitting = {name: log for name, log in alone.items() if _fits(log, asked)}
     if asked and not fitting:
         return {}
     judged = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
+    loaders = [name for name, log in fitting.items() if log.loads and _beside(log, fitting[judged])]
+    which = "is the newest"
+    if fitting[judged].fronts and loaders:
+        judged, which = max(loaders, key=lambda name: (max(fitting[name].times), name)), "loads the model"
     other = {name: log for name, log in alone.items() if _differ(alone[judged], log)}
     title = alone[judged].title
-    why = f"that of {title} is judged" if asked else f"{title} is the newest and is judged; choose with --pid or --port"
+    why = f"that of {title} is judged" if asked else f"{title} {which} and is judged; choose with --pid or --port"
     return {name: f"{log.title} is of another launch{_known(log)}, {why}" for name, log in other.items()}
 
 
@@ -84,36 +101,76 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
             log.times.append(mark.time)
         log.works |= mark.role not in ("client", "noise")
         log.comes_on |= mark.kind in ("progress", "ready")
-        if "start" in mark.fields and log.model is None:
-            log.model = str(mark.fields.get("model") or "").rstrip("/").rsplit("/", 1)[-1].lower() or None
+        log.serves |= mark.phase in SERVING
+        log.loads |= mark.phase not in (None, "launch", *SERVING)
+        log.models |= {_last_name(mark.fields.get("model"))} - {""}
+    of_file: dict[str, list[int]] = defaultdict(list)
+    for capture in evidence.run.captures:
+        if capture.id in logs:
+            of_file[capture.file] += logs[capture.id].times
     for capture in evidence.run.captures:
         if capture.id in logs:
             log = logs[capture.id]
             log.title = f"{capture.stream} in {capture.file}" if capture.stream else capture.id
             log.part |= capture.node is not None or capture.rank is not None or capture.host is not None
             log.pids |= {capture.pid} - {None}
+            log.times = log.times or of_file[capture.file]  # of the parts of a file some have no stamps
             log.stamped, log.file_ns = bool(log.times), capture.captured_ns or 0
             log.times = log.times or [log.file_ns]
     return logs
+
+
+def _last_name(model: object) -> str:
+    """What a path and the name on a hub have in common; a snapshot's hash is no name."""
+    name = str(model or "").rstrip("/").rsplit("/", 1)[-1].lower()
+    return "" if SNAPSHOT.fullmatch(name) else name
 
 
 def _differ(one: Log, other: Log) -> bool:
     """Whether two logs are of two launches: they have other ports or models, or one ended before the other began.
 
     Where the begin of one is lost it may be another part of the same launch: then a day lies between them, or half an hour where
-    the later one shows a start or work of its own.
+    stamps tell both times and the later one shows work of its own.
     """
     if one is other:
         return False
-    if not (one.begins and other.begins):
-        earlier, later = sorted((one, other), key=lambda log: max(log.times))
-        dated = all(log.stamped or log.file_ns for log in (one, other))
-        kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
-        again = earlier.begins and earlier.stamped and later.stamped and later.comes_on
-        return dated and kept and min(later.times) - max(earlier.times) > (HALF_HOUR_NS if again else DAY_NS)
-    if any(None not in (mine, its) and mine != its for mine, its in ((one.port, other.port), (one.model, other.model))):
+    if None not in (one.port, other.port) and one.port != other.port:
         return True
-    return max(one.times) < min(other.times) or max(other.times) < min(one.times)
+    if one.models and other.models and not one.models & other.models:
+        return True
+    earlier, later = sorted((one, other), key=lambda log: max(log.times))
+    if one.begins and other.begins:
+        return max(earlier.times) < min(later.times)
+    dated = all(log.stamped or log.file_ns for log in (one, other))
+    kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
+    again = earlier.stamped and later.stamped and later.comes_on
+    return dated and kept and min(later.times) - max(earlier.times) > (HALF_HOUR_NS if again else DAY_NS)
+
+
+def _of_no_server(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:
+    """Logs that ended long before the look, where the servers that run are of another port or model."""
+    titles, run = titles_of(evidence), evidence.run
+    titled = {row.get("cmdline") or "" for row in evidence.processes if row.get("state") != "Z"}
+    servers = [launch.options for text in titled if titles.role(text) == "frontend" and (launch := command_line(text))]
+    if not servers or not run.captured_known:
+        return {}
+    old = {name: log for name, log in logs.items() if log.stamped and run.captured_ns - max(log.times) > HALF_HOUR_NS}
+    other = {name: log for name, log in old.items() if all(_names_another(log, options) for options in servers)}
+    why = "the server that runs is of another port or model"
+    return {name: f"{log.title} is of another launch{_known(log)}: {why}" for name, log in other.items()}
+
+
+def _names_another(log: Log, options: dict) -> bool:
+    """Whether a log names another port or model than a command line, and nothing that both name is the same."""
+    port, model = options.get("port"), _last_name(options.get("model"))
+    same = [log.port == port] * (None not in (log.port, port)) + [model in log.models] * bool(log.models and model)
+    return bool(same) and not any(same)
+
+
+def _beside(one: Log, other: Log) -> bool:
+    """Whether two logs are of one time."""
+    near = HALF_HOUR_NS if one.stamped and other.stamped else DAY_NS
+    return max(one.times) > min(other.times) - near and max(other.times) > min(one.times) - near
 
 
 def _fits(log: Log, asked: Asked) -> bool:
