@@ -15,10 +15,12 @@ from kit.analyse.verdict import devices, pods, reporter
 from kit.analyse.verdict.evidence import Evidence, Foreign, ref
 from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.gpu_generation import xids
+from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import Processes, Titles, titles_of
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS, show_duration
 from kit.parse.procfs import TICKS_PER_S
+from kit.parse.script import is_launch
 from kit.schema import Row
 from kit.words import count_of, named
 
@@ -46,7 +48,7 @@ PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
 HOST_PIDS = "pid:[4026531836]"
 """Pid namespace of the host itself (PROC_PID_INIT_INO of include/linux/proc_ns.h): pids there are those of the kernel's log."""
 SERVING_ROLES = ("frontend", "engine", "worker")
-DAY_S = 86400
+HALF_HOUR_S, DAY_S = 1800, 86400
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,36 @@ def set_aside(evidence: Evidence, processes: Processes) -> None:
 
 def _earlier_errors(evidence: Evidence) -> None:
     """Errors from before the last start in the same log are those of the launch before, once the last one has come further."""
-    log = evidence.log
-    begun = {mark.log: mark.order for mark in log.marks if mark.fields.get("start")}
+    log, begun = evidence.log, _last_starts(evidence)
     come = {mark.log for mark in log.marks if mark.kind == "progress" and mark.order > begun.get(mark.log, mark.order)}
-    early = [mark for mark in log.marks if mark.kind == "error" and mark.log in come and mark.order < begun[mark.log]]
+    early = [mark for mark in log.marks if mark.kind == "error" and mark.log in come and mark.order <= begun[mark.log]]
     if early:
         orders = {mark.order for mark in early}
         log.marks = [mark for mark in log.marks if mark.order not in orders]
         evidence.foreign += [Foreign("errors", mark.ref, "before the last start in the same log") for mark in early]
+
+
+def _last_starts(evidence: Evidence) -> dict[str, int]:
+    """By log, the place of its last start: as it says, after the last command in its file that starts something, or where it
+    goes on half an hour after an error, when all that the error ended has ended."""
+    typed = {row["capture"]: row["line"] for row in evidence.commands if is_launch(row["text"])}
+    begun: dict[str, int] = {}
+    failed: dict[str, Mark] = {}
+    for mark in evidence.log.marks:
+        last = failed.get(mark.log)
+        if "start" in mark.fields:
+            begun[mark.log] = mark.order
+        elif mark.kind == "error":
+            failed[mark.log] = mark
+        elif last is not None and (_half_an_hour(last, mark) or last.line < typed.get(mark.capture, 0) < mark.line):
+            begun[mark.log] = failed.pop(mark.log).order
+    return begun
+
+
+def _half_an_hour(one: Mark, other: Mark) -> bool:
+    """Whether work comes so long after an error."""
+    timed = other.kind == "progress" and None not in (one.time, other.time)
+    return timed and other.time - one.time > HALF_HOUR_S * NS
 
 
 def _ties(evidence: Evidence, processes: Processes) -> Ties:

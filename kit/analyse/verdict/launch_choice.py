@@ -17,7 +17,7 @@ from kit.words import named
 
 DAY_NS, HALF_HOUR_NS = 86_400 * NS, 1800 * NS
 SNAPSHOT = re.compile(r"[0-9a-f]{12,}")
-SERVING = ("ready", "serving")
+LISTENING = ("warmup", "ready", "serving")
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
 
@@ -85,7 +85,7 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     other = {name: log for name, log in alone.items() if _differ(alone[judged], log)}
     title = alone[judged].title
     why = f"that of {title} is judged" if asked else f"{title} {which} and is judged; choose with --pid or --port"
-    return {name: f"{log.title} is of another launch{_known(log)}, {why}" for name, log in other.items()}
+    return {name: f"{log.title} is of {_whose(log)}, {why}" for name, log in other.items()}
 
 
 def _logs(evidence: Evidence) -> dict[str, Log]:
@@ -101,8 +101,8 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
             log.times.append(mark.time)
         log.works |= mark.role not in ("client", "noise")
         log.comes_on |= mark.kind in ("progress", "ready")
-        log.serves |= mark.phase in SERVING
-        log.loads |= mark.phase not in (None, "launch", *SERVING)
+        log.serves |= mark.phase in LISTENING
+        log.loads |= mark.phase not in (None, "launch", "dist_init", *LISTENING)
         log.models |= {_last_name(mark.fields.get("model"))} - {""}
     of_file: dict[str, list[int]] = defaultdict(list)
     for capture in evidence.run.captures:
@@ -157,28 +157,31 @@ def _of_no_server(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:
     old = {name: log for name, log in logs.items() if log.stamped and run.captured_ns - max(log.times) > HALF_HOUR_NS}
     other = {name: log for name, log in old.items() if all(_names_another(log, options) for options in servers)}
     why = "the server that runs is of another port or model"
-    return {name: f"{log.title} is of another launch{_known(log)}: {why}" for name, log in other.items()}
+    return {name: f"{log.title} is of {_whose(log)}: {why}" for name, log in other.items()}
 
 
 def _names_another(log: Log, options: dict) -> bool:
-    """Whether a log names another port or model than a command line, and nothing that both name is the same."""
+    """Whether a log names another port than a command line, or another model where one of them names no port."""
     port, model = options.get("port"), _last_name(options.get("model"))
-    same = [log.port == port] * (None not in (log.port, port)) + [model in log.models] * bool(log.models and model)
-    return bool(same) and not any(same)
+    if None not in (log.port, port):
+        return log.port != port
+    return bool(log.models and model) and model not in log.models
 
 
 def _beside(one: Log, other: Log) -> bool:
-    """Whether two logs are of one time."""
-    near = HALF_HOUR_NS if one.stamped and other.stamped else DAY_NS
-    return max(one.times) > min(other.times) - near and max(other.times) > min(one.times) - near
+    """Whether two logs are of one time, as far as stamps tell."""
+    if not (one.stamped and other.stamped):
+        return True
+    return max(one.times) > min(other.times) - HALF_HOUR_NS and max(other.times) > min(one.times) - HALF_HOUR_NS
 
 
 def _fits(log: Log, asked: Asked) -> bool:
     return not asked or log.port == asked.port is not None or asked.pid in log.pids
 
 
-def _known(log: Log) -> str:
-    return f" (port {log.port})" if log.port is not None else ""
+def _whose(log: Log) -> str:
+    port = f" (port {log.port})" if log.port is not None else ""
+    return f"{'a program that loads no model' if log.fronts else 'another launch'}{port}"
 
 
 def set_other_servers_aside(evidence: Evidence, asked: Asked) -> None:

@@ -120,3 +120,46 @@ def test_a_log_of_another_model_is_of_another_launch(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(own)
     (tmp_path / "b.log").write_text(other.replace("model_path='/m'", "model_path='/n'"))
     assert kit.verdict(tmp_path).klass == "gpu_oom"
+
+
+TAIL = (
+    "[2025-10-09 07:{minute:02}:20] Load weight begin. avail mem=78.00 GB\n"
+    "[2025-10-09 07:{minute:02}:30] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+)
+GATEWAY = "INFO:     Started server process [9]\nINFO:     Uvicorn running on http://0.0.0.0:9000 (Press CTRL+C to quit)\n"
+OTHER_MODEL = (
+    "INFO 10-09 08:11:00 [gpu_model_runner.py:1953] Starting to load model /n...\n"
+    "ERROR 10-09 08:11:20 [core.py:632] torch.OutOfMemoryError: CUDA out of memory.\n"
+)
+PS = """\
+UID          PID    PPID  C STIME TTY          TIME CMD
+root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_server --model-path /m --port 30000
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "klass"),
+    [
+        pytest.param({"a.log": TAIL.format(minute=10), "b.log": SERVER + SERVES}, "ready", id="ended an hour before, begin lost"),
+        pytest.param(
+            {"a.log": TAIL.format(minute=50), "b.log": SERVER + SERVES}, "gpu_oom", id="a part of it, half an hour at most"
+        ),
+        pytest.param({"a.log": OTHER_MODEL, "b.log": SERVER + SERVES}, "ready", id="another model, begin lost"),
+        pytest.param({"a.log": SERVER + FAILS, "b.log": GATEWAY}, "gpu_oom", id="a gateway before it loads nothing"),
+        pytest.param({"a.log": TAIL.format(minute=10) + SERVER + SERVES}, "ready", id="an hour before in the same log"),
+        pytest.param({"a.log": TAIL.format(minute=10) + SERVER.split("\n")[1] + "\n"}, "undetermined", id="both begins lost"),
+    ],
+)
+def test_which_of_two_launches_is_judged(files: dict[str, str], klass: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.format(minute=20, port=30000))
+    found = kit.verdict(tmp_path, captured_at="2025-10-09 08:20:50")
+    assert found.klass == klass, found.hypotheses[:3]
+
+
+def test_an_old_log_beside_a_server_of_another_port(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text((SERVER + FAILS).format(minute=10, port=30007))
+    (tmp_path / "ps.txt").write_text(PS)
+    found = kit.verdict(tmp_path, captured_at="2025-10-09 11:20:50")
+    assert (found.klass, found.state) == ("undetermined", "unknown")
+    assert "the server that runs is of another port" in found.findings[0]["claim"]
