@@ -85,7 +85,7 @@ ENDINGS = [
         kernel("oom_kill", pid=99, process="python3"),
         unlike=[SERVER, error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
-    shown("kernel_oom_kill", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
+    shown("oom_kill_alike", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown(
         "oom_kill_alike",
         *(line("args"), kernel("oom_kill", pid=99, process="python3")),
@@ -97,7 +97,7 @@ ENDINGS = [
         unlike=[line("ready", phase="ready"), line("sigterm", role="ending"), kernel("oom_kill", pid=99, process="python3")],
     ),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
-    shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), kernel("oom_kill", pid=1, process="x")]),
+    shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), SERVER, kernel("oom_kill", pid=10)]),
     shown(
         "cgroup_oom_kill",
         *(counter("oom_kill", 1, "cgroup"), line("exit_code", exit_code="-9")),

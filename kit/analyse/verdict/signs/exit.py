@@ -31,12 +31,12 @@ DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdo
 def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
-    alike = [row for row in killed if titles.may_serve(row.get("process") or "python")]
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
     in_order, known = ending(scene.log) is not None, bool(scene.log.records)
     open_end = not own and not scene.log.of("usage_error") and not in_order
-    alone = not (scene.evidence.statements or scene.evidence.events)
-    tied = [row for row in killed if row.get("pid") in own or open_end and not known and (alone or row in alike)]
+    alone = open_end and not known and not (scene.evidence.statements or scene.evidence.events)
+    alike = [row for row in killed if alone or titles.may_serve(row.get("process") or "python")]
+    tied = [row for row in killed if row.get("pid") in own]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order
@@ -48,7 +48,8 @@ def kernel_kill(scene: Scene) -> Signs:
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
         elif open_end and not explained and not _outlived(scene, alike):
-            yield Sign("oom_kill_alike", f"{claim}, of a name that the launch's processes have", where)
+            known_by = "and nothing here tells of what" if alone else "of a name that the launch's processes have"
+            yield Sign("oom_kill_alike", f"{claim}, {known_by}", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
 
