@@ -26,6 +26,8 @@ _PRINTED = re.compile(
     r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"
     r"|0x[0-9a-f]{4,}|\b\w+=\S+.*\b\w+=|\d\d:\d\d:\d\d|::\w|\w\(\w*\)\.|[{}]\s*$|;\s*$|\|.*\|"
 )
+_ASKS = re.compile(r"(?:[QA]\d{0,2}|[Qq]uestion|[Aa]nswer|[Ss]ymptom|[Ss]olution|[Ff]ix|[Rr]emedy|[Ww]orkaround) ?[:.)] ")
+"""How questions with their answers are told apart in a list of known errors, which it quotes."""
 _CITES = re.compile(r"(?:\b[^\W\d_]{2,}[,;:]? +){6}")
 """A line that runs in words and ends as a sentence does: names of variables, files and classes in it are quoted."""
 LEAST_CITING = 80
@@ -106,6 +108,8 @@ def _looks_written(line: str) -> bool:
     plain = _QUOTE.sub("", line)
     if not plain or RECORD.match(plain.encode()):
         return False
+    if _ASKS.match(plain):
+        return True
     around = _SPAN.sub(" ", plain).strip()
     plain = around if len(_WORD.findall(around)) >= LEAST_WORDS_AROUND else plain
     if (found := _PRINTED.search(plain[:400])) and not (

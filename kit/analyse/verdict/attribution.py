@@ -67,6 +67,7 @@ class Ties:
     devices: devices.Devices
     pods: pods.Pods
     lists: set[str]
+    others_from: dict[str, int]
     program_xids: frozenset[int]
 
 
@@ -141,6 +142,7 @@ def _ties(evidence: Evidence, processes: Processes) -> Ties:
         devices=devices.devices(evidence, processes, pids),
         pods=pods.pods(evidence),
         lists=reporter.lists(evidence),
+        others_from=reporter.others_from(evidence),
         program_xids=xids("application", run.knowledge),
     )
 
@@ -245,7 +247,13 @@ REASONS: dict[str, Callable[[Row, Ties], str | None]] = {
     "gpu_processes": _gpu,
     "counters": _counter,
     "events": lambda row, ties: ties.pods.foreign(row),
-    "statements": lambda row, ties: "from a list of known errors" if row["capture"] in ties.lists else None,
+    "statements": lambda row, ties: (
+        "from a list of known errors"
+        if row["capture"] in ties.lists
+        else "by somebody whose launch is another"
+        if row["line"] >= ties.others_from.get(row["capture"], row["line"] + 1)
+        else None
+    ),
 }
 """Why a row of a frame is not about the launch; None where it is, or may be."""
 

@@ -10,8 +10,10 @@ from itertools import combinations
 from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.options import command_line
 from kit.analyse.verdict.processes import flags, titles_of
+from kit.analyse.verdict.reporter import others_from
 from kit.clock import NS
 from kit.errors import UsageError
+from kit.intake.content import Content
 from kit.untrusted import whole_number
 from kit.words import named
 
@@ -69,6 +71,8 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
         Where several launches are there, and none of them nor of the processes is the one that was asked for.
     """
     logs = _logs(evidence)
+    if later := {} if asked else _of_somebody_else(evidence):
+        return later
     alone = {name: log for name, log in logs.items() if (log.begins or log.works) and not log.part}
     if gone := {} if asked else _of_no_server(evidence, alone):
         return gone
@@ -145,6 +149,17 @@ def _differ(one: Log, other: Log) -> bool:
     kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
     again = earlier.stamped and later.stamped and later.comes_on
     return dated and kept and min(later.times) - max(earlier.times) > (HALF_HOUR_NS if again else DAY_NS)
+
+
+def _of_somebody_else(evidence: Evidence) -> dict[str, str]:
+    """Logs that stand in a file where somebody has said that theirs does the same, with one before that."""
+    why = "is of somebody who says that theirs does the same"
+    for file, said in others_from(evidence).items():
+        logs = [capture for capture in evidence.run.captures if capture.file == file and capture.kind == "log"]
+        after = [capture for capture in logs if isinstance(capture.content, Content) and capture.content.parts[0].line > said]
+        if len(after) < len(logs):
+            return {capture.id: f"{capture.id} {why}" for capture in after}
+    return {}
 
 
 def _of_no_server(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:

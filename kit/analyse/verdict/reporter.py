@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from signal import Signals
 
 from kit.analyse.verdict.endings import ending
@@ -23,6 +24,8 @@ BEFORE_IT_CAME_UP = frozenset(
 CAUSES = frozenset(("gpu_oom", "host_oom", "port_used", "gpu_fault", "peer_missing", "probe_kill", "resources"))
 MOST_CAUSES = 2
 """A text that tells of more of the causes, none of which comes with another, lists what can happen: a FAQ, a runbook."""
+QUESTION = re.compile(r"Q\d*[:.)] ")
+"""How a question with its answer begins: who asks about a launch does not answer."""
 OF_ENDING = frozenset(("told_to_end", "exits", "finished", "restarts", "ranks"))
 """Claims that tell of an end, and of no trouble before it."""
 
@@ -53,7 +56,13 @@ def lists(evidence: Evidence) -> set[str]:
     told: dict[str, set[str]] = {}
     for row in evidence.statements:
         told.setdefault(row["capture"], set()).add(row["claim"])
-    return {capture for capture, codes in told.items() if len(codes & CAUSES) > MOST_CAUSES}
+    asked = {row["capture"] for row in evidence.statements if QUESTION.match(row["text"])}
+    return {capture for capture, codes in told.items() if len(codes & CAUSES) > MOST_CAUSES} | asked
+
+
+def others_from(evidence: Evidence) -> dict[str, int]:
+    """By file, the line from which somebody else tells of a launch of theirs."""
+    return {row["capture"]: row["line"] for row in reversed(evidence.statements) if row["claim"] == "me_too"}
 
 
 def ended_it(evidence: Evidence) -> bool:

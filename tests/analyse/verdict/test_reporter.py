@@ -180,6 +180,21 @@ def test_a_list_of_known_errors_is_about_no_launch(tmp_path: Path) -> None:
     assert "from a list of known errors" in found.findings[0]["claim"]
 
 
+def test_questions_with_answers_are_about_no_launch(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(READY)
+    found = judged(tmp_path, "Q: RuntimeError: CUDA error: illegal access\nA: new driver.\nQ: exit code 137\nA: wait.\n")
+    assert (found.state, found.facts.value("first_error")) == ("ready", None)
+
+
+@pytest.mark.parametrize("words", ["Same here, but mine ends with", "Me too, on an A10G:", "I am having the same problem:"])
+def test_what_somebody_else_adds_is_of_their_launch(words: str, tmp_path: Path) -> None:
+    theirs = "```\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n```\n\nIt is killed, exit code 137.\n"
+    found = judged(tmp_path, f"```\n{READY}```\n\n{words}\n\n{theirs}", "thread.md")
+    assert (found.state, found.facts.value("first_error")) == ("ready", None)
+    assert "is of somebody who says that theirs does the same" in found.findings[0]["claim"]
+    assert judged(tmp_path, f"```\n{READY}```\n\nThen this:\n\n{theirs}", "thread.md").klass == "gpu_oom"
+
+
 RULES = [
     "Runbook for servers\n\nExit code 137: it was OOMKilled, raise the limit.\n",
     "How we work\n\nWhen a pod exits with code 137, it was OOMKilled: raise the limit.\n",

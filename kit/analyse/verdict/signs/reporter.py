@@ -10,8 +10,8 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.parse.prose import words
 from kit.words import short
 
-SIZES = ("ranks",)
-"""Claims that are facts and speak for no class."""
+SIZES = ("ranks", "me_too")
+"""Claims that are facts, or tell whose evidence follows, and speak for no class."""
 CODES = tuple(f"said_{code}" for code in dict.fromkeys(claim.code for claim in words().claims) if code not in SIZES)
 
 
