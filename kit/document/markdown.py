@@ -7,6 +7,8 @@ import re
 from kit.document import Command, Document, Item, Section, Table, Values
 from kit.untrusted import visible
 
+_MARKER = re.compile(r"^(\d*)([-+.)])(?=\s|$)")
+"""What would begin a list of its own where it stands first."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
@@ -15,14 +17,14 @@ def render(document: Document) -> str:
 
     Examples
     --------
-    >>> sections = [Section("evidence", [Item("rank_3 is behind", where="server.log:226", small="25 %")]),
+    >>> sections = [Section("evidence", [Item("rank_3 is behind", "+", "server.log:226", "25 %")]),
     ...             Section("n", [Table(("x", "y"), [("1", "a|b")], numeric={"x"})])]
-    >>> print(render(Document("stalled", sections, last=Command("kit report RUN"))))
+    >>> print(render(Document("stalled", sections, last=Command("kit report RUN"))))  # doctest: +NORMALIZE_WHITESPACE
     **stalled**
     <BLANKLINE>
     **evidence**
     <BLANKLINE>
-    - rank\\_3 is behind (`server.log:226`)
+    - \\+ rank\\_3 is behind (`server.log:226`)
       `25 %`
     <BLANKLINE>
     **n**
@@ -85,8 +87,10 @@ def _line(block: Item | Command) -> str:
     mark = f"{block.mark} " if block.mark not in ("", "•") else ""
     indent = "  " * block.level
     where = f" ({_code(block.where)})" if block.where else ""
-    below = f"\n{indent}  {_code(block.small)}" if block.small else ""
-    return f"{indent}- {escaped(mark + block.text)}{where}{below}"
+    small = _code(block.small) if block.where else escaped(block.small)  # a quote of the evidence, or a remark of ours
+    below = f"  \n{indent}  {small}" if small else ""
+    said = _MARKER.sub(r"\1\\\2", escaped(mark + block.text))
+    return f"{indent}- {said}{where}{below}"
 
 
 def _table(table: Table) -> list[str]:

@@ -188,7 +188,8 @@ class _Trace:
         for frame in (self.clock.threads.changes.rename(columns={"pid": "own", "tid": "pid"}), self._own_calls):
             comms = frame.reindex(columns=["pid", "comm"]).dropna().drop_duplicates("pid", keep="last")
             named = {int(tid): str(comm) for tid, comm in zip(comms["pid"], comms["comm"], strict=True)} | named
-        threads = self._owners | {int(tid): int(tid) for tid in self._own_calls["pid"].unique() if int(tid) not in self._owners}
+        seen = pd.concat([self._own_calls["pid"], self.clock.threads.changes["tid"]]).dropna().astype(int).unique()
+        threads = {int(tid): int(tid) for tid in seen} | self._owners
         for pid in sorted({*threads.values(), *self.clock.names}):
             rank = self.clock.ranks.get(pid)
             title = self.clock.names.get(pid) or f"{named.get(pid, 'process')}[{pid}]"
@@ -196,8 +197,8 @@ class _Trace:
             yield from self._process(pid, title, ", ".join(filter(None, labels)), 10 + (1000 if rank is None else rank))
         for tid, pid in threads.items():
             yield self._meta("thread_name", pid, tid, name=_text(named.get(tid, "thread")))
-        seen = pd.concat([self.bands["rank"], self.clock.frames["log"]["rank"]])
-        ranks = sorted(seen.fillna(-1).astype(int).unique())
+        lanes = pd.concat([self.bands["rank"], self.clock.frames["log"]["rank"]])
+        ranks = sorted(lanes.fillna(-1).astype(int).unique())
         for number, (pid, title) in enumerate(TITLES.items()):
             yield from self._process(pid, title, "", number)
             for rank in ranks if pid in (PHASES, LOG) else ():
@@ -286,10 +287,11 @@ class _Trace:
         lines = [("resident memory (MiB)", memory.assign(rate=memory["rss_bytes"].astype(float) / 2**20))]
         lines += [("CPU (cores)", tracks.rates(spent, "spent"))] if len(spent) else []
         lines += [("read from storage (bytes/s)", tracks.rates(frames["io"], "read_bytes"))] if len(frames["io"]) else []
-        for name, rows in lines:
+        for name, rows in lines:  # a counter has one value at a time, however many files tell it
+            rows = rows.drop_duplicates(["pid", "t_s"], keep="last")
             for pid, t_s, value in zip(rows["pid"], rows["t_s"], rows["rate"], strict=True) if len(rows) else ():
                 found.append(self._at("C", t_s, name, pid, pid, args={"value": round(float(value), 3)}))
-        for row in frames["gpus"].dropna(subset=["t_s"]).itertuples():
+        for row in frames["gpus"].dropna(subset=["t_s"]).drop_duplicates(["gpu", "t_s"], keep="last").itertuples():
             for what, value in (("use (%)", row.util_percent), ("memory (MiB)", row.mem_used_mib)):
                 if not pd.isna(value):
                     found.append(self._at("C", row.t_s, f"GPU {row.gpu} {what}", GPUS, GPUS, args={"value": float(value)}))
