@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from kit.intake import announce, blocks, markup, shippers, streams, terminal, wrapping
@@ -89,7 +90,7 @@ def _lines(text: Text, steered: bool) -> Text:
     if shippers.is_csv(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, markup.csv_lines)
     if as_lines and text.form is None:
-        text = _rewritten(text, shippers.lines_of, "json lines")
+        text = _rewritten(text, partial(shippers.lines_of, size=text.size), "json lines")
     if first == b"<" and markup.is_html(head) and text.size <= markup.MOST_BYTES:
         text = _document(text, lambda data: ("html", markup.html_lines(data)))
     elif first == b"<" and markup.is_report(head) and text.size <= markup.MOST_BYTES:

@@ -19,7 +19,7 @@ from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, 
 
 compiled = keeping(__file__)
 
-SIZE, MOST, MOST_STRINGS, MOST_DIGITS = 1 << 15, 1 << 13, 64, 18
+SIZE, MOST, MOST_STRINGS, MOST_DIGITS, STRIDE = 1 << 15, 1 << 13, 64, 18, 16
 LONGEST_ADDED, LEVEL_WITHIN, LONGEST_LEARNT = 128, 60, 8192
 MESSAGE, TIME, BEFORE, ADDED, EXACT, WIDTH = range(6)
 """Of a form: which of its strings are message and time (-1: none), sizes of what stands before the time and before the message,
@@ -79,6 +79,27 @@ def _escaped(data, at):
     return (value if shown and not 0x2028 <= value <= 0x2029 else np.int64(-1)), 6
 
 
+@inner
+def _quote(data, at):
+    """Where the quote stands that ends a string; where a control character does, that."""
+    while True:
+        while at + STRIDE <= data.size:  # looked at in one go; most hold none
+            told = np.uint8(0)
+            for n in range(STRIDE):
+                char = byte_at(data, at + n)
+                told |= np.uint8(char == QUOTE) | np.uint8(char == BACKSLASH) | np.uint8(char < 32)
+            if told:
+                break
+            at += STRIDE
+        char = byte_at(data, at)
+        while char != QUOTE and char != BACKSLASH and char >= 32:
+            at += 1
+            char = byte_at(data, at)
+        if char != BACKSLASH or byte_at(data, at + 1) < 32:
+            return at + (char == BACKSLASH)
+        at += 2
+
+
 @compiled
 def scan(data, at, strings, exact):
     """Key of the form of a line, and its end; where its values that are strings begin and end goes into `strings`.
@@ -89,13 +110,9 @@ def scan(data, at, strings, exact):
     while byte_at(data, at) != NEWLINE:
         char = byte_at(data, at)
         if char == QUOTE:
-            begin, at = at + 1, at + 1
-            while byte_at(data, at) != QUOTE:
-                if byte_at(data, at) == BACKSLASH:
-                    at += 1
-                if byte_at(data, at) < 32:
-                    return np.uint64(0), at
-                at += 1
+            begin, at = at + 1, _quote(data, at + 1)
+            if byte_at(data, at) < 32:
+                return np.uint64(0), at
             at += 1
             if byte_at(data, at) == 58:  # a colon: it is a key
                 for n in range(begin - 1, at):
@@ -147,29 +164,41 @@ def values_key(data, strings, message, time, value, exact):
 @inner
 def _copied(data, at, end, out, to, text_ok):
     """Where a message ends that is written out, and whether its newline ends it; -1 where it has several lines."""
+    bad = np.uint8(not text_ok)
     while at < end:
-        char = byte_at(data, at)
-        if char == BACKSLASH:
-            if byte_at(data, at + 1) == 110 and at + 2 == end:
-                return to, True
-            sign, size = _escaped(data, at)
-            if sign < 0:
+        while at + STRIDE <= end:
+            told = np.uint8(0)
+            for n in range(STRIDE):
+                char = byte_at(data, at + n)
+                told |= np.uint8(char == BACKSLASH) | (np.uint8(char > 126) & bad)
+            if told:
+                break
+            for n in range(STRIDE):
+                out[np.uintp(to + n)] = byte_at(data, at + n)
+            at, to = at + STRIDE, to + STRIDE
+        while at < end and byte_at(data, at) != BACKSLASH:
+            char = byte_at(data, at)
+            if char > 126 and bad:
                 return -1, False
-            at += size
-            if sign < 128:
-                out[np.uintp(to)] = sign
-            elif sign < 2048:
-                out[np.uintp(to)], out[np.uintp(to + 1)] = 192 | sign >> 6, 128 | sign & 63
-                to += 1
-            else:
-                out[np.uintp(to)], out[np.uintp(to + 1)] = 224 | sign >> 12, 128 | sign >> 6 & 63
-                out[np.uintp(to + 2)] = 128 | sign & 63
-                to += 2
-        elif char > 126 and not text_ok:
-            return -1, False
-        else:
             out[np.uintp(to)] = char
-            at += 1
+            at, to = at + 1, to + 1
+        if at >= end:
+            break
+        if byte_at(data, at + 1) == 110 and at + 2 == end:
+            return to, True
+        sign, size = _escaped(data, at)
+        if sign < 0:
+            return -1, False
+        at += size
+        if sign < 128:
+            out[np.uintp(to)] = sign
+        elif sign < 2048:
+            out[np.uintp(to)], out[np.uintp(to + 1)] = 192 | sign >> 6, 128 | sign & 63
+            to += 1
+        else:
+            out[np.uintp(to)], out[np.uintp(to + 1)] = 224 | sign >> 12, 128 | sign >> 6 & 63
+            out[np.uintp(to + 2)] = 128 | sign & 63
+            to += 2
         to += 1
     return to, False
 

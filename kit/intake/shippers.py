@@ -261,14 +261,17 @@ class _Lines:
         return laid_out(self.when, self.partial) + b"\n" if self.partial else b""
 
 
-def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers) -> Iterator[bytes]:
-    """Lines of the log that JSON lines hold, in blocks; what is no record stays as it is. Many of them by a compiled pass."""
+def lines_of(blocks: Iterable[tuple[int, bytes]], numbers: Numbers, size: int = 0) -> Iterator[bytes]:
+    """Lines of the log that JSON lines hold, in blocks; what is no record stays as it is. Many of them by a compiled pass.
+
+    `size`: bytes of all blocks, where it is known.
+    """
     lines, done = _Lines(numbers), 0
     fast: Records | None = None
     for offset, block in blocks:
         if not offset:
             lines.several = _several(block[:HEAD_BYTES])
-        if fast is None and compiled.pays("log", done):
+        if fast is None and compiled.pays("log", max(done, size)):
             from kit.intake.records_compiled import Records
 
             fast = Records(lines.read)
