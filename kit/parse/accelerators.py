@@ -17,7 +17,7 @@ from kit.untrusted import csv_rows
 
 _GPUSTAT = re.compile(
     r"^\[(?P<gpu>\d+)\] (?P<name>.{1,200}?)\s*\|\s*(?P<temp>\d+|\?+) ?[°']?C,\s*(?:\d+ %,\s*)?(?P<util>\d+|\?+) %"
-    r"(?:,\s*(?P<power>\d+|\?+) / (?P<limit>\d+|\?+) W)?\s*\|\s*(?P<used>\d+|\?+) / (?P<total>\d+|\?+) MB\s*\|(?P<rest>.*)$"
+    r"(?:,\s*(?P<power>\d+|\?+) /\s*(?P<limit>\d+|\?+) W)?\s*\|\s*(?P<used>\d+|\?+) /\s*(?P<total>\d+|\?+) MB\s*\|(?P<rest>.*)$"
 )
 _GPUSTAT_PROCESS = re.compile(r"(?:(?P<user>[\w.-]{1,64}):)?(?P<process>[\w./+-]{1,200})/(?P<pid>\d{1,20})\((?P<mem>\d+|\?)M\)")
 
@@ -152,7 +152,7 @@ _XPU_PROCESS = re.compile(r"^\|\s+(?P<gpu>\d+)\s+(?P<pid>\d+)\s+[CGM+]+\s+(?P<na
 def _xpu_value(row: Row, name: str, value: str) -> None:
     """Fill the column of a key; of several tiles the busiest counts."""
     column = next((column for column, pattern in XPU if pattern.match(name)), None)
-    if column in ("name", "bus_id"):
+    if column in ("name", "bus_id", "uuid"):
         row[column] = value or None
     elif column:
         tiles = [number(text) for text in re.findall(r"Tile \d+: ([\d.]+)", value)] or [number(value)]

@@ -14,6 +14,9 @@ from kit.untrusted import csv_rows
 
 ROCM = [(column, re.compile(pattern)) for pattern, column in TOOL_WORDS["rocm_smi"].items()]
 _ROCM_ITEM = re.compile(r"^GPU\[(?P<gpu>\d+)\]\s*: (?P<name>[^:]{1,200}?)\s*: (?P<value>.*)$")
+_ROCM_USER = re.compile(r"^(?P<pid>\d+)\s+(?P<process>\S.{0,200}?)\s+(?P<gpus>\d+)\s+(?P<mem>\d+)\s+\d+(?:\s+\S+)?\s*$")
+"""`--showpids`: how many GPUs a process holds, and bytes over them all."""
+_ROCM_USES = re.compile(r"^PID (?P<pid>\d+) is using \d+ DRM device")
 _ROCM_ROW = re.compile(r"^(?P<gpu>\d+)\s++(?=.*\d%)(?P<rest>.*(?:[cCW]|MHz|Mhz).*)$")
 
 
@@ -29,12 +32,21 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
     >>> [(row["gpu"], row["util_percent"], row["power_w"]) for _, row in parse_rocm_smi(sample, Source("rocm.txt"), Report())]
     [(0, 99.0, 30.0)]
     """
-    samples, fields, rows = Samples(source), None, {}
+    samples, fields, rows, pid = Samples(source), None, {}, None
     for line in titled(lines, source, report):
         item, row = _ROCM_ITEM.match(line.text), _ROCM_ROW.match(line.text)
+        user, uses = _ROCM_USER.match(line.text), _ROCM_USES.match(line.text)
         failed = failure(line, "rocm-smi", source)
         if failed:
             yield "tool_errors", failed
+        elif user or uses:
+            pid = int((user or uses)["pid"])
+            if user:
+                about = {"pid": pid, "process": user["process"], "mem_used_mib": int(user["mem"]) / (1 << 20)}
+                samples.add("gpu_processes", about | line.at, pid)
+        elif pid is not None and re.match(r"^(?:\d+ ?)+$", line.text):
+            for gpu in map(int, line.text.split()):
+                samples.add("gpu_processes", {"gpu": gpu, "pid": pid, **line.at}, (gpu, pid))
         elif item:
             gpu = int(item["gpu"])
             if gpu not in rows:
@@ -54,7 +66,7 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
             samples.add("gpus", _rocm_table(row) | line.at, int(row["gpu"]))
         elif re.match(r"^(?:GPU|Device)\s+", line.text):
             samples.table()
-        elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING", line.text):
+        elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING|^KFD process|^PID\s", line.text):
             report.odd("no line of rocm-smi", line.text)
     yield from samples.settle(report)
 
@@ -67,7 +79,7 @@ def _rocm_value(row: Row, name: str, value: str) -> None:
         size = size_bytes(value.strip())
         row[column] = None if size is None else size / (1 << 20)
     elif column and row.get(column) is None:
-        row[column] = number(value)
+        row[column] = number(value.strip(" ("))
 
 
 def _rocm_table(found: re.Match[str]) -> Row:
@@ -305,7 +317,7 @@ def _is_amd_json(head: str) -> float:
 
 
 FORMATS = (
-    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi, frames=("gpus", "tool_errors")),
+    Format("rocm_smi", r"rocm", _is_rocm, parse_rocm_smi, frames=("gpus", "gpu_processes", "tool_errors")),
     Format("rocm_json", r"rocm", _is_rocm_json, parse_rocm_json, frames=("gpus",)),
     Format("amd_smi", r"amd", _is_amd_smi, parse_amd_smi, frames=("gpus", "gpu_processes", "tool_errors")),
     Format("amd_json", r"amd", _is_amd_json, parse_amd_json, frames=("gpus", "gpu_processes")),

@@ -36,6 +36,9 @@ _BARE = re.compile(
     r"(?:(?P<aged>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s*+)?(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
 )
 """An event of `describe`, or of `get events` where an age stands first, whose table's head was left out."""
+_CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|exited|restarting", re.IGNORECASE)
+_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()]+)*(?:\s{2,}[A-Z%][A-Z %/()]*){2,}$")
+"""Header of a table that is read elsewhere: the one before has ended."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
 
@@ -106,6 +109,8 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if header:
             (tool, spots), ruled = header, False
             continue
+        if _OTHER_HEADER.match(text):
+            tool = None
         row, about = _loose(text, about, source)
         if row is None and tool is not None:
             row = _event(tool, _cells(text, spots, tool in ("slurm", "ray") and not ruled), text, source)
@@ -177,6 +182,8 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
         return row | ({"time": time} if time is not None else {})
     if tool == "docker":
         status = got.get("STATUS") or ""
+        if "STATUS" in got and not _CONTAINER_STATUS.match(status):
+            return None
         ports = got.get("PORTS")
         return {
             "source": tool,

@@ -13,7 +13,7 @@ from kit.schema import Row
 _STATS_HEADER = re.compile(r"^CONTAINER(?: ID)?\s+(?:NAME\s+)?CPU %\s+MEM USAGE / LIMIT")
 _STATS = re.compile(
     r"^(?P<id>[0-9a-f]{6,64}|\S+)\s+(?:(?P<name>\S+)\s+)?(?P<cpu>[\d.]+%|--)\s+(?P<used>[\d.]+[a-zA-Z]+|--)\s*/\s*"
-    r"(?P<limit>[\d.]+[a-zA-Z]+|--)(?:\s+(?P<share>[\d.]+%|--))?"
+    r"(?P<limit>[\d.]+[a-zA-Z]+|--)(?:\s+(?P<share>[\d.]+%|--))?(?:\s.*\s(?P<pids>\d+))?\s*$"
 )
 _EVENT = re.compile(
     r"^(?P<when>20\d\d-\d\d-\d\dT\S+) (?P<type>container|network|image|volume|plugin|daemon) (?P<reason>\w+(?: [\w:-]+)??):?"
@@ -21,9 +21,10 @@ _EVENT = re.compile(
 )
 
 
-def _stats_rows(name: str, cpu: str, used: str, limit: str, where: Row) -> list[Row]:
+def _stats_rows(name: str, cpu: str, used: str, limit: str, share: str | None, pids: str | None, where: Row) -> list[Row]:
     """Counters of one container."""
     figures = {"cpu_percent": number(cpu), "mem_used_bytes": size_bytes(used), "mem_limit_bytes": size_bytes(limit)}
+    figures |= {"mem_percent": number(share), "pids": number(pids)}
     base = {"source": "docker", "labels": f'container="{name}"', **where}
     return [base | {"name": key, "value": float(value)} for key, value in figures.items() if value is not None]
 
@@ -50,9 +51,11 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
         rows = []
         for _, got in objects(line.text) if line.text.startswith("{") else ():
             used, _, limit = str(got.get("MemUsage", "")).partition(" / ")
-            rows += _stats_rows(str(got.get("Name") or got.get("Container")), str(got.get("CPUPerc", "")), used, limit, where)
+            name, cpu, share, pids = (str(got.get(key, "")) for key in ("Name", "CPUPerc", "MemPerc", "PIDs"))
+            rows += _stats_rows(name or str(got.get("Container")), cpu, used, limit, share, pids, where)
         if found:
-            rows = _stats_rows(found["name"] or found["id"], found["cpu"], found["used"], found["limit"], where)
+            used, limit, share, pids = (found[key] for key in ("used", "limit", "share", "pids"))
+            rows = _stats_rows(found["name"] or found["id"], found["cpu"], used, limit, share, pids, where)
         for row in rows:
             samples.add("counters", row, (row["name"], row["labels"]))
         if not rows and line.text.strip():

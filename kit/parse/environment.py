@@ -45,13 +45,18 @@ def _is_collect_env(head: str) -> float:
     return 0.98 if len(set(found[0] for found in _TELLING.finditer(head))) >= 2 else 0.0
 
 
-_ADAPTER = re.compile(r"^(?:CA '(?P<ca>[\w-]+)'|Infiniband device '(?P<device>[\w-]+)' port (?P<number>\d+) status:)$")
-_PORT = re.compile(r"^\s+Port (?P<port>\d+):$")
-_STATE = re.compile(r"^\s+(?P<key>State|state|Physical state|phys state|Rate|rate|Link layer|link_layer):\s+(?P<value>\S.*)$")
+_ADAPTER = re.compile(
+    r"^(?:CA '(?P<ca>[\w-]+)'|hca_id:\s+(?P<hca>[\w-]+)|Infiniband device '(?P<device>[\w-]+)' port (?P<number>\d+) status:)$"
+)
+_PORT = re.compile(r"^\s+(?:Port|port:)\s+(?P<port>\d+):?$")
+_STATE = re.compile(
+    r"^\s+(?:State|state|Physical state|phys state|phys_state|Rate|rate|active_width|active_speed|Link layer|link_layer):\s+"
+    r"(?P<value>\S.*)$"
+)
 
 
 def parse_ibstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read ibstat or ibstatus: a row a port of an InfiniBand or RoCE adapter, its state, link and rate the value.
+    """Read ibstat, ibstatus or ibv_devinfo: a row a port of an InfiniBand or RoCE adapter, its state, link and rate the value.
 
     Examples
     --------
@@ -67,12 +72,12 @@ def parse_ibstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if failed:
             yield "tool_errors", failed
         elif begins:
-            adapter = begins["ca"] or begins["device"]
+            adapter = begins["ca"] or begins["hca"] or begins["device"]
             port = f"{adapter} port {begins['number']}" if begins["number"] else None
         elif numbered and adapter:
             port = f"{adapter} port {numbered['port']}"
         elif state and port:
-            value = re.sub(r"^\d+: ", "", state["value"]).strip()
+            value = re.sub(r"^\d+: |^PORT_(?=[A-Z])| \(\d+\)$", "", state["value"]).strip()
             ports.setdefault(port, (line.number, []))[1].append(value)
         elif line.text.strip() and not line.text.startswith(("\t", " ")):
             report.odd("not a line of ibstat", line.text)
@@ -82,10 +87,12 @@ def parse_ibstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 
 def _is_ibstat(head: str) -> float:
-    return 0.97 if any(_ADAPTER.match(line) for line in body_lines(head)[:4]) else only_failures(head, "ibstat|ibstatus")
+    return (
+        0.97 if any(_ADAPTER.match(line) for line in body_lines(head)[:4]) else only_failures(head, "ibstat|ibstatus|ibv_devinfo")
+    )
 
 
 FORMATS = (
     Format("collect_env", r"collect.?env|environment|env", _is_collect_env, parse_collect_env, frames=("host",)),
-    Format("ibstat", r"ibstat", _is_ibstat, parse_ibstat, frames=("host", "tool_errors")),
+    Format("ibstat", r"ibstat|ibv_devinfo", _is_ibstat, parse_ibstat, frames=("host", "tool_errors")),
 )

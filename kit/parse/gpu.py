@@ -23,7 +23,7 @@ _NO_HANDLE = re.compile(
 )
 _TROUBLE = re.compile(
     r"NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found|couldn't communicate with|"
-    r"[Uu]nable to determine the device handle|GPU is lost|GPU access blocked|No AMD GPUs|"
+    r"[Uu]nable to determine the device handle|GPU is lost|GPU access blocked|No AMD GPUs|is not a valid field to query|"
     r"ERROR: ?\d*:? ?(?:Unable|Driver)"
 )
 _HEAD_1 = re.compile(
@@ -44,6 +44,8 @@ _FIGURE = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?: ?[A-Za-z%°/]+)?$")
 _MIG = re.compile(
     r"^\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
 )
+_CELL = re.compile("|".join(pattern.pattern for pattern in (_FIGURE, _MISSING, _BROKEN)), re.IGNORECASE)
+"""What the cell of a field may hold."""
 _FIELD = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)*")
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
 
@@ -193,6 +195,9 @@ class _Smi:
                 row[column] = number(cell)
         about = row.get("uuid") or row.get("bus_id")
         gpu = row.get("gpu")
+        if not any(QUERY.get(name) in TEXTS or _CELL.search(cell) for name, cell in got.items()):
+            self.report.odd("no line of nvidia-smi", line.text)
+            return
         if gpu is None:
             gpu = self.ordinal.get(about or "", len(self.ordinal) if about else 0)
         for known in (about, row.get("bus_id")):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import MONTHS, SECOND_NS, stamp_ns
-from kit.parse.snapshot import body_lines, failure, only_failures, share, titled
+from kit.parse.snapshot import Line, body_lines, failure, only_failures, share, titled
 from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
 _MONTH = "(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?"
-_LEVEL = r"(?:<\d+>|\w+\s*:\w+\s*: )?"
+_LEVEL = r"(?:<\d+>|\w+\s*:\s*\w+\s*: )?"
 MONTH_WORDS = {word: number for number, words in enumerate(TOOL_WORDS["kernel_log"]["months"], 1) for word in words.split()}
 _STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP, _RAW = tuple(
     re.compile(pattern)
@@ -34,6 +34,8 @@ _STAMPS = _UPTIME, _DATED, _FOREIGN, _ISO, _SYSLOG, _SHORT, _STEP, _RAW = tuple(
 _JOURNAL = re.compile(r"^(?P<host>[\w.-]+) (?P<unit>kernel|systemd-oomd|earlyoom)(?:\[\d+\])?: (?P<text>.*)$")
 _OTHER_UNIT = re.compile(r"^[\w.-]+ [\w.@/()-]+\[\d+\]: ")
 _BUS = re.compile(r"\b(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7]|\.0x\d)?)\b(?!:\d\d\b)")
+_LEVELLED = re.compile(r"^(?:<\d+>|(?:kern|user|daemon|syslog)\s*:\s*\w+\s*: )\[\s*\d")
+"""`dmesg -x` and `-r`; talosctl."""
 RECORD_CHARS = 1024
 """Longest kernel record (LOG_LINE_MAX, kernel/printk)."""
 _KINDS = Path(__file__).parents[1] / "knowledge" / "kernel.toml"
@@ -42,6 +44,7 @@ _TASK = re.compile(
     r"^task:.+? state:\S\b.*?\bpid: *\d+|^\S.{0,14}?\s+[RSDTZX]\s+(?:[0-9a-f]{16}|0)\s+\d+\s+\d+\s+\d+ 0x[0-9a-f]+$"
 )
 """The line of a task, above its stack (sched_show_task, kernel/sched/core.c)."""
+_GOES_ON = re.compile(r"^\s{10,}\S")
 _FRAME = re.compile(r"^\s*(?P<unsure>\? )?(?P<function>[\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?$")
 
 
@@ -86,7 +89,7 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     base: int | None = None
     stuck: Row = {}
-    for line in titled(lines, source, report):
+    for line in _whole(titled(lines, source, report)):
         text = line.text
         if not text.strip() or re.match(r"^-- |^-- No entries --|^Hint: ", text):
             continue
@@ -121,6 +124,21 @@ def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
             yield "stacks", stuck | _frame(frame, line.number, time)
             stuck["depth"] += 1
         yield "kernel_log", row | known
+
+
+def _whole(lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines with those that a message goes on with: dmesg indents them as far as its stamps reach."""
+    held: Line | None = None
+    for line in lines:
+        goes_on = _GOES_ON.match(line.text) is not None and not _FRAME.match(line.text) and "=" not in line.text
+        if held and goes_on and len(held.text) < RECORD_CHARS and (_UPTIME.match(held.text) or _DATED.match(held.text)):
+            held = held._replace(text=f"{held.text} {line.text.strip()}")
+            continue
+        if held:
+            yield held
+        held = line
+    if held:
+        yield held
 
 
 def _frame(found: re.Match[str], line: int, time: int | None) -> Row:
@@ -168,7 +186,7 @@ def _is_kernel(head: str) -> float:
     if not lines:
         return 0.0
     strict = [_UPTIME, _DATED, _FOREIGN, _SHORT, _STEP, _RAW]
-    stamped = max(share(lines, pattern) for pattern in strict)
+    stamped = max(share(lines, pattern) for pattern in (*strict, _LEVELLED))
     journal = sum(1 for line in lines if re.search(r"\bkernel: ", line)) / len(lines)
     stamped += sum(1 for line in lines if _STEP.match(line)) / len(lines) if stamped < 1 else 0
     if journal > 0.5 or (stamped > 0.6 and any(map(_CERTAIN.search, lines))):

@@ -171,7 +171,8 @@ def parse_ps(lines: Iterable[str], source: Source, report: Report) -> Rows:
         header = columns_of(line.text)
         failed = failure(line, "ps", source) if header is None and columns is None else None
         if header:
-            columns = header
+            asked = columns_asked(line.title)  # ps writes COMMAND over the short name and over the arguments
+            columns = asked if asked and len(asked) == len(header) else header
             if not is_top:
                 samples.table()
         elif failed:

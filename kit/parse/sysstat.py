@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
-from kit.parse.snapshot import integer, number
+from kit.parse.snapshot import integer, number, size_bytes
 from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 
@@ -20,9 +20,14 @@ LOAD = {"ldavg-1": "load1", "ldavg-5": "load5", "ldavg-15": "load15"}
 LABELS = TOOL_WORDS["sysstat"]["labels"]
 JSON_LABELS = frozenset(("cpu", "iface", "disk-device", "intr", "filesystem", "mountpoint", "number", "host"))
 TASK = TOOL_WORDS["sysstat"]["task"]
-_BANNER = re.compile(r"^Linux \S+ \([^)]*\)\s+(?P<date>[\d/.-]+)(?:\s|$)")
-_TIME = re.compile(r"^(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?: (?P<half>AM|PM))?\s+(?P<rest>\S.*)$")
+_BANNER = re.compile(r"^Linux \S+ \([^)]*\)\s+(?P<date>[\d/.年月日-]+)(?:\s|$)")
+_TIME = re.compile(
+    r"^(?:(?P<epoch>\d{10})|#\s+Time|(?:(?P<half>上午|下午|午前|午後)\s*)?(?P<H>\d\d)[:時时](?P<M>\d\d)[:分](?P<S>\d\d)秒?"
+    r"(?: (?P<after>AM|PM))?)\s+(?P<rest>\S.*)$"
+)
+"""The stamp of a line: of the locale; seconds since 1970 with `pidstat -h` of old, whose header begins with `#`."""
 _FIGURE = re.compile(r"-?\d+(?:[.,]\d+)?$")
+_COLUMN = re.compile(r"%[a-z]|kb[a-z]|[A-Za-z_]+/s$|VSZ$|RSS$")
 _PSI = re.compile(r"^%(?P<who>[sf])(?P<what>cpu|io|mem)-(?P<span>10|60|300)$")
 _SPAN = re.compile(r"^(some|full)_avg(10|60|300)$")
 
@@ -113,7 +118,7 @@ def _sadf_samples(host: dict, line: int, source: Source, report: Report) -> Rows
 
 def _day(text: str) -> date | None:
     """Date of the first line, in the forms that sysstat's locales write: 2026-11-29, 11/29/26, 11/29/2026, 29.11.2026."""
-    parts = [int(part) for part in re.split(r"[/.-]", text) if part.isdecimal()]
+    parts = [int(part) for part in re.split(r"[/.年月日-]", text) if part.isdecimal()]
     if len(parts) != 3:
         return None
     if parts[0] > 31:
@@ -128,9 +133,14 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _hour(found: re.Match[str]) -> int:
-    hour = int(found["H"])
-    return hour % 12 + 12 * (found["half"] == "PM") if found["half"] else hour
+def _hour(hour: str, half: str | None) -> int:
+    return int(hour) % 12 + 12 * (half in ("PM", "下午", "午後")) if half else int(hour)
+
+
+def _value(text: str) -> float | None:
+    """A figure; `--human` writes KiB as 9.3M or 13.6G."""
+    size = size_bytes(text, KIB) if text[-1:].isalpha() else None
+    return number(text) if size is None else size / KIB
 
 
 def _blocks(lines: Iterable[str], source: Source, report: Report) -> Iterator[tuple[int, int | None, dict[str, str]]]:
@@ -138,7 +148,7 @@ def _blocks(lines: Iterable[str], source: Source, report: Report) -> Iterator[tu
     day, before, columns = None, None, []
     for line_number, line in enumerate(lines, 1):
         report.lines += 1
-        text = line.strip().removeprefix("# Time").join(("00:00:00 ", "")) if line.startswith("# Time ") else line.strip()
+        text = line.strip()
         banner, timed = _BANNER.match(text), _TIME.match(text)
         if banner:
             day, before, columns = _day(banner["date"]), None, []
@@ -150,14 +160,7 @@ def _blocks(lines: Iterable[str], source: Source, report: Report) -> Iterator[tu
             if words[0] == "LINUX" or not columns:
                 report.odd("a restart of the host" if words[0] == "LINUX" else "figures without a header", text)
                 continue
-            seconds = _hour(timed) * 3600 + int(timed["M"]) * 60 + int(timed["S"])
-            if before is not None and seconds < before - 12 * 3600 and day:
-                day += timedelta(days=1)
-            elif before is not None and seconds > before + 12 * 3600 and day:
-                day -= timedelta(days=1)  # the next block begins at the first sample again
-            before = seconds
-            hour = f"{seconds // 3600}"
-            time = stamp_ns(source, day.year, day.month, day.day, hour, timed["M"], timed["S"]) if day else None
+            time, day, before = _sampled(timed, day, before, source)
             last = len(columns) - 1
             values = words[:last] + [" ".join(words[last:])] if columns[last] == "Command" else words
             if len(values) == len(columns):
@@ -165,8 +168,23 @@ def _blocks(lines: Iterable[str], source: Source, report: Report) -> Iterator[tu
                 yield line_number, time, dict(zip(columns, values, strict=True))
             else:
                 report.odd("more or fewer figures than columns", text)
-        elif text and not text.startswith(("Average", "Summary", "#")):
+        elif text and not re.match(r"#|[^\W\d][^:]{0,20}:", text):  # Average:, Durchschn.:, 平均时间:
             report.odd("not a line of sysstat", text)
+
+
+def _sampled(
+    timed: re.Match[str], day: date | None, before: int | None, source: Source
+) -> tuple[int | None, date | None, int | None]:
+    """Time of a line, its day, and its second of the day, from those of the line before."""
+    if timed["epoch"] or not timed["H"]:
+        return int(timed["epoch"]) * 10**9 if timed["epoch"] else None, day, before
+    seconds = _hour(timed["H"], timed["half"] or timed["after"]) * 3600 + int(timed["M"]) * 60 + int(timed["S"])
+    if before is not None and seconds < before - 12 * 3600 and day:
+        day += timedelta(days=1)
+    elif before is not None and seconds > before + 12 * 3600 and day:
+        day -= timedelta(days=1)  # the next block begins at the first sample again
+    time = stamp_ns(source, day.year, day.month, day.day, f"{seconds // 3600}", timed["M"], timed["S"]) if day else None
+    return time, day, seconds
 
 
 class _Moments:
@@ -192,7 +210,7 @@ def parse_sar(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line, time, values in _blocks(lines, source, report):
         labels = {LABELS[column]: word for column, word in values.items() if column in LABELS}
         for column, word in values.items():
-            value, psi = number(word), _PSI.match(column)
+            value, psi = _value(word), _PSI.match(column)
             if column in LABELS or value is None:
                 continue
             if psi:
@@ -228,14 +246,14 @@ def parse_pidstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
             shares = {name: _scaled(values[column], scale) for column, (name, scale) in TASK.items() if column in values}
             yield "processes", {"pid": pid, "comm": values.get("Command"), "tool": "pidstat", **shares, **where}
             for column in ("kB_rd/s", "kB_wr/s", "iodelay", "minflt/s", "majflt/s", "cswch/s", "nvcswch/s"):
-                if column in values and (value := number(values[column])) is not None:
+                if column in values and (value := _value(values[column])) is not None:
                     yield "counters", {"source": "process", "name": column, "labels": f'pid="{pid}"', "value": value, **where}
         else:
             report.odd("a line without a process", str(values))
 
 
 def _scaled(text: str, scale: int) -> float | int | None:
-    value = number(text)
+    value = _value(text)
     return value if value is None or scale == 1 and "." in text else int(value * scale)
 
 
@@ -259,7 +277,15 @@ def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
         words, stamp = line.split(), _REPORTS.match(line.strip())
         if stamp:
             year = int(stamp["year"]) + (2000 if len(stamp["year"]) == 2 else 0)
-            time = stamp_ns(source, year, int(stamp["month"]), int(stamp["day"]), f"{_hour(stamp)}", stamp["M"], stamp["S"])
+            time = stamp_ns(
+                source,
+                year,
+                int(stamp["month"]),
+                int(stamp["day"]),
+                f"{_hour(stamp['H'], stamp['half'])}",
+                stamp["M"],
+                stamp["S"],
+            )
         elif words[:1] == ["avg-cpu:"] or words[:1] and words[0].rstrip(":") == "Device":
             columns, device = words[1:], words[0] != "avg-cpu:"
             moment += not device or moment < 0
@@ -267,7 +293,7 @@ def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
             label = f'disk="{words[0]}"' if device else None
             for name, word in zip(columns, words[1:] if device else words, strict=True):
                 report.records += 1
-                row = {"source": "iostat", "name": name, "labels": label, "value": number(word)}
+                row = {"source": "iostat", "name": name, "labels": label, "value": _value(word)}
                 yield "counters", row | {"time": time, "moment": moment, "line": number_}
         elif words and not _BANNER.match(line):
             report.odd("not a line of iostat", line)
@@ -286,12 +312,12 @@ def _is_sadf(head: str) -> float:
 
 
 def _headers(head: str) -> list[set[str]]:
-    """Column names of each block's header in a head that begins as sysstat's tools begin, else nothing."""
+    """Column names of each block's header in a head that begins as sysstat's tools begin, or names three of their figures."""
     lines = head.splitlines()[:400]
-    if not any(_BANNER.match(line.strip()) for line in lines[:40]):
-        return []
+    begun = any(_BANNER.match(line.strip()) for line in lines[:40])
     timed = [found["rest"].split() for line in lines if (found := _TIME.match(line.strip()))]
-    return [set(words) for words in timed if not any(word[0].isdecimal() for word in words if word)]
+    names = [words for words in timed if not any(word[0].isdecimal() for word in words)]
+    return [set(words) for words in names if begun or sum(map(bool, map(_COLUMN.match, words))) > 2]
 
 
 def _is_sar(head: str) -> float:

@@ -47,8 +47,14 @@ def test_docker_events_of_all_kinds_and_in_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "CONTAINER ID   NAME    CPU %   MEM USAGE / LIMIT   MEM %\nb95a83497c91   llama   99.10%  60GiB / 64GiB   93.75%\n",
-        '{"BlockIO":"0B / 0B","CPUPerc":"99.10%","Container":"b95a83497c91","MemUsage":"60GiB / 64GiB","Name":"llama"}\n',
+        "CONTAINER ID   NAME    CPU %   MEM USAGE / LIMIT   MEM %    BLOCK I/O     PIDS\n"
+        "b95a83497c91   llama   99.10%  60GiB / 64GiB       93.75%   0B / 1.5GB    205\n",
+        '{"BlockIO":"0B / 0B","CPUPerc":"99.10%","Container":"b95a83497c91","MemPerc":"93.75%","MemUsage":"60GiB / 64GiB",'
+        '"Name":"llama","PIDs":"205"}\n',
+        "➜ docker ps\nCONTAINER ID   IMAGE     COMMAND   CREATED       STATUS       NAMES\n"
+        'b95a83497c91   vllm      "vllm"    2 hours ago   Up 2 hours   llama\n➜ docker stats llama\n'
+        "CONTAINER ID   NAME    CPU %   MEM USAGE / LIMIT   MEM %    BLOCK I/O     PIDS\n"
+        "b95a83497c91   llama   99.10%  60GiB / 64GiB       93.75%   0B / 1.5GB    205\n",
     ],
 )
 def test_docker_stats(tmp_path: Path, text: str) -> None:
@@ -56,7 +62,10 @@ def test_docker_stats(tmp_path: Path, text: str) -> None:
         ("cpu_percent", 'container="llama"', 99.1),
         ("mem_used_bytes", 'container="llama"', 60.0 * 2**30),
         ("mem_limit_bytes", 'container="llama"', 64.0 * 2**30),
+        ("mem_percent", 'container="llama"', 93.75),
+        ("pids", 'container="llama"', 205.0),
     ]
+    assert [row["object"] for row in rows(tmp_path, "events", text)] == ["llama"] * ("docker ps" in text)
 
 
 def test_collect_env_in_both_widths(tmp_path: Path) -> None:
@@ -188,3 +197,84 @@ def test_lldb(tmp_path: Path) -> None:
         (4412, "python3", "__futex_abstimed_wait", "libc.so.6", None),
         (4412, "python3", "PyEval_Eval(f=0x1)", "ceval.c", 123),
     ]
+
+
+RULE = "=" * 30 + " ROCm System Management Interface " + "=" * 30 + "\n"
+PIDSTAT = "   UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command\n"
+NVIDIA_SMI = "$ nvidia-smi --query-gpu=index,no.such --format=csv\n"
+NO_FIELD = 'Field "no.such" is not a valid field to query.'
+
+
+@pytest.mark.parametrize(
+    ("frame", "text", "wanted"),
+    [
+        ("gpus", NVIDIA_SMI + NO_FIELD + "\n\n$ echo $?\nexit=2\n", []),
+        ("tool_errors", NVIDIA_SMI + NO_FIELD + "\n", [{"tool": "nvidia-smi", "text": NO_FIELD}]),
+        ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 / 15360 MB |\n", [{"mem_used_mib": 213.0, "util_percent": 7.0}]),
+        ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 /  1995 MB |\n", [{"mem_total_mib": 1995.0}]),
+        ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
+        (
+            "gpu_processes",
+            RULE + "PID 77 is using 0 DRM device(s)\nPID 412 is using 2 DRM device(s):\n0 \n3 \n",
+            [{"gpu": 0, "pid": 412}, {"gpu": 3, "pid": 412}],
+        ),
+        (
+            "gpu_processes",
+            RULE + "PID\tPROCESS NAME\tGPU(s)\tVRAM USED\tSDMA USED\tCU OCCUPANCY\n412\tpython3\t2\t1048576\t0\t9\t\n",
+            [{"gpu": None, "pid": 412, "process": "python3", "mem_used_mib": 1.0}],
+        ),
+        (
+            "gpus",
+            "| Device ID | Device Information |\n| 0  | Device Name: Intel B60 |\n|    | SOC UUID: 0000-17 |\n",
+            [{"gpu": 0, "name": "Intel B60", "uuid": "0000-17"}],
+        ),
+        (
+            "processes",
+            "Linux 5.14.0 (h) \t02/21/24 \t_x86_64_\t(8 CPU)\n\n# Time"
+            + PIDSTAT
+            + "16:55:49  0  22  1.5  0.00  13.5G  2.5M  23.5%  vllm\n",
+            [{"pid": 22, "vsize_bytes": 27 * 2**29, "rss_bytes": 5 * 2**19, "comm": "vllm"}],
+        ),
+        (
+            "processes",
+            f"#      Time{PIDSTAT} {SECOND}     0        22    1.5      0.00    7948    1044   0.03  vllm\n",
+            [{"pid": 22, "rss_bytes": 1044 * 1024, "time": SECOND * 10**9}],
+        ),
+        (
+            "processes",
+            f"13时32分48秒{PIDSTAT}13时33分38秒  0  22  1.5  0.00  7948  1044  0.03  vllm\n",
+            [{"rss_bytes": 1044 * 1024}],
+        ),
+        (
+            "host_memory",
+            "Linux 6.11 (h) \t2026年02月18日 \t_x86_64_\t(16 CPU)\n\n下午 01时33分12秒 kbmemfree  %memused  kbdirty\n"
+            "下午 01时33分13秒  1.5G  19.23  8\n平均时间:  1.5G  19.23  8\n",
+            [{"name": "free", "value_bytes": 3 * 2**29, "time": (SECOND + 12 * 3600) * 10**9}],
+        ),
+        (
+            "kernel_log",
+            "kern:    info: [2026-02-18T01:33:13.5Z]: cni0: port 2 entered forwarding state\n"
+            "kern:     err: [2026-02-18T01:33:14Z]: Memory cgroup out of memory: Killed process 412 (vllm) total-vm:7kB\n",
+            [{"kind": "other"}, {"kind": "oom_kill", "pid": 412, "time": (SECOND + 1) * 10**9}],
+        ),
+        (
+            "kernel_log",
+            f"[ 1843.308145] NVRM: The GPU 0000:b3:00.0\n{' ' * 15}NVRM: in this system has\n{' ' * 15}fallen off the bus.\n"
+            "[ 1843.439662] NVRM: The NVIDIA probe routine failed.\n",
+            [{"kind": "gpu_lost", "uptime_s": 1843.308145, "bus_id": "0000:b3:00.0"}, {"kind": "other"}],
+        ),
+        (
+            "host",
+            "hca_id:\tmlx5_2\n\ttransport:\tIB (0)\n\t\tport:\t1\n\t\t\tstate:\tPORT_DOWN (1)\n\t\t\tlink_layer:\tEthernet\n",
+            [{"source": "infiniband", "key": "mlx5_2 port 1", "value": "DOWN, Ethernet"}],
+        ),
+        (
+            "processes",
+            "$ docker exec c sh -c 'ps -o pid,etime,comm -p 7'\n    PID     ELAPSED COMMAND\n      7       08:48 python\n",
+            [{"pid": 7, "elapsed_s": 528.0, "comm": "python", "cmdline": None}],
+        ),
+    ],
+)
+def test_forms_of_versions_locales_and_options(tmp_path: Path, frame: str, text: str, wanted: list[Row]) -> None:
+    found = rows(tmp_path, frame, text)
+    assert [{column: row.get(column) for column in want} for row, want in zip(found, wanted, strict=True)] == wanted
