@@ -186,14 +186,15 @@ def _cells(run: LibraryRun, newest_ns: int) -> tuple[str, ...]:
     ranks = f", {named('rank', run.ranks)}" if 0 < len(run.ranks) <= MOST_RANKS else ""
     model = short(run.model.rstrip("/").rpartition("/")[2], LONGEST_NAME)
     size = count_of(run.world_size, "rank") if (run.world_size or 0) > 1 else ""
-    ready = "" if run.ready_s is None else _lasted(run.ready_s)
+    so_far = "" if run.lasted_s is None or run.state == "failed" else f"≥ {_lasted(run.lasted_s)}"  # what failed never will be
+    ready = so_far if run.ready_s is None else _lasted(run.ready_s)
     return (
         short(run.path, LONGEST_NAME),
         at if run.dated or not at else f"{at.split(' ')[0]} ?",
         ", ".join(filter(None, (f"{run.server} {model}".strip(), size))),
         run.plain + phase + ranks,
-        percent(run.confidence),
-        ready or ("" if run.lasted_s is None else f"≥ {_lasted(run.lasted_s)}"),
+        percent(run.confidence) if run.klass != "undetermined" else "",
+        ready,
         "" if run.silence_s is None else _lasted(run.silence_s),
     )
 
