@@ -213,7 +213,9 @@ def _names(scene: Scene, settings: Settings, over: bool) -> dict[str, str | None
     evidence, options = scene.evidence, settings.options
     processes = scene.processes.workers or list(scene.processes.by_pid.values())
     pids = [str(process.pid) for process in sorted(processes, key=lambda process: process.pid) if not process.dead]
-    stopped = [str(process.pid) for process in processes if process.states and process.states[-1] in ("T", "t")]
+    stopped = [
+        str(process.pid) for process in scene.processes.by_pid.values() if process.states and process.states[-1] in ("T", "t")
+    ]
     late = scene.fact("lagging_ranks") or ()
     given = [options.get(name) for name in ("served_model_name", "model", "model_path", "model_id")]
     folder = options.get("download_dir") or settings.of(ENVIRONMENT).get("HF_HOME")

@@ -41,6 +41,17 @@ def test_what_else_moves_tells_a_slow_reader_from_a_stuck_one(
     assert found.klass == klass
 
 
+def test_a_stopped_engine_serves_nobody_though_the_front_end_answers(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("INFO:     Application startup complete.\n")
+    (tmp_path / "health.txt").write_text("$ curl -i http://127.0.0.1:8000/health\nHTTP/1.1 200 OK\n")
+    (tmp_path / "ps.txt").write_text(
+        "  PID  PPID STAT COMMAND\n  700     1 Ssl  vllm serve m --port 8000\n  701   700 Tl   VLLM::EngineCore\n"
+    )
+    found = kit.verdict(tmp_path)
+    assert (found.state, found.klass) == ("stalled", "rank_straggler")
+    assert "kill -CONT 701" in str(found.remedy)
+
+
 def test_addresses_that_differ_are_no_different_places(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("[2025-10-23 13:04:00] The server is fired up and ready to roll!\n")
     for rank in (0, 1):
