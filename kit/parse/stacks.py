@@ -26,7 +26,7 @@ _BANNER = re.compile(
     rf"^\s*+(?:[=#*~>-]{{2,}}+|#)(?:\W*+(?P<alone>\d{{2,}}+)(?:\W*+{_RANK})?\W*+$|.*\b(?:pid|process)\W*+(?P<named>\d+)\b)",
     re.IGNORECASE,
 )
-_RANK_BANNER = re.compile(rf"^\W*+(?:\w[\w-]*+\W*+)?{_RANK}\W*+$", re.IGNORECASE)
+_RANK_BANNER = re.compile(rf"^\W*+(?:\w[\w-]*+\W++){{0,3}}?{_RANK}\W*+$", re.IGNORECASE)
 _NAMED_PID = re.compile(
     r"^\W*+(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*+(\d++)\W*+$", re.IGNORECASE
 )
