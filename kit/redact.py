@@ -13,7 +13,7 @@ import re
 
 from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, SENDS, Lines, quoted
 from kit.secret_names import HARMLESS, PROSE, STRICT, WEAK, secret_name, strict_name, words_of
-from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, token_mark
+from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, is_random, token_mark
 
 ENVIRON_PREFIXES = tuple(
     """
@@ -37,13 +37,13 @@ ENVIRON_NAMES = frozenset(
 _HINTS = """
 token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql mariadb
 redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp sudo add-mask
-wandb assword pin: pin= pin" pin'
+wandb openssl usermod useradd racadm +@ assword pin: pin= pin" pin'
 """.split()
 """Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
 _URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
-_HTTP_USER = re.compile(r"(?i)(\bhttps?://)[^\s/:@'\"<>]+@(?=[^\s@])")
+_HTTP_USER = re.compile(r"(?i)(\bhttps?://)(?![a-z]{1,6}@)[^\s/:@'\"<>]+@(?=[^\s@])")
 _HEADER = re.compile(
-    r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A)\s*\\?['\"]?)(?!\[redacted\])"
+    r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A)\s*(?:\[(?!redacted))?\\?['\"]?)(?!\[redacted\])"
     r"((?:bearer|basic|token|digest|apikey|negotiate)\s+)?(?!\[redacted\])([^\r\n'\"\\]+)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer,?\s+)(?!\[redacted\]|realm=)(?=[^\s'\",;]*(?-i:[0-9A-Z._-]))([A-Za-z0-9._~+/=-]{6,})")
@@ -51,17 +51,28 @@ _PGPASS = re.compile(
     r"(?m)(^[ \t]{0,40}[\"']?(?:[A-Za-z][\w.-]*|\*):(?:\d{2,5}|\*):(?!\d+:)[\w*-]+:[\w*-]+:)(?=\S*[\d!#$%&+?@^])"
     r"(?!\[redacted\])[^\s\"\\]+"
 )
+_PRINTS = r"\b(?:echo|printf)\s+(?:-\w\s+|['\"]?%s(?:\\n)?['\"]?\s+)?"
+_READS = r"(?:\bsudo\s+-S\b|\bchpasswd\b|(?:password|passphrase|token|secret)[_-]stdin\b|--with-token\b)"
+"""Commands that print a secret, and those that read one from their input."""
+_PROTOCOL = (
+    r"(?i)(websocket-protocol\\?['\"]?\s{0,4}[:=]\s{0,4}\\?['\"]?"
+    r"[^'\"\r\n]{0,60}?(?:bearer|token|jwt|api-?key)[.,]\s{0,4})"
+)
 _BY_PLACE = (
     ("=", r"([?&](?:sig|code)=)(?!\[redacted\])[^&\s'\"]{6,}"),
     ("-", r"(?<!\S)((?:-u|--user|--proxy-user)[\s=]+['\"]?[^\s:'\"/=]+:)(?!\[redacted\])(?!\d+(?:\s|\Z))[^\s'\"/]+"),
     ("login", r"(\blogin\s+\S{1,100}\s+password\s+)(?!\[redacted\])[^\s\"\\]+"),  # ~/.netrc
     (" '", r"(?i)(\bidentified\s+by\s+'|\bpassword\s+')(?!\[redacted\])[^'\s]+"),  # SQL
+    ("rootpw", r"(\brootpw\s+(?:--\w+\s+)?)(?!\[redacted\])[^\s=:-]\S*"),
     ("jdbc:", r"(\bjdbc:oracle:\w+:[^\s/@]{1,100}/)(?!\[redacted\])[^\s@]+(?=@)"),
     ("(", r"(?i)((?:basic_?auth|\bauth)\s{0,4}=?\s{0,4}\(\s{0,4}['\"][^'\"\s]{0,100}['\"],\s{0,4}['\"])(?!\[redacted\])[^'\"]+"),
-    ("-stdin", r"(?i)(\becho\s+['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|[^|\r\n]{0,200}--password-stdin)"),
-    ("sudo", r"(\becho\s+['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|\s*sudo\s+-S\b)"),
-    ("<<<", r"(\bsudo\s+-S\b[^<\r\n]{0,200}<<<\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
-    (" for ", r"(?i)(\bpass(?:word|phrase|code)\s+for\s+\S{1,200}:\s+)(?!\[redacted\])\S+"),
+    ("|", r"(?i)(" + _PRINTS + r"['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|[^|\r\n]{0,200}" + _READS + ")"),
+    ("<<<", "(?i)(" + _READS + r"[^<\r\n]{0,200}<<<\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
+    ("login(", r"(\blogin\((?:token=|key=)?['\"])(?!\[redacted\])[^'\"]{6,}"),
+    ("response=", r"(?i)(\bdigest\s[^\r\n]{0,400}?\bresponse=\\?['\"])[0-9a-z][^'\"\\\r\n]+"),
+    ("websocket-protocol", _PROTOCOL + r"(?!\s*\[redacted\])[^'\"\r\n]+"),
+    ("+@", r"(\buser\s+\S{1,100}\s+(?:on|off)\s[^>\r\n]{0,100}>)(?!\[redacted\])\S+"),  # Redis
+    ("auth ", r"(\bAUTH\s+[\w-]{1,60}\s+)(?!\[redacted\])(?=\S*\d)[^\s:=]+"),
     (
         "variable",
         r"(\bvariable\s+\"[^\"\s]{0,60}(?:token|key|secret|pass\w*)\"\s*\{[^}\r\n]{0,200}\bdefault\s*=\s*\")(?!\[redacted\])[^\"]+",
@@ -86,10 +97,13 @@ _VALUE = re.compile(
 )
 _KEY = re.compile(
     r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027))\.?(-{0,2})("
-    + NAME + r")((?:\[\d*\])?" + QUOTE + r"?\]?[ \t]{0,40}(?::=|={1,3}>?|:|->|%(?:25)?3[AD])[ \t]{0,40}"
-    r"(?:![a-z]{1,20}[ \t])?(?:\w{1,20}\((?=['\"])|[bfru]{1,2}(?=['\"]))?)"
+    + NAME + r")((?:\[\d*\])?" + QUOTE + r"?[\])]?[ \t]{0,40}(?::=|={1,3}>?|:|->|%(?:25)?3[AD])[ \t]{0,40}"
+    r"(?:![A-Za-z]{1,20}[ \t])?(?:\w{1,20}\((?=['\"])|[bfru]{1,2}(?=['\"]))?)"
 )  # fmt: skip
-_XML = re.compile(r"(<)(?:\w{1,40}:)?(" + NAME + r")((?:\s[^<>]{0,200})?>)(?=[^<>]{1,4000}</)")
+_XML = re.compile(
+    r"(<)(?:\w{1,40}:|name>|\w{1,40}\s[^<>]{0,100}?\b(?:key|name)=['\"])?(" + NAME + r")"
+    r"((?:['\"\s][^<>]{0,200})?>(?:<!\[CDATA\[)?|</name>\s{0,40}<value>)(?=[^<>]{1,4000}(?:</|>))"
+)
 _WORD = r"(?:token|secret|passw|passphrase|pwd|key|cred|pass\b|jwt|auth|psk|bindpw)"
 _GAPPED = re.compile(
     r"(?i)(?<![A-Za-z0-9_.-])()((?:api|access|secret|private|license|account)[ ](?:key|token)|[A-Za-z0-9_.-]{0,60}?"
@@ -100,7 +114,17 @@ _GAPPED = re.compile(
     + QUOTE
     + r"?)(?=\S)"
 )
-_FLAG = re.compile(r"(?<![\w-])(--?)(" + NAME + r")((?:['\"],)?[ \t]+)(?=\S)")
+_FLAG = re.compile(r"(?<![\w-])(--?)(" + NAME + r")((?:['\"]?,)?[ \t]+)(?=\S)")
+_SPOKEN = re.compile(
+    r"(?i)(?<![A-Za-z0-9_.-])()((?:(?:api|access|secret|private|license|account)[ ])?(?:key|token)|[A-Za-z0-9_.-]{0,60}?"
+    + _WORD
+    + r"[A-Za-z0-9_]{0,40})((?:[ ]?(?:\([^()\r\n]{1,60}\)|\[[^\[\]\r\n]{1,60}\]|<[^<>\r\n]{1,60}>|#\d{1,3}|no\.[ ]\d{1,3})"
+    + r"|[ ](?:header|value|variable)|,?[ ](?:for|from|in|of|to|is|was|read|changed)(?:[ ]['\"]?[\w@./:-]{1,60}['\"]?){1,5}?"
+    + r"|:[ ]?[A-Za-z][\w.]{0,40}(?:\[[^\]\r\n]{1,60}\])?(?:[ ]\|[ ]\w{1,20})?)"
+    + r"(?:[ ]?[:=]|[ ]to)[ ]{1,4}['\"]?|[ ]to[ ]['\"]?)(?=\S)"
+)
+"""A secret that words or brackets part from its name: `token (from a file): …`, `password of user ada: …`,
+`key: str = …`."""
 _GAP = r"\s{0,40}"
 _FIELD = r"\\?['\"]?" + _GAP + r"[:=]" + _GAP + r"\\?['\"]?"
 _APART = re.compile(
@@ -145,7 +169,7 @@ def _is_secret(name, between, value, flag):
     if not bare or bare == "redacted" or MARK in value:
         return False
     if HARMLESS.match(bare):
-        return strict_name(name) and bare[:1].isdecimal() and not flag
+        return strict_name(name) and bare[:1].isdecimal() and not flag and not name.lower().endswith("s")  # `secrets: 3 mounted`
     quoted = re.match(QUOTE + r"|\[", value) is not None
     prose = between.endswith((" ", "\t")) and not quoted  # `next token: Hello`; what is no word is a secret
     if re.match(QUOTE, between) and prose:  # `"vol": secret not found`: a text in JSON has quotes
@@ -171,7 +195,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
         return False
     words = words_of(name)
     if (
-        re.search("[|\u2502\u2503:]|\\.\\.|b['\"]", between)
+        re.search("[|\u2502\u2503:,=]|\\.\\.|b['\"]|is ['\"]|\\w to ", between)
         or name.isupper()
         and len(words) > 1
         or STRICT.intersection(words) - {"secret", "secrets"}
@@ -179,7 +203,8 @@ def _is_secret_behind_a_gap(name, between, value, flag):
     ):
         return True
     mixed = re.search(r"[a-z]", bare) and re.search(r"[A-Z]", bare) and not PHRASE.match(bare)
-    return bool(mixed) and len(bare) >= 8 or re.search(r"[a-z0-9]{20}", bare) is not None and len(re.findall(r"\d", bare)) > 3
+    long = re.search(r"[a-z0-9]{20}", bare) is not None and len(re.findall(r"\d", bare)) > 3
+    return bool(mixed) and len(bare) >= 8 or long or len(bare) >= 16 and is_random(bare)
 
 
 def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
@@ -193,15 +218,20 @@ def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
         if not secret_name(name.replace(" ", "_"), flag):
             continue
         value = (_FLAG_VALUE if is_flag else _TEXT if pattern is _XML else _VALUE).match(text, found.end())
-        if value is None or is_flag and (_LONG_FLAG.match(value.group(0)) or value.group(0).strip(".,:").lower() in PROSE):
+        word = value.group(0).strip(".,:") if value is not None else ""
+        if not word or is_flag and (_LONG_FLAG.match(word) or word.lower() in PROSE):
             continue
+        if is_flag and between[:1] == "," and not _is_secret_behind_a_gap(name, between, word, flag):
+            continue  # `--api-key, --port and so on`
         if is_secret(name, between, value.group(0), flag):
             out += (text[done : found.end()], quoted(value.group(0)))
             done = value.end()
     return "".join(out) + text[done:] if out else text
 
 
-_TEXT = re.compile(r"[^<>]+")
+_CHANGED = re.compile(r"(\[redacted\]['\"]?[ ]{0,4}[=-]>[ ]{0,4}['\"]?)(?!\[redacted\])[^\s'\"(\[]+")
+"""What a secret becomes, as Terraform prints it."""
+_TEXT = re.compile(r"[^<>\]]+|[^<>]+")
 
 
 def _parts(text):
@@ -302,6 +332,8 @@ def scrub_text(text):
     text = _masked(text, _KEY)
     text = _masked(text, _XML) if "</" in text else text
     text = _masked(text, _GAPPED, False, _is_secret_behind_a_gap)
+    text = _masked(text, _SPOKEN, False, _is_secret_behind_a_gap) if ": " in text or "= " in text or " to " in text else text
+    text = _CHANGED.sub(r"\1" + MARK, text) if MARK in text and ">" in text else text
     text = CERTAIN.sub(token_mark, text)
     return TOKENS.sub(token_mark, text)
 
@@ -335,10 +367,17 @@ ipmitool sqlcmd bcp: -P -P*
 mongosh mongo: -p -p*
 redis-cli: -a
 ssh-keygen: -N -P
-snmpget snmpwalk snmpset: -A -X
+openssl: enc/-k
+snmpget snmpwalk snmpset: -A -X -c
+redfishtool racadm: -p
+useradd usermod: -p
+rabbitmqctl: change_password/=last add_user/=last
+gh: secret/-b secret/--body
+ab: -A:
+hey: -a:
 smbclient: -U%
 lftp: -u,
-curl: -u: -U: -b
+curl: -u: -U: -b=
 docker podman nerdctl skopeo buildah crane oras helm az oc: login/-p
 twine: upload/-p
 wandb vault: login/=login
@@ -362,7 +401,7 @@ def _hidden(words):
         if needed and needed not in words:
             continue
         if option == "=last":
-            found += [(len(words) - 1, 0)] if len(words) > words.index(needed) + 4 else []
+            found += [(len(words) - 1, 0)] if len(words) > words.index(needed) + (4 if needed == "set" else 2) else []
             continue
         for place, word in enumerate(words[1:], 1):
             before = words[place - 1]
@@ -370,6 +409,8 @@ def _hidden(words):
                 hit, kept = before == "login" and word[:1] != "-", 0
             elif option == "=name":
                 hit, kept = place > 1 and secret_name(before) and before[:1] != "-", 0
+            elif option[:2] == "--":
+                hit, kept = before == option, 0
             elif option[2:] == "*":
                 hit, kept = word.startswith(option[:2]) and len(word) > 2 and word[1] != "-", 2
             else:
@@ -377,7 +418,7 @@ def _hidden(words):
                 hit, kept = before == option[:2] or bool(attached), 0
                 if option[2:]:
                     name, sign, secret = word.partition(option[2])
-                    hit, kept = hit and bool(sign) and not secret.isdecimal() and not secret.startswith("//"), len(name) + 1
+                    hit, kept = hit and secret != "" and not secret.isdecimal() and not secret.startswith("//"), len(name) + 1
             found += [(place, kept)] if hit else []
     return sorted(set(found))
 

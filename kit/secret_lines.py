@@ -19,9 +19,15 @@ _KEY_BODY = re.compile(
     r"(?:[A-Za-z0-9+/=:,. \t-]*|[^\r\n]*[ |:\]>](?:[A-Za-z0-9+/=]{40,}|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/=]{4}))\Z"
 )
 """A line of a key, which a log may have put a prefix before."""
-_NAMED = re.compile(r"(?:^|[\s\"'{,-])(?:name|key)['\"]?\s{0,40}[:=]\s{0,40}['\"]?(" + NAME + r")['\"]?,?\s*$", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?:^|[\s\"'{,<-])(?:name|key)(?:['\"]?\s{0,40}[:=]\s{0,40}['\"]?|>)(" + NAME + r")(?:['\"]?,?|</name>)\s*$", re.IGNORECASE
+)
 """A line that ends in the name of a variable, as YAML and `kubectl` put it before the line with its value."""
-_VALUED = re.compile(r"^(\s*(?:-\s*)?['\"]?value['\"]?\s*[:=]\s*)(\S(?:.*\S)?)(\s*)$", re.IGNORECASE)
+_VALUED = re.compile(r"^(\s*(?:-\s*)?(?:['\"]?value['\"]?\s*[:=]\s*|<value>))(\S(?:.*\S)?)(\s*)$", re.IGNORECASE)
+_BLOCK = re.compile(r"[|>][+-]?\d?\Z")
+_FLAG_ALONE = re.compile(r"[ \t]*(?:- )?['\"]?--?(" + NAME + r")['\"]?,?(?:[ \t]\\)?[\r\n]*\Z")
+_BEHIND = re.compile(r"([ \t]*(?:- )?['\"]?)([^\s'\"-][^\s'\"]*)(['\"]?,?(?:[ \t]\\)?)\Z")
+"""A command line of one word a line, as a manifest has it: a flag, and what stands below it."""
 _OPENS = re.compile(r"^([ \t]*(?:- )?)['\"]?(" + NAME + r")['\"]?[ \t]*:[ \t]*(?:([|>][+-]?\d?|\[)[ \t]*)?[\r\n]*$")
 """A key of YAML or JSON whose value stands in the lines below it."""
 _PAIR = re.compile(r"^(\s*['\"]?[\w.-]+['\"]?:[ \t]+)(\S+)([ \t]*[\r\n]*)$")
@@ -65,7 +71,7 @@ class Lines:
 
     def __init__(self, flat=False):
         self.flat = flat  # the lines lost their indentation, as records of a log do
-        self.in_key = self.sure = False
+        self.in_key = self.sure = self.flag = False
         self.named = self.left = self.asked = 0
         self.block = self.data = self.tail = None
 
@@ -74,6 +80,7 @@ class Lines:
         """Whether the next line means something else than it would alone."""
         return (
             self.in_key
+            or self.flag
             or self.named > 0
             or self.asked > 0
             or self.block is not None
@@ -115,6 +122,14 @@ class Lines:
             value = _VALUED.match(body)
             if value:
                 self.named = 0
+                if _BLOCK.match(value.group(2)):
+                    self.block = (-1 if self.flat else len(body) - len(body.lstrip(" \t-")), False)
+                    return body
+                return value.group(1) + MARK + value.group(3)
+        if self.flag:
+            self.flag = False
+            value = _BEHIND.match(body)
+            if value:
                 return value.group(1) + MARK + value.group(3)
         if self.asked:
             self.asked -= 1
@@ -153,6 +168,8 @@ class Lines:
         if KEY_BEGIN.search(line) and "-END" not in line.replace(" ", "") or line.startswith("Private-Lines:"):
             self.in_key = True
         self.asked = 3 if "xpect" in line and _ASKS.search(line) and not _ANSWERS.match(line) else self.asked
+        flag = _FLAG_ALONE.match(line)
+        self.flag = flag is not None and secret_name(flag.group(1).replace("-", "_"), True)
         name = _NAMED.search(line)
         if name:
             self.named = 3 if secret_name(name.group(1)) else 0

@@ -46,7 +46,7 @@ _ABOUT = frozenset(
 _OTHER_KEYS = frozenset("monkey turkey hotkey donkey jockey keyboard passkey".split())
 HARMLESS = re.compile(
     r"(?:none|null|nil|true|false|auto|unset|yes|no|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\$\{?\w+\}?|\$\(.*|%\w+%|\{\{.*|<.*|"
-    r"\(.*|\{.*|\*{2,}|x{4,}|\.{2,}|redacted|os\.environ.*|str|int|bool|optional.*|secretstr)\Z",
+    r"/(?:run|etc|var|home|root|tmp|srv|opt|mnt)/[\w./-]+|empty|required|optional|disabled|enabled|missing|expired|unknown|[a-z_]+\[\d*|\(.*|\{.*|\*{2,}|x{4,}|\.{2,}|redacted|os\.environ.*|str|int|bool|optional.*|secretstr)\Z",
     re.IGNORECASE,
 )
 """Values that hold no secret: plain numbers and words, references, stars that somebody put in its place."""

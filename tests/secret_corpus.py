@@ -10,11 +10,13 @@ import base64
 import random
 import string
 from functools import cache
+from pathlib import Path
 
 LETTERS = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
 UPPER = string.ascii_uppercase + string.digits
 HEX = "0123456789abcdef"
+THIRD = Path(__file__).resolve().parent / "data" / "secrets"
 chance = random.Random(2026)
 
 
@@ -770,12 +772,32 @@ password hash algorithm: bcrypt cost={d}
 """.strip().splitlines()
 
 
+def numbers() -> dict[str, str]:
+    """What the templates of look-alikes are filled with."""
+    found = {"n": str(chance.randrange(1000, 60000)), "d": str(chance.randrange(1, 9))}
+    return found | {f"h{length or ''}": made([("", HEX, length or 32)]) for length in (0, 4, 8, 12, 16, 40, 64)}
+
+
 @cache
 def look_alikes() -> list[str]:
     """Texts that are to stay as they are."""
-
-    def numbers() -> dict[str, str]:
-        found = {"n": str(chance.randrange(1000, 60000)), "d": str(chance.randrange(1, 9))}
-        return found | {f"h{length or ''}": made([("", HEX, length or 32)]) for length in (0, 4, 8, 12, 16, 40, 64)}
-
     return [*(template.format(**numbers()) for template in STAYS for _ in range(3)), *BLIND_STAYS, *LAST_STAYS]
+
+
+def written_later(name: str) -> list[str]:
+    """Templates of the third corpus, which was written without a look at the rules; docs/reliability.md has what came of it."""
+    return [line.replace("\\n", "\n") for line in (THIRD / f"{name}.txt").read_text(encoding="utf-8").splitlines()]
+
+
+@cache
+def third_placements() -> list[tuple[str, list[str]]]:
+    """Each with two values: a word with a digit, and letters by chance."""
+    values = [(f"{WORD[at % 3]}{at}z", made([("", HEX if at % 2 else LETTERS, 31), ("7", "x", 0)])) for at in range(400)]
+    return [
+        (text.format(*(one,) * 3), [one]) for text, both in zip(written_later("placements"), values, strict=False) for one in both
+    ]
+
+
+@cache
+def third_look_alikes() -> list[str]:
+    return list(dict.fromkeys(text.format(**numbers()) for text in written_later("look_alikes") for _ in range(2)))

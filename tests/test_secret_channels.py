@@ -16,7 +16,7 @@ from kit.capture.logs.scrub import Scrubber
 from kit.cli import main
 from kit.redact import scrub_argv, scrub_environ, scrub_text
 from kit.render.notebook import scrub as scrub_notebook
-from tests.secret_corpus import ARGV, CARRIERS, ENVIRON, PLAIN, WORD, look_alikes, placements
+from tests.secret_corpus import ARGV, CARRIERS, ENVIRON, PLAIN, WORD, look_alikes, placements, third_look_alikes, third_placements
 
 MOST = 0.01
 """Of the placements that may leak, and of the look-alikes that may be masked."""
@@ -41,13 +41,16 @@ def few(leaks: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("clean", [scrub_text, by_line], ids=["text", "lines"])
-def test_secrets_go_and_look_alikes_stay(clean, record_property) -> None:
-    texts, same = placements(), look_alikes()
+@pytest.mark.parametrize(
+    ("given", "stays"), [(placements, look_alikes), (third_placements, third_look_alikes)], ids=["second", "third"]
+)
+def test_secrets_go_and_look_alikes_stay(given, stays, clean) -> None:
+    texts, same = given(), stays()
     assert len(texts) >= 200 and len(same) >= 300
     leaks = [text for text, secrets in texts if any(secret in clean(text) for secret in secrets)]
-    masked = [text for text in same if clean(text).rstrip("\n") != text]
+    masked = [text for text in same if clean(text).rstrip("\n") != text.rstrip("\n")]
     print(f"placements {len(texts)}, leaks {len(leaks)}, look-alikes {len(same)}, masked {len(masked)}")
-    assert few(leaks), leaks
+    assert len(leaks) <= MOST * len(texts), leaks
     assert len(masked) <= MOST * len(same), masked
     again = [text for text, _ in texts if clean(clean(text)) != clean(text)]
     assert len(again) <= MOST * len(texts), again

@@ -23,7 +23,7 @@ BLOCK_FROM_BYTES = 1 << 14
 _PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")  # the last without an end, or each of its bytes would look for one
 _GAP = r"[^!-~]"  # white space of every kind, for RE2 sees bytes, and `\s` of `re` knows that of Unicode too
 _NAME = r"[a-z0-9_.-]*"
-_QUOTE = r"(?:[\\\\'\"`\[\]0-9]|%(?:25)?2[27]|&quot;|&#3[49];|\\u002[27])*"
+_QUOTE = r"(?:[\\\\'\"`\[\])0-9]|%(?:25)?2[27]|&quot;|&#3[49];|\\u002[27])*"
 _SEP = r"(?:[:=>]|->|%(?:25)?3[AD])"
 _SIGN = r"[0-9!#$%^&*+~?@]"
 _COUNT = re.compile(r"\{(\d+)(,?)\d*\}")
@@ -42,7 +42,7 @@ _ANY = (
     r"|[A-Za-z]{2,12}[_.-](?:[a-z0-9]{0,12}[A-Z][A-Za-z0-9]{11,}|[a-z0-9]{13,}[A-Z])"
 )
 """The last of the shapes, which is masked only where its letters are of both cases: ids of requests are not."""
-_HINTS = rf"token|key|secret|pass|pwd|pw|psk|cred|auth|bear|login|{COMMANDS}"
+_HINTS = rf"token|key|secret|pass|pwd|pw|psk|cred|auth|bear|login|\b(?:{COMMANDS})\b"
 SUSPECT = "(?im)" + "|".join(
     (
         rf"(?:key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth|cookie|bearer|pat|sas|dockerc|(?-i:TOKEN)){_NAME}{_QUOTE}{_GAP}*{_SEP}",
@@ -50,16 +50,19 @@ SUSPECT = "(?im)" + "|".join(
         rf"{_TOKEN}{_QUOTE}{_GAP}*(?:[:=]>?{_GAP}*(?:[\\\\'\"`\[\r\n&|>!]|-?[0-9]*[^\s,;&)}}\]'\"0-9])|->|>|:=|==|%(?:25)?3[AD])",
         rf"(?:token|secret|passw|passphrase|pwd|key|cred|pass|jwt|auth|psk|bindpw){_NAME}{_QUOTE}(?:[:, \t]|b')"
         rf"(?:{_GAP}|[.|:]|is|was|of|provided|[bu]|[\\\\'\"`])*[^\s]*(?:[a-z][^\s]*{_SIGN}|{_SIGN}[^\s]*[a-z])",
+        rf"(?:token|secret|passw|passphrase|pwd|key|cred|pass|jwt|auth|psk|bindpw){_NAME}(?:[ (\[<#:,]).*(?:[:=]| to) +['\"]?"
+        rf"(?:[^\s]*[a-z][^\s]*{_SIGN}|[^\s]*{_SIGN}[^\s]*[a-z])",
         rf"-{_NAME}(?:token|key|secret|pass|pwd|pw|psk|cred|sig|auth|cookie|jwt|pat|bearer|sas){_NAME}[\\\\'\",]*{_GAP}",
         rf"-(?:u|-user|-proxy-user)(?:{_GAP}|=)",
         r"://[^\s'\"<>]*@",
         rf"bearer,?{_GAP}",
         r"[?&](?:sig|code)=",
-        rf"(?:{COMMANDS})(?:{_GAP}|['\"])",
-        r"\[['\"].*['\"]-|iov_base=.*iov_base=|--password-stdin|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|sudo\s+-s|pass\w+\s+for\s|add-mask|snmp-server|<\(echo|variable\s|login\s.*password\s",
+        rf"\b(?:{COMMANDS})(?:{_GAP}|['\"])",
+        r"\[['\"].*['\"]-|iov_base=.*iov_base=|[_-]stdin\b|--with-token|chpasswd|rootpw|\blogin\(|websocket-protocol|response=|\+@|\bauth\s+[\w-]+\s|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|sudo\s+-s|add-mask|snmp-server|<\(echo|variable\s|login\s.*password\s",
         r"^\s*['\"]?(?:[a-z][^:\s]*|\*):(?:[0-9]+|\*):[^:\s]+:[^:\s]+:",
-        rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
-        r"^\s*['\"]?\s*(?:- )?[\\'\"]*value[\\'\"]*\s*[:=]|\bpin['\"]?\s*[:=]",
+        rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=>].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
+        r"^\s*['\"]?\s*(?:- )?[\\'\"]*value[\\'\"]*\s*[:=]",
+        rf"(?:\b|_)pin[_.-]*{_QUOTE}{_GAP}*{_SEP}",
         rf"expect.*(?:assword|passphrase|passcode|token|\bpin\b)|{SENDS}.*(?:assword|passphrase)",
         r"value[\\\\'\"]*[:= \t].*(?:name|key)",
         r"kind[^a-z]*secret|^\s*['\"]?(?:data|stringdata)['\"]?\s*:|private-lines|begin .*(?:private key|static key)",
