@@ -27,12 +27,11 @@ def whole(path: Path, shared: bool = False) -> Iterator[Path]:
     """A temporary file beside a path, which takes its place once it is written; OSError where that cannot be.
 
     `shared`: others may read it as umask says, as a report; a device is written to as it is. Without this only the owner may.
+    A link to a file gives way to what is written: a folder that somebody sent may hold one to a file of the reader's.
     """
-    if shared:
-        path = Path(os.path.realpath(path))
-        if path.exists() and not path.is_file():  # /dev/stdout
-            yield path
-            return
+    if shared and path.exists() and not path.is_file():  # /dev/stdout
+        yield path
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         yield temporary

@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 MOST_DIGITS = 256
@@ -36,7 +37,7 @@ _STEERING = re.compile(
 """What steers a terminal or a page and shows nothing: C0 and C1 controls, bidi marks and overrides, invisible letters."""
 _LONE = re.compile("[\ud800-\udfff]")
 _STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_SQUARE, _NO_BRACKETS = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b"[]{}"))
+_STEPS, _NO_BRACKETS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff"), bytes(set(range(256)) - set(b"[]{}"))
 _DECODERS = {strict: json.JSONDecoder(strict=strict) for strict in (True, False)}
 _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
 
@@ -136,12 +137,8 @@ def check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= MOST_DEPTH:
         return
     bare = _STRINGS.sub("", text) if "\\" in text else "".join(text.split('"')[::2])
-    brackets = bare.encode("utf-8", "replace").translate(_SQUARE, _NO_BRACKETS)
-    for _ in range(MOST_DEPTH):  # each pass takes away the innermost pairs: so many passes, so deep
-        if b"[]" not in brackets:
-            break
-        brackets = brackets.replace(b"[]", b"")
-    if brackets.count(b"[") > MOST_DEPTH or b"[]" in brackets:
+    brackets = bare.encode("utf-8", "replace").translate(_STEPS, _NO_BRACKETS)
+    if max(accumulate(memoryview(brackets).cast("b")), default=0) > MOST_DEPTH:
         raise ValueError(f"nested more than {MOST_DEPTH} deep")
 
 

@@ -18,6 +18,7 @@ import kit
 from kit import folder as folders
 from kit import store
 from kit.analyse.knowledge.judged_run import note_solved
+from kit.capture.hosts.this_machine import LocalFile
 from kit.capture.manifest import Manifest, make_folder
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES
@@ -191,6 +192,21 @@ def test_a_link_out_of_the_run_is_not_followed(what: str, tmp_path: Path) -> Non
     assert not [capture.path for capture in run.captures if other in capture.path.resolve().parents]
     told = [*run.unread(), *(f"{one['what']}: {one['why']}" for one in run.missing)]
     assert any("leads out of the folder" in said for said in told), told
+
+
+def test_what_is_written_takes_the_place_of_a_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("keep")
+    (tmp_path / "log.csv").symlink_to("mine")
+    folders.write_whole(tmp_path / "log.csv", "rows", shared=True)
+    assert [(tmp_path / name).read_text() for name in ("mine", "log.csv")] == ["keep", "rows"]
+
+
+def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "server.log")
+    file = LocalFile(str(tmp_path / "server.log"))
+    with pytest.raises(OSError):
+        file.read(0, 1)
+    file.close()
 
 
 def test_a_link_within_the_run_is_followed(tmp_path: Path) -> None:

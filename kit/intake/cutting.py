@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -339,7 +340,8 @@ class _Cutter:
 
     def _lead(self, begin: int) -> announce.Said | None:
         """What the lines before a fence say about it."""
-        for text in [line for line in self._before(begin).split("\n") if line.strip()][-LEAD_LINES:][::-1]:
+        written = (line for line in reversed(self._before(begin).split("\n")) if line.strip())
+        for text in islice(written, LEAD_LINES):
             if text.strip(" >").startswith(announce.FENCE_ENDS) or len(text) > LONGEST_LEAD:
                 return None
             said = announce.read(text)

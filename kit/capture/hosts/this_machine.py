@@ -153,12 +153,17 @@ class LocalStream(Stream):
                 pass  # unsent input of a program that is gone
 
 
+def _waits_for_nothing(path: str, flags: int) -> int:
+    """Opener of what may be a pipe, or a file of the kernel that waits for its next line."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 class LocalFile(HostFile):
     """An open file of this machine."""
 
     def __init__(self, path: str):
         self.path = path
-        self._file = open(path, "rb", buffering=0)
+        self._file = open(path, "rb", buffering=0, opener=_waits_for_nothing)
 
     def stat(self) -> FileStat:
         return _file_stat(os.fstat(self._file.fileno()))
@@ -170,7 +175,10 @@ class LocalFile(HostFile):
             return None
 
     def read(self, offset: int, most: int) -> bytes:
-        return os.pread(self._file.fileno(), most, offset)
+        try:
+            return os.pread(self._file.fileno(), most, offset)
+        except BlockingIOError:  # /proc/kmsg, when all of it was read
+            return b""
 
     def stream(self, offset: int, most: int) -> Iterator[bytes]:
         while most > 0 and (piece := self.read(offset, min(most, 1 << 20))):

@@ -219,7 +219,7 @@ def stat_of(text: str) -> str | None:
     return {0.0: "min", 50.0: "median", 100.0: "max"}.get(share, f"p{share:g}")
 
 
-def flat(doc: dict, path: str = "") -> dict[str, Any]:
+def flat(doc: dict, path: str = "", found: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of nested objects by dotted path.
 
     Examples
@@ -227,9 +227,12 @@ def flat(doc: dict, path: str = "") -> dict[str, Any]:
     >>> flat({"a": {"b": 1}, "c": [1, 2]})
     {'a.b': 1, 'c': [1, 2]}
     """
-    found: dict[str, Any] = {}
+    found = {} if found is None else found
     for key, value in doc.items():
-        found |= flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+        if isinstance(value, dict):
+            flat(value, f"{path}{key}.", found)
+        else:
+            found[f"{path}{key}"] = value
     return found
 
 

@@ -43,8 +43,8 @@ def _rows(text: str) -> list[dict[str, Any]]:
         # of a row from another version than the header's, what was tested and what came out are the last columns all the same
         return [dict(zip([*head[: len(row) - TAIL], *head[-TAIL:]], row, strict=True)) for row in table if len(row) > TAIL]
     rows, head = [], []
-    for line in lines:
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+    for line in filter(re.compile(r"\|").match, lines):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
         if {"test", "t/s"} <= set(cells):
             head = cells
         elif head and len(cells) == len(head) and (speed := SPEED.fullmatch(cells[head.index("t/s")])):
