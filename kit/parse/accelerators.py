@@ -1,4 +1,4 @@
-"""Tools of other accelerators, and tools over all of them: gpustat, npu-smi (Ascend), hl-smi (Gaudi), xpu-smi (Intel)."""
+"""Tools of other accelerators, and over all of them: gpustat, npu-smi (Ascend), hl-smi (Gaudi), xpu-smi (Intel) and others."""
 
 from __future__ import annotations
 
@@ -238,10 +238,62 @@ def _is_xpu_smi(head: str) -> float:
     return 0.97 if any(table.match(line) for line in lines) else only_failures(head, "xpu-smi|xpumcli")
 
 
+# --- tables of other makers ----------------------------------------------------------------------------------------------
+
+_DEVICE = re.compile(
+    r"^\|?\s*(?P<gpu>\d+)\s+(?P<name>[A-Za-z][^|]{0,200}?)\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s*\|(?P<rest>.*)$"
+)
+_FIGURES = (
+    (("temperature_c",), re.compile(r"(?<![\w.])(\d+)\s?°?C\b")),
+    (("power_w", "power_limit_w"), re.compile(r"([\d.]+)\s?W\s*/\s*([\d.]+)\s?W")),
+    (("mem_used_mib", "mem_total_mib"), re.compile(r"(\d+)(?:\s?MiB)?\s*[/(]\s*(\d+)\s?MiB")),
+    (("util_percent",), re.compile(r"(?<![\w.])(\d+)\s?%(?![^|]*\|[^|]*\|[^|]*\S)")),
+    (("pstate",), re.compile(r"\s(P\d+)\s")),
+)
+"""Figures by their units; of several shares the fan's stands first, before the memory."""
+_HOLDER = re.compile(r"^\|?\s*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>[^\s|][^|]{0,200}?)\s*\|?\s+(?P<mem>\d+)\s?MiB\s*\|?$")
+
+
+def parse_other_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read tables of mthreads-gmi (Moore Threads), mx-smi (MetaX), ixsmi (Iluvatar): a line that names a device begins its row,
+    the figures in it and in the lines that follow are told by their units.
+
+    Examples
+    --------
+    >>> sample = ["0    MTT S80   |00000000:01:00.0  |7%    662MiB(16384MiB)", "     Physical  |16x(16x)  |41C   YES"]
+    >>> [(row["util_percent"], row["temperature_c"]) for _, row in parse_other_smi(sample, Source("gmi.txt"), Report())]
+    [(7.0, 41.0)]
+    """
+    samples, row = Samples(source), None
+    for line in titled(lines, source, report):
+        device, holder = _DEVICE.match(line.text), _HOLDER.match(line.text)
+        failed = failure(line, "mthreads-gmi", source)
+        if failed:
+            yield "tool_errors", failed
+        elif holder:
+            about = {"gpu": int(holder["gpu"]), "pid": int(holder["pid"]), "process": holder["name"]}
+            samples.add("gpu_processes", about | {"mem_used_mib": number(holder["mem"])} | line.at, (about["gpu"], about["pid"]))
+        elif device:
+            row = {"gpu": int(device["gpu"]), "name": device["name"], "bus_id": device["bus"], **line.at}
+            samples.add("gpus", row, row["gpu"])
+        text = device["rest"] if device else line.text
+        for columns, pattern in _FIGURES if row is not None and not holder else ():
+            if (found := pattern.search(text)) and columns[0] not in row:
+                row |= {
+                    name: cell if name == "pstate" else number(cell) for name, cell in zip(columns, found.groups(), strict=True)
+                }
+    yield from samples.settle(report)
+
+
+def _is_other_smi(head: str) -> float:
+    return 0.9 if any(map(_DEVICE.match, body_lines(head)[:40])) else only_failures(head, "mthreads-gmi|mx-smi|ixsmi")
+
+
 GPUS = ("gpus", "gpu_processes", "tool_errors")
 FORMATS = (
     Format("gpustat", r"gpustat", _is_gpustat, parse_gpustat, frames=GPUS),
     Format("npu_smi", r"npu", _is_npu_smi, parse_npu_smi, frames=GPUS),
     Format("hl_smi", r"hl-?smi", _is_hl_smi, parse_nvidia_smi, frames=(*GPUS, "host", "counters")),
+    Format("other_smi", r"gmi|mx-?smi|ixsmi", _is_other_smi, parse_other_smi, frames=GPUS),
     Format("xpu_smi", r"xpu", _is_xpu_smi, parse_xpu_smi, frames=GPUS),
 )

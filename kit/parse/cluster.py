@@ -36,6 +36,12 @@ _BARE = re.compile(
     r"(?:(?P<aged>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s*+)?(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
 )
 """An event of `describe`, or of `get events` where an age stands first, whose table's head was left out."""
+_JOB = re.compile(
+    r"^\s*(?:JobId=(?P<job>\d+\S*)|JobState=(?P<state>\w+) Reason=(?P<why>\S+)|.*?\bExitCode=(?!0:0)(?P<code>\d+:\d+))"
+)
+"""Lines of `scontrol show job`."""
+_NUMBERED = re.compile(r"^# +(\d+ )")
+"""How `ray list` numbered its rows before 2.4."""
 _CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|exited|restarting", re.IGNORECASE)
 _OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()]+)*(?:\s{2,}[A-Z%][A-Z %/()]*){2,}$")
 """Header of a table that is read elsewhere: the one before has ended."""
@@ -98,7 +104,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     tool, spots, about, ruled = None, [], None, False
     for line in titled(lines, source, report):
-        text = line.text
+        text = line.text.expandtabs()
         if tool == "slurm" and re.match(r"^-+(?: -+)+\s*$", text):  # sacct rules off its columns, whose cells stand right
             names = [name for name, _ in spots]
             spots = list(zip(names, (dashes.start() for dashes in re.finditer("-+", text)), strict=False))
@@ -113,7 +119,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
             tool = None
         row, about = _loose(text, about, source)
         if row is None and tool is not None:
-            row = _event(tool, _cells(text, spots, tool in ("slurm", "ray") and not ruled), text, source)
+            row = _event(tool, _cells(_NUMBERED.sub(r"\1", text), spots, tool in ("slurm", "ray") and not ruled), text, source)
         failed = failure(line, "kubectl", source) if row is None or not tool else None
         if failed and row is None:
             yield "tool_errors", failed
@@ -150,6 +156,12 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
             "text": event["text"],
             "time": date_of(re.sub(r"(\.\d{9})\d*", r"\1", event["when"]), source),
         }, about
+    if job := _JOB.match(text):
+        if job["job"]:
+            return {}, job["job"]
+        waits = job["state"] == "PENDING" and job["why"] != "None"
+        reason = job["why"] if waits else job["state"] or "ExitCode"
+        return {"source": "slurm", "reason": reason, "object": about, "text": " ".join(text.split())}, about
     if bare := _BARE.match(text):
         cells = {
             "Age": bare["age"] or bare["aged"] or "",
@@ -163,16 +175,17 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
 
 def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | None:
     if tool == "kubernetes":
-        aged = got.get("LAST SEEN") or got.get("Age") or got.get("AGE") or ""
-        age, counted = age_s(aged), _TIMES.search(got.get("COUNT") or got.get("Count") or aged)
-        message = got.get("MESSAGE") or got.get("Message")
-        reason = got.get("REASON") or got.get("Reason") or got.get("STATUS")
+        got = {name.upper().replace(" ", ""): cell for name, cell in got.items()}  # LASTSEEN until 1.12, LastSeen in `describe`
+        aged = got.get("LASTSEEN") or got.get("AGE") or ""
+        age, counted = age_s(aged), _TIMES.search(got.get("COUNT") or aged)
+        message = got.get("MESSAGE")
+        reason = got.get("REASON") or got.get("STATUS")
         if not reason:
             return None
         time = None if age is None or source.captured_ns is None or message is None else source.captured_ns - int(age) * SECOND_NS
         row = {
             "source": tool,
-            "type": got.get("TYPE") or got.get("Type"),
+            "type": got.get("TYPE") or None,
             "reason": reason,
             "age_s": age,
             "times": int(counted[1] or counted[2]) if counted else None,
@@ -202,7 +215,8 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
             "object": got.get("JOBID") or got.get("JobID"),
             "text": " ".join(text.split()) + (f" (ExitCode {got['ExitCode']})" if got.get("ExitCode") else ""),
         }
-    return {"source": "ray", "reason": got.get("STATE"), "object": got.get("NODE_ID"), "text": " ".join(text.split())}
+    about = next((got[name] for name in got if name.endswith("_ID")), None)
+    return {"source": "ray", "reason": got.get("STATE"), "object": about, "text": " ".join(text.split())}
 
 
 def _is_events(head: str) -> float:
@@ -218,6 +232,8 @@ def _is_events(head: str) -> float:
         return 0.95
     if any(map(_BARE.match, lines)):
         return 0.9
+    if re.search(r"^=+ List: 20\d\d-|^JobId=\d+\S* JobName=.*\n(?:.*\n){0,9}?\s*JobState=", head, re.MULTILINE):
+        return 0.95
     if lines and lines[0].startswith("No resources found"):
         return 0.7
     if sum(1 for line in lines if _DOCKER_EVENT.match(line)) > len(lines) / 2:

@@ -27,7 +27,7 @@ IDS = TOOL_WORDS["ps"]["ids"]
 SIZES = TOOL_WORDS["ps"]["sizes"]
 TIMES = TOOL_WORDS["ps"]["times"]
 WORDS = TOOL_WORDS["ps"]["words"]
-SWALLOW = ("COMMAND", "CMD", "ARGS", "COMM", "UCMD", "UCOMM")
+SWALLOW = ("COMMAND", "CMD", "ARGS", "COMM", "UCMD", "UCOMM", "THREAD")
 STARTS = ("START", "STIME", "STARTED", "LSTART", "START_TIME")
 KNOWN = {*IDS, *SIZES, *TIMES, *WORDS, *SWALLOW, *STARTS, *TOOL_WORDS["ps"]["others"]["known"]}
 _DAY = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)$")
@@ -62,7 +62,7 @@ def columns_of(text: str) -> list[str] | None:
     ['PID', 'STAT', '%CPU', 'COMMAND']
     >>> columns_of("41120 Ssl 0.5 VLLM::APIServer")
     """
-    words = text.split()
+    words = text.replace("S[%CPU]", "S %CPU").split()  # toybox
     known = sum(word in KNOWN for word in words)
     names = {"PID", "TID", "LWP", "SPID", "STAT", "PPID", *SWALLOW} & set(words)
     return words if names and known >= max(1, 0.8 * len(words)) and (len(words) > 1 or "PID" in words) else None
@@ -171,6 +171,7 @@ def parse_ps(lines: Iterable[str], source: Source, report: Report) -> Rows:
         header = columns_of(line.text)
         failed = failure(line, "ps", source) if header is None and columns is None else None
         if header:
+            is_top = is_top or "TIME+" in header
             asked = columns_asked(line.title)  # ps writes COMMAND over the short name and over the arguments
             columns = asked if asked and len(asked) == len(header) else header
             if not is_top:
@@ -252,7 +253,7 @@ def _is_top(head: str) -> float:
     lines = body_lines(head)
     if any(_TOP.match(line) for line in lines[:5]):
         return 0.97
-    return 0.95 if any(line.split()[:2] == ["PID", "USER"] and "TIME+" in line for line in lines) else 0.0
+    return 0.95 if any(line.split()[:2] in (["PID", "USER"], ["TID", "USER"]) and "TIME+" in line for line in lines) else 0.0
 
 
 _PGREP = re.compile(r"^(?P<pid>\d+) (?P<command>\S.*)$")

@@ -39,7 +39,7 @@ P99.9 ITL (ms):                          21.00
 SGLANG = """============ Serving Benchmark Result ============
 Backend:                                 sglang-oai
 Traffic request rate:                    inf
-Max request concurrency:                 not set
+Max reqeuest concurrency:                not set
 Successful requests:                     64
 Benchmark duration (s):                  8.00
 Total input tokens:                      640
@@ -272,6 +272,27 @@ note: after
 BenchmarkSub-4   20000000   80 ns/op
 """
 
+GENAI_PRINTED = """             NVIDIA GenAI-Perf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━┓
+┃                        Statistic ┃      avg ┃   p99 ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━┩
+│         Time To First Token (ms) │    39.25 │ 41.50 │
+│             Request Latency (ms) │ 1,799.50 │  1802 │
+│ Output Token Throughput Per User │    55.50 │ 55.70 │
+│                (tokens/sec/user) │          │       │
+└──────────────────────────────────┴──────────┴───────┘
+"""
+BATCHED = """|    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |
+|-------|--------|------|--------|----------|----------|----------|----------|----------|----------|
+|   512 |     32 |    2 |   1088 |    0.639 |  1603.50 |    0.469 |   136.50 |    1.108 |   982.25 |
+"""
+BEFORE = "Traffic request rate: 2.5\nBurstiness factor: 1.0\nMaximum request concurrency: 128\n100%|██| 5/5 [04:43]\n"
+VLLM_SHORT = """============ Serving Benchmark Result ============
+Successful requests:                     5
+Total input tokens:                      50
+Mean TTFT (ms):                          75.50
+==================================================
+"""
 CASES = {
     "vllm.log": (
         VLLM,
@@ -443,6 +464,23 @@ CASES = {
             ("pp64+tg32", "total_token_throughput", "mean", 300.5, "tok/s", HIGHER),
         ],
     ),
+    "batched.md": (
+        BATCHED,
+        [
+            ("pp512 b2", "input_throughput", "mean", 1603.5, "tok/s", HIGHER),
+            ("tg32 @ d512 b2", "output_throughput", "mean", 136.5, "tok/s", HIGHER),
+            ("pp512+tg32 b2", "total_token_throughput", "mean", 982.25, "tok/s", HIGHER),
+        ],
+    ),
+    "printed.txt": (
+        GENAI_PRINTED,
+        [
+            (None, "ttft", "p99", 41.5, "ms", LOWER),
+            (None, "e2el", "mean", 1799.5, "ms", LOWER),
+            (None, "output_throughput_per_user", "mean", 55.5, "tok/s", HIGHER),
+        ],
+    ),
+    "before.log": (BEFORE + VLLM_SHORT, [(None, "ttft", "mean", 75.5, "ms", LOWER)]),
     "llama.jsonl": ("\n".join(map(json.dumps, LLAMA_ROWS)), [("pp512", "input_throughput", "mean", 7100.5, "tok/s", HIGHER)]),
     "llama.csv": (LLAMA_CSV, [("tg128 @ d4096", "output_throughput", "mean", 119.5, "tok/s", HIGHER)]),
     "genai.csv": (
@@ -489,6 +527,8 @@ def test_values_units_and_directions(name, read):
         ("vllm.log", "input_tokens_mean", 100.0),
         ("sglang.txt", "max_concurrency", float("inf")),
         ("sglang.txt", "request_rate", float("inf")),
+        ("before.log", "max_concurrency", 128),
+        ("before.log", "request_rate", 2.5),
         ("trtllm.log", "model", "acme/tiny-7b"),
         ("trtllm.log", "tool_version", "1.2.0"),
         ("trtllm.log", "completed", 100),

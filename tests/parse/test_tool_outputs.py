@@ -214,6 +214,52 @@ NO_FIELD = 'Field "no.such" is not a valid field to query.'
         ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 /  1995 MB |\n", [{"mem_total_mib": 1995.0}]),
         ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
         (
+            "gpus",
+            "| 0           MetaX C500             | 0000:0e:00.0        | 97%                  |\n"
+            "| 35C         54W / 350W             | 61826/65536 MiB     |                      |\n",
+            [{"gpu": 0, "name": "MetaX C500", "util_percent": 97.0, "mem_used_mib": 61826.0, "power_w": 54.0}],
+        ),
+        (
+            "gpus",
+            "| 3    Iluvatar BI-V150         | 00000000:8A:00.0     | 1500MHz   1600MHz    |\n"
+            "| 31%  38C   P0    101W / 350W  | 31107MiB / 32768MiB  | 97%       Default    |\n",
+            [{"gpu": 3, "util_percent": 97.0, "temperature_c": 38.0, "mem_total_mib": 32768.0, "power_limit_w": 350.0}],
+        ),
+        (
+            "threads",
+            "  TID USER  PR  NI VIRT  RES  SHR S[%CPU] %MEM     TIME+ THREAD          PROCESS\n"
+            "  412 ops   20   0 7.4G 226M 145M S  258   3.0   0:00.40 Runtime worker  com.a\n",
+            [{"tid": 412, "comm": "Runtime worker", "state": "S", "cpu_percent": 258.0, "cpu_s": 0.4}],
+        ),
+        (
+            "events",
+            "Events:\n  FirstSeen\t\tLastSeen\t\tCount\tFrom\t\tSubobjectPath\tReason\t\tMessage\n"
+            "  09 Jul 2025 23:56:21\t10 Jul 2025 00:01:30\t21\t{scheduler }\t\t\tfailedScheduling\tno node fits\n",
+            [{"reason": "failedScheduling", "times": 21, "text": "no node fits"}],
+        ),
+        (
+            "events",
+            "LASTSEEN   FIRSTSEEN   COUNT     NAME      KIND      SUBOBJECT   TYPE      REASON    SOURCE    MESSAGE\n"
+            "2m         5m          4         llm-0     Pod                   Warning   BackOff   kubelet   Back-off\n",
+            [{"reason": "BackOff", "times": 4, "age_s": 120.0, "object": "llm-0", "text": "Back-off"}],
+        ),
+        (
+            "events",
+            "$ scontrol show job 77\nJobId=77 JobName=train\n   UserId=ops(1) GroupId=ops(1)\n"
+            "   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)\n   Requeue=0 Restarts=0 ExitCode=0:9\n",
+            [
+                {"source": "slurm", "reason": "FAILED", "object": "77"},
+                {"reason": "ExitCode", "text": "Requeue=0 Restarts=0 ExitCode=0:9"},
+            ],
+        ),
+        (
+            "events",
+            "======== List: 2026-02-18 01:33:13 ========\nStats:\n-----\nTotal: 1\n\nTable:\n-----\n"
+            "#    ACTOR_ID  CLASS_NAME  STATE  JOB_ID  NAME  NODE_ID  PID  RAY_NAMESPACE\n"
+            "# 0  0212a14c  Worker      DEAD   01      w1    1ff788   77   n\n",
+            [{"source": "ray", "reason": "DEAD", "object": "0212a14c"}],
+        ),
+        (
             "gpu_processes",
             RULE + "PID 77 is using 0 DRM device(s)\nPID 412 is using 2 DRM device(s):\n0 \n3 \n",
             [{"gpu": 0, "pid": 412}, {"gpu": 3, "pid": 412}],

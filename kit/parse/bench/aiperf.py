@@ -42,6 +42,8 @@ RUN_LEVEL: list[str] = KNOWLEDGE["fields"]["aiperf"]["kinds"]["run_level"]
 OUTCOMES: list[str] = KNOWLEDGE["fields"]["aiperf"]["kinds"]["outcomes"]
 DEFINITIONS = {"itl": "request_means_client_tokens"}
 CSV_HEAD = re.compile(r"Metric,(avg|Value|min)\b")
+BOXED = re.compile(r"\s*[│┃|].*[│┃|]\s*$")
+BOXED_HEAD = re.compile(r"^\s*[│┃|]\s*(?:Statistic|Metric)\s*[│┃|]\s*avg\s*[│┃|]", re.MULTILINE)
 TITLE = re.compile(r"(?P<name>[^()]+)\((?P<unit>[^()]*)\)")
 AGGREGATE = re.compile(r"^(.*)_(avg|min|max|std|p\d+)$")
 
@@ -289,17 +291,29 @@ def merge(results: list[Result]) -> list[Result]:
     return kept
 
 
-def _is_csv(text: str) -> bool:
-    return CSV_HEAD.match(text.lstrip("\ufeff \t\r\n")) is not None
+def _rows(text: str) -> list[list[str]]:
+    """Rows of a CSV export, or of the table that is printed, whose titles may go on in the next line."""
+    boxed = [[cell.strip() for cell in re.split("[│┃|]", line.strip())[1:-1]] for line in text.splitlines() if BOXED.match(line)]
+    rows: list[list[str]] = []
+    for row in boxed:
+        if rows and row and not any(row[1:]):
+            rows[-1][0] += f" {row[0]}"
+        else:
+            rows.append(row)
+    return rows or list(csv_rows(io.StringIO(text.lstrip("\ufeff"))))
+
+
+def _is_export_text(text: str) -> bool:
+    return (CSV_HEAD.match(text.lstrip("\ufeff \t\r\n")) or BOXED_HEAD.search(text)) is not None
 
 
 def _add_csv(result: Result, run: str, line: int, text: str) -> None:
-    """Add a CSV export: the same figures as in the JSON, under titles with their units."""
+    """Add a CSV export or the printed table: the same figures as in the JSON, under titles with their units."""
     doc: dict[str, Any] = {}
     head: list[str] = []
-    for row in csv_rows(io.StringIO(text.lstrip("\ufeff"))):
+    for row in _rows(text):
         title = TITLE.fullmatch(row[0]) if row else None
-        if row and row[0] == "Metric":
+        if row and row[0] in ("Metric", "Statistic"):
             head = row[1:]
         elif title:
             numbers_ = {key: number(value.replace(",", "")) for key, value in zip(head, row[1:], strict=False)}
@@ -312,4 +326,4 @@ FORMATS = (
     BenchFormat("aiperf", lambda doc: _is_export(doc) or _is_aggregate(doc), add),
     BenchFormat("aiperf", _is_record, _requests, rows=True),
 )
-TEXT_FORMAT = BenchFormat("genai-perf", _is_csv, _add_csv)
+TEXT_FORMAT = BenchFormat("genai-perf", _is_export_text, _add_csv)

@@ -7,7 +7,8 @@ A sample of the table::
     | qwen2 7B Q4_K - M | 4.36 GiB | 7.62 B  | CUDA    |  99 | pp512 | 7340.20 ± 23.45 |
 
 A row is a test: `pp512` reads a prompt of 512 tokens, `tg128` writes 128, `pp512+tg128` both, `@ d4096` after as many. Rows
-with other settings (model, layers, threads, …) are other runs.
+with other settings (model, layers, threads, …) are other runs. So is the table of `llama-batched-bench`, whose tests have the
+size of the batch behind them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
         head, *table = csv_rows(io.StringIO(text.lstrip("\ufeff")))
         # of a row from another version than the header's, what was tested and what came out are the last columns all the same
         return [dict(zip([*head[: len(row) - TAIL], *head[-TAIL:]], row, strict=True)) for row in table if len(row) > TAIL]
-    rows, head = [], []
+    rows, head, batched = [], [], []
     for line in filter(re.compile(r"\|").match, lines):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if {"test", "t/s"} <= set(cells):
@@ -50,6 +51,16 @@ def _rows(text: str) -> list[dict[str, Any]]:
         elif head and len(cells) == len(head) and (speed := SPEED.fullmatch(cells[head.index("t/s")])):
             row = dict(zip(head, cells, strict=True))
             rows.append({**row, "avg_ts": speed[1], "stddev_ts": speed[2], "t/s": None})
+        elif {"PP", "TG", "B", "S_PP t/s", "S_TG t/s"} <= set(cells):
+            batched = cells
+        elif batched and len(cells) == len(batched) and cells[0].isdecimal():
+            row = dict(zip(batched, cells, strict=True))
+            tests = {
+                "S_PP t/s": f"pp{row['PP']}",
+                "S_TG t/s": f"tg{row['TG']} @ d{row['PP']}",
+                "S t/s": f"pp{row['PP']}+tg{row['TG']}",
+            }
+            rows += [{"test": f"{test} b{row['B']}", "avg_ts": row[key]} for key, test in tests.items() if key in row]
     return rows
 
 
