@@ -60,6 +60,10 @@ d_state|None|The process is in D state and kill -9 does not help.
 d_state|None|It became a D(isk sleep) process.
 unkillable|None|The process is in D state and kill -9 does not help.
 unkillable|None|I can't even kill it with SIGKILL.
+crash_signal|None|It dies with a segmentation fault.
+resources|None|Ray says that no available node types can fulfill the request.
+finished|None|I stopped it and it shut down cleanly.
+me_too|None|Same here on an A10G.
 never_exits|train_step|It prints “done training” and hangs at the end of training.
 never_exits|None|The job is through, but the process does not exit.
 never_exits|None|It never returns to the shell.

@@ -19,6 +19,8 @@ from kit.words import named
 
 DAY_NS, HALF_HOUR_NS = 86_400 * NS, 1800 * NS
 SNAPSHOT = re.compile(r"[0-9a-f]{12,}")
+IN_OTHERS = frozenset(("services", "triton", "llamacpp"))
+"""Grammars whose lines stand beside those of another server in one launch."""
 LISTENING = ("warmup", "ready", "serving")
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
@@ -38,6 +40,7 @@ class Log:
     serves: bool = False
     loads: bool = False
     models: set[str] = field(default_factory=set)
+    programs: set[str] = field(default_factory=set)
     title: str = ""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
@@ -108,6 +111,8 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         log.serves |= mark.phase in LISTENING
         log.loads |= mark.phase not in (None, "launch", "dist_init", *LISTENING)
         log.models |= {_last_name(mark.fields.get("model"))} - {""}
+    for name, programs in evidence.log.programs.items():
+        logs[name].programs = programs - IN_OTHERS
     of_file: dict[str, list[int]] = defaultdict(list)
     for capture in evidence.run.captures:
         if capture.id in logs:
@@ -131,7 +136,7 @@ def _last_name(model: object) -> str:
 
 
 def _differ(one: Log, other: Log) -> bool:
-    """Whether two logs are of two launches: they have other ports or models, or one ended before the other began.
+    """Whether two logs are of two launches: they have other ports, models or programs, or one ended before the other began.
 
     Where the begin of one is lost it may be another part of the same launch: then a day lies between them, or half an hour where
     stamps tell both times and the later one shows work of its own.
@@ -140,7 +145,7 @@ def _differ(one: Log, other: Log) -> bool:
         return False
     if None not in (one.port, other.port) and one.port != other.port:
         return True
-    if one.models and other.models and not one.models & other.models:
+    if any(mine and its and not mine & its for mine, its in ((one.models, other.models), (one.programs, other.programs))):
         return True
     earlier, later = sorted((one, other), key=lambda log: max(log.times))
     if one.begins and other.begins:

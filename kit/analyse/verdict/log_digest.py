@@ -128,6 +128,8 @@ class LogDigest:
     counts: Counter = field(default_factory=Counter)
     kinds: Counter = field(default_factory=Counter)
     servers: Counter = field(default_factory=Counter)
+    programs: dict[str, set[str]] = field(default_factory=dict)
+    """By log, the servers whose milestones stand in it."""
     bars: list[Bar] = field(default_factory=list)
     tail: deque = field(default_factory=lambda: deque(maxlen=TAIL))
     last_progress: Row | None = None
@@ -173,6 +175,8 @@ class LogDigest:
         self.captures.add(row["capture"])
         if row.get("server"):
             self.servers[row["server"]] += 1
+            if row.get("milestone") and row["server"] not in libraries():
+                self.programs.setdefault(log_of(row), set()).add(row["server"])
         when = row.get("time")
         if when is not None and row.get("time_source") == "own":
             self.first_time = when if self.first_time is None else min(self.first_time, when)

@@ -23,8 +23,10 @@ from kit.errors import EvidenceError
 from kit.open import open_run
 from kit.run import Run
 
+SHOWN_SHARE = 0.05
+"""Below this share of belief a class is not shown beside the two likeliest: nobody acts on it."""
 GUESS_SHARE = 0.01
-"""Hypotheses with at least this share of belief are shown, and those that people guess first, with what refutes them."""
+"""Hypotheses with at least this share of belief are told in `to_dict`, and what would settle them."""
 
 
 @dataclass(repr=False)
@@ -138,6 +140,7 @@ class Verdict(Shown):
     def shown(self) -> list[Hypothesis]:
         """Hypotheses worth showing: the likely ones, and the first guesses that the evidence refutes."""
         likely = [h for h in self.hypotheses if h.share >= GUESS_SHARE and h.name != UNDETERMINED][:4]
+        likely = likely[:2] + [h for h in likely[2:] if h.share >= SHOWN_SHARE]
         guesses = [h for h in self.hypotheses if h.klass.first_guess and h.opposing and h not in likely and h.supporting]
         return likely + guesses[:1]
 

@@ -131,6 +131,7 @@ OTHER_MODEL = (
     "INFO 10-09 08:11:00 [gpu_model_runner.py:1953] Starting to load model /n...\n"
     "ERROR 10-09 08:11:20 [core.py:632] torch.OutOfMemoryError: CUDA out of memory.\n"
 )
+OTHER_PROGRAM = OTHER_MODEL.replace(" /n...", "")
 PS = """\
 UID          PID    PPID  C STIME TTY          TIME CMD
 root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_server --model-path /m --port 30000
@@ -145,6 +146,7 @@ root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_ser
             {"a.log": TAIL.format(minute=50), "b.log": SERVER + SERVES}, "gpu_oom", id="a part of it, half an hour at most"
         ),
         pytest.param({"a.log": OTHER_MODEL, "b.log": SERVER + SERVES}, "ready", id="another model, begin lost"),
+        pytest.param({"a.log": OTHER_PROGRAM, "b.log": SERVER.split("\n")[1] + "\n" + SERVES}, "ready", id="another program"),
         pytest.param({"a.log": SERVER + FAILS, "b.log": GATEWAY}, "gpu_oom", id="a gateway before it loads nothing"),
         pytest.param({"a.log": TAIL.format(minute=10) + SERVER + SERVES}, "ready", id="an hour before in the same log"),
         pytest.param({"a.log": TAIL.format(minute=10) + SERVER.split("\n")[1] + "\n"}, "undetermined", id="both begins lost"),
