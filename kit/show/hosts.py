@@ -12,21 +12,11 @@ from kit.document import Command, Document, Section, Table, items
 from kit.show.status import LEAST_ROWS, QUIET, rate, spark, title
 from kit.words import count_of, named
 
-HEADS = (
-    "host",
-    "state",
-    "phase",
-    "what",
-    "last progress",
-    "last log line",
-    "log until now",
-    "reads",
-    "reads until now",
-    "last line",
-)
+HEADS = ("host", "state", "phase", "what", "last progress", "last log line", "log until now", "reads", "last line")
 NUMERIC = frozenset(("last progress", "last log line", "reads"))
-SPARED = ("reads until now", "last line", "reads", "log until now", "last progress", "last log line", "phase")
+SPARED = ("last line", "reads", "log until now", "last progress", "last log line", "phase")
 """Columns that a narrow terminal does without, in this order."""
+RECORDS = "records_per_min"
 CONNECTING = "connecting …"
 MOST_UNREACHED = 4
 """Hosts whose reason is said in full; each stands in the table too."""
@@ -109,13 +99,10 @@ def fitted(hosts: Hosts, width: int, height: int, note: str = "") -> Document:
 def _cells(name: str, board: Status | str) -> tuple[str, ...]:
     """One host under `HEADS`."""
     if isinstance(board, str):
-        return (name, "no answer", "", board, *[""] * (len(HEADS) - 4))
+        return (name, "no answer", "", board.partition(":")[0], *[""] * (len(HEADS) - 4))
 
     def ago(seconds: float | None) -> str:
         return "" if seconds is None else f"{show_duration(seconds)} ago"
-
-    def until_now(rates: str) -> str:
-        return spark(board.history.get(rates) or (), QUIET[rates])
 
     return (
         f"▶ {name}" if board.state in BAD else name,
@@ -124,8 +111,7 @@ def _cells(name: str, board: Status | str) -> tuple[str, ...]:
         board.plain + (f", {named('rank', board.ranks)}" if board.ranks else ""),
         ago(board.silence_s),
         ago(board.log_silence_s),
-        until_now("records_per_min"),
+        spark(board.history.get(RECORDS) or (), QUIET[RECORDS]),
         "" if board.read_bytes_per_s is None else rate(board.read_bytes_per_s),
-        until_now("read_bytes_per_s"),
         board.last_line or "",
     )
