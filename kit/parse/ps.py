@@ -131,6 +131,8 @@ def _row(got: dict[str, str], columns: list[str], of_threads: bool, tool: str) -
             row[SIZES[name][0]] = size_bytes(cell, SIZES[name][1])
         elif name in TIMES:
             row[TIMES[name]] = clock_s(cell)
+        elif WORDS.get(name) == "comm":
+            row |= _command(cell, columns, True)
         elif name in WORDS:
             row[WORDS[name]] = None if cell in ("-", "") else cell
         elif name in ("STAT", "S", "STATE"):

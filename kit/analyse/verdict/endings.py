@@ -50,6 +50,8 @@ def ending(log: LogDigest) -> Ending | None:
     reason = cause(log)
     if reason is not None and reason.role == "initiating" and (reason.order < begun or reason.code == "collective_timeout"):
         return None  # a collective that ranks wait in after the work is done is no order either
+    if any(mark.order < begun for mark in log.of("worker_died")):
+        return None  # it shut down since somebody had died, whose last words are not here
     finished = next((mark for mark in final if mark.role == "finished"), None)
     if finished is not None:
         return Ending("finished", finished)

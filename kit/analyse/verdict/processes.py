@@ -192,7 +192,7 @@ def _collect(evidence: Evidence, titles: Titles) -> dict[int, Process]:
         process = by_pid.setdefault(pid, Process(pid))
         if row.get("state") or row.get("tool") in ("ps", "status", "stat", "sampler"):
             process.rows.append(row)
-        title = row.get("cmdline") or row.get("process") or ""
+        title = row.get("cmdline") or row.get("process") or row.get("comm") or ""
         if titles.telling(title) > titles.telling(process.title):
             process.title = title
         process.comm = row.get("comm") or process.comm
