@@ -42,8 +42,8 @@ _JOB = re.compile(
 """Lines of `scontrol show job`."""
 _NUMBERED = re.compile(r"^# +(\d+ )")
 """How `ray list` numbered its rows before 2.4."""
-_CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|exited|restarting", re.IGNORECASE)
-_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()]+)*(?:\s{2,}[A-Z%][A-Z %/()]*){2,}$")
+_CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|Ready|NotReady", re.IGNORECASE)
+_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()]+)*(?:\s{2,}[A-Z%][A-Z %/]*(?:\([a-z]+\))?){2,}$")
 """Header of a table that is read elsewhere: the one before has ended."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
@@ -194,14 +194,15 @@ def _event(tool: str, got: dict[str, str], text: str, source: Source) -> Row | N
         }
         return row | ({"time": time} if time is not None else {})
     if tool == "docker":
-        status = got.get("STATUS") or ""
-        if "STATUS" in got and not _CONTAINER_STATUS.match(status):
+        status = got.get("STATUS") or got.get("STATE") or ""
+        if {"STATUS", "STATE"} & got.keys() and not _CONTAINER_STATUS.match(status):
             return None
         ports = got.get("PORTS")
+        attempt = f" attempt {got['ATTEMPT']}" if got.get("ATTEMPT") else ""  # crictl lists those before under the same name
         return {
             "source": tool,
             "reason": status.split(" ")[0] or None,
-            "object": got.get("NAMES") or got.get("NAME"),
+            "object": (got.get("NAMES") or got.get("NAME") or "") + attempt or None,
             "text": " ".join(part for part in (status, ports, got.get("IMAGE")) if part) or text.strip(),
         }
     if tool == "slurm":

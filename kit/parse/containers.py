@@ -1,4 +1,4 @@
-"""What docker tells of its containers: `docker stats` and `docker events`, as text and as JSON lines."""
+"""What containers take: `docker stats`, `crictl stats`, `kubectl top`; and `docker events`; docker's also as JSON lines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _STATS = re.compile(
     r"^(?P<id>[0-9a-f]{6,64}|\S+)\s+(?:(?P<name>\S+)\s+)?(?P<cpu>[\d.]+%|--)\s+(?P<used>[\d.]+[a-zA-Z]+|--)\s*/\s*"
     r"(?P<limit>[\d.]+[a-zA-Z]+|--)(?:\s+(?P<share>[\d.]+%|--))?(?:\s.*\s(?P<pids>\d+))?\s*$"
 )
+_TOP_HEADER = re.compile(r"^(?:NAMESPACE\s+)?(?P<whose>POD\s+|CONTAINER\s+)?NAME\s+CPU(?P<cores>\(cores\)| %)\s(?P<node>\s*CPU)?")
+"""`kubectl top pods`, with `--containers`, of nodes; `crictl stats`."""
 _EVENT = re.compile(
     r"^(?P<when>20\d\d-\d\d-\d\dT\S+) (?P<type>container|network|image|volume|plugin|daemon) (?P<reason>\w+(?: [\w:-]+)??):?"
     r"(?P<detail> .*?)?? (?P<object>\S+)(?: \((?P<text>.*)\))?$"
@@ -29,8 +31,25 @@ def _stats_rows(name: str, cpu: str, used: str, limit: str, share: str | None, p
     return [base | {"name": key, "value": float(value)} for key, value in figures.items() if value is not None]
 
 
+def _top_rows(columns: list[str], cells: list[str], where: Row) -> list[Row]:
+    """Counters of one line of `kubectl top` or `crictl stats`: shares of one CPU, 1000m is 100 %."""
+    got = dict(zip(columns, cells, strict=True))
+    cores, memory = got.get("CPU(cores)"), got.get("MEMORY(bytes)") or got.get("MEM", "")
+    cpu = number(cores or got.get("CPU%"))
+    if cores and cpu is not None:
+        cpu = cpu / 10 if cores.endswith("m") else cpu * 100
+    size = size_bytes(memory)
+    if found := re.fullmatch(r"([\d.]+)([kMGT])B", memory):  # crictl counts in thousands
+        size = int(float(found[1]) * 1000 ** (" kMGT".index(found[2])))
+    whose = "container" if "POD" in got or "CONTAINER" in got else "node" if "CPU%" in got else "pod"
+    labels = f'{whose}="{got["NAME"]}"' + (f',pod="{got["POD"]}"' if "POD" in got else "")
+    base = {"source": "kubernetes", "labels": labels, **where}
+    figures = {"cpu_percent": cpu, "mem_used_bytes": size}
+    return [base | {"name": key, "value": float(value)} for key, value in figures.items() if value is not None]
+
+
 def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
-    """Read `docker stats`: CPU, memory and its limit of each container, as counters.
+    """Read `docker stats`, `crictl stats` or `kubectl top`: CPU and memory of each container, pod or node, as counters.
 
     Examples
     --------
@@ -38,17 +57,19 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
     >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_stats(sample, Source("s.txt"), Report())][1]
     ('mem_used_bytes', 'container="vllm"', 64424509440.0)
     """
-    samples = Samples(source)
+    samples, columns = Samples(source), []
     for line in titled(lines, source, report):
         where = line.at
         failed, found = failure(line, "docker", source), _STATS.match(line.text)
         if failed:
             yield "tool_errors", failed
             continue
-        if _STATS_HEADER.match(line.text):
+        if _STATS_HEADER.match(line.text) or _TOP_HEADER.match(line.text):
+            columns = line.text.replace(" %", "%").split() if _TOP_HEADER.match(line.text) else []
             samples.table()
             continue
-        rows = []
+        cells = line.text.split()
+        rows = _top_rows(columns, cells, where) if columns and len(cells) == len(columns) else []
         for _, got in objects(line.text) if line.text.startswith("{") else ():
             used, _, limit = str(got.get("MemUsage", "")).partition(" / ")
             name, cpu, share, pids = (str(got.get(key, "")) for key in ("Name", "CPUPerc", "MemPerc", "PIDs"))
@@ -65,7 +86,11 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _is_stats(head: str) -> float:
     lines = body_lines(head)
-    if any(_STATS_HEADER.match(line) for line in lines[:5]) or '"MemUsage":' in head[:2000] and '"CPUPerc":' in head[:2000]:
+    if (
+        any(_STATS_HEADER.match(line) or _TOP_HEADER.match(line) for line in lines[:5])
+        or '"MemUsage":' in head[:2000]
+        and '"CPUPerc":' in head[:2000]
+    ):
         return 0.97
     return only_failures(head, "docker")
 

@@ -208,7 +208,7 @@ def _descriptor(line: Line, pid: int | None) -> Row | None:
 
 
 def _target(text: str) -> Row:
-    text = text.strip()
+    text = re.sub(r"^'(.*)'$", r"\1", text.strip())  # ls quotes what a shell would take apart, on a terminal
     return {"target": text.removesuffix(" (deleted)"), "deleted": text.endswith("(deleted)")}
 
 

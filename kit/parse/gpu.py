@@ -14,7 +14,7 @@ from kit.untrusted import csv_rows
 QUERY = TOOL_WORDS["nvidia_smi"]["query"]
 TEXTS = {"name", "bus_id", "pstate", "process", "uuid", "time"}
 _MISSING = re.compile(r"^\[?(?:N/?A|Not Supported|Not Available|Not Active|Active|Disabled|Enabled|Default|)\]?$", re.IGNORECASE)
-_BROKEN = re.compile(
+BROKEN = re.compile(
     r"ERR!|is lost|Unknown Error|requires reset|fallen off|Insufficient Permissions|Reset Required", re.IGNORECASE
 )
 _NO_HANDLE = re.compile(
@@ -44,7 +44,7 @@ _FIGURE = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?: ?[A-Za-z%°/]+)?$")
 _MIG = re.compile(
     r"^\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
 )
-_CELL = re.compile("|".join(pattern.pattern for pattern in (_FIGURE, _MISSING, _BROKEN)), re.IGNORECASE)
+_CELL = re.compile("|".join(pattern.pattern for pattern in (_FIGURE, _MISSING, BROKEN)), re.IGNORECASE)
 """What the cell of a field may hold."""
 _FIELD = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)*")
 _VERSIONS = re.compile(r"^\| NVIDIA-SMI\s+(?P<smi>\S+)\s+Driver Version:\s*(?P<driver>\S+)(?:\s+CUDA Version:\s*(?P<cuda>\S+))?")
@@ -96,6 +96,7 @@ class _Smi:
         self.title: str | None = None
         self.ordinal: dict[str, int] = {}
         self.open: Row | None = None
+        self.holder: Row = {}
         self.path: list[tuple[int, str]] = []
         self.device: str | None = None
 
@@ -181,7 +182,7 @@ class _Smi:
         extra: dict[str, str] = {}
         for name, cell in got.items():
             column = QUERY.get(name)
-            if _BROKEN.search(cell):
+            if BROKEN.search(cell):
                 row["error"] = row.get("error") or cell.strip("[]")
             elif column is None:
                 extra |= {name: cell} if name != "unknown" else {}
@@ -281,8 +282,21 @@ class _Smi:
             self.path.append((indent, name.rstrip(":").strip()))
             return True
         section = self.path[-1][1] if self.path else ""
+        if section == "Processes":
+            self._holds(name, value, line)
+            return True
         self._details(line, {(section, name): value})
         return True
+
+    def _holds(self, name: str, value: str, line: Line) -> None:
+        """A line of nvidia-smi -q about a process, whose id stands first."""
+        if name == "Process ID":
+            self.holder = {"gpu": self.ordinal.get(self.device or ""), "pid": integer(value), **line.at}
+            self.samples.add("gpu_processes", self.holder, (self.device, value))
+        elif name == "Name":
+            self.holder["process"] = value
+        elif name == "Used GPU Memory":
+            self.holder["mem_used_mib"] = number(value)
 
     def _details(self, line: Line, got: dict[tuple[str, str], str]) -> None:
         bus = self.device or ""
@@ -292,7 +306,7 @@ class _Smi:
             self.samples.add("gpus", self.open, gpu)
         for (section, name), value in got.items():
             column = DETAILS.get((section, name)) or DETAILS.get(("", name))
-            if _BROKEN.search(value):
+            if BROKEN.search(value):
                 self.open["error"] = value.strip("[]")
             elif column in TEXTS:
                 self.open[column] = None if _MISSING.match(value) else value

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from kit.parse.base import Format, Report, Rows, Source
+from kit.parse.gpu import BROKEN
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, titled
 from kit.parse.tool_words import TOOL_WORDS
@@ -130,7 +131,10 @@ def parse_xml(lines: Iterable[str], source: Source, report: Report) -> Rows:
         row: Row = {"gpu": number_, "bus_id": gpu.get("id")}
         for column, path in XML.items():
             text = gpu.findtext(path)
-            row[column] = (text if column in ("name", "pstate") else number(text)) if text and text != "N/A" else None
+            if text and BROKEN.search(text):
+                row["error"] = text
+            elif text and text != "N/A":
+                row[column] = text if column in ("name", "pstate") else number(text)
         power = next((part for part in map(gpu.find, POWER) if part is not None), None)
         if power is not None:
             draw = next(

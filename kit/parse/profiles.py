@@ -1,4 +1,4 @@
-"""Profiles: collapsed stacks, speedscope, and traces in Chrome's form (PyTorch's Kineto, VizTracer, austin by conversion).
+"""Profiles: collapsed stacks, perf report, speedscope, and traces in Chrome's form (Kineto, VizTracer).
 
 A sampled stack says where time went, not where a thread stands now; its rows carry the share of samples.
 """
@@ -74,6 +74,36 @@ def parse_collapsed(lines: Iterable[str], source: Source, report: Report) -> Row
 def _is_collapsed(head: str) -> float:
     lines = [line.strip() for line in head.splitlines()[:50] if line.strip()][:-1] or [head.strip()]
     return 0.9 if lines[0] and sum(1 for line in lines if ";" in line and _COLLAPSED.match(line)) > 0.8 * len(lines) else 0.0
+
+
+_SYMBOL = re.compile(
+    r"^\s*(?:[\d.]+%\s+)?(?P<share>[\d.]+)%\s+(?:(?P<process>\S.{0,30}?)\s+)?(?P<file>\S+)\s+"
+    r"\[(?:k|\.|H|g|u)\] (?P<function>\S.*?)\s*$"
+)
+
+
+def parse_perf(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read `perf report` or `perf top`: a function a row, with its own share of the samples.
+
+    Examples
+    --------
+    >>> sample = ["# Overhead  Command  Shared Object  Symbol", "    61.23%  VLLM::Worker  libnccl.so.2  [.] ncclProxyProgress"]
+    >>> [(row["function"], row["file"], row["share_percent"]) for _, row in parse_perf(sample, Source("p"), Report())]
+    [('ncclProxyProgress', 'libnccl.so.2', 61.23)]
+    """
+    for number, line in enumerate(lines, 1):
+        report.lines += 1
+        if found := _SYMBOL.match(line):
+            report.records += 1
+            row = {"tool": "profile", "depth": 0, "native": True, "line": number, "share_percent": float(found["share"])}
+            yield "stacks", row | {name: found[name] for name in ("process", "function", "file")}
+        elif line.strip() and not line.startswith("#"):
+            report.odd("no line of perf report", line)
+
+
+def _is_perf(head: str) -> float:
+    lines = [line for line in head.splitlines()[:60] if line.strip() and not line.startswith("#")]
+    return 0.95 if lines and sum(map(bool, map(_SYMBOL.match, lines))) > 0.5 * len(lines) else 0.0
 
 
 def parse_speedscope(lines: Iterable[str], source: Source, report: Report) -> Rows:
@@ -161,6 +191,7 @@ def _is_chrome_trace(head: str) -> float:
 
 FORMATS = (
     Format("collapsed", r"collapsed|folded|raw", _is_collapsed, parse_collapsed, frames=("stacks",)),
+    Format("perf", r"perf", _is_perf, parse_perf, frames=("stacks",)),
     Format("speedscope", r"speedscope", _is_speedscope, parse_speedscope, frames=("stacks",)),
     Format("chrome_trace", r"trace", _is_chrome_trace, parse_chrome_trace, frames=("counters", "stacks")),
 )

@@ -214,6 +214,53 @@ NO_FIELD = 'Field "no.such" is not a valid field to query.'
         ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 /  1995 MB |\n", [{"mem_total_mib": 1995.0}]),
         ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
         (
+            "gpu_processes",
+            "==============NVSMI LOG==============\n\nAttached GPUs   : 1\nGPU 00000000:17:00.0\n    Performance State   : P0\n"
+            "    Processes\n        Process ID                        : 412\n            Type                          : C\n"
+            "            Name                          : python3\n            Used GPU Memory               : 70114 MiB\n",
+            [{"gpu": 0, "pid": 412, "process": "python3", "mem_used_mib": 70114.0}],
+        ),
+        (
+            "gpus",
+            '<nvidia_smi_log><gpu id="00000000:3D:00.0"><performance_state>ERR!</performance_state>'
+            "<utilization><gpu_util>ERR!</gpu_util></utilization></gpu></nvidia_smi_log>\n",
+            [{"gpu": 0, "pstate": None, "util_percent": None, "error": "ERR!"}],
+        ),
+        (
+            "counters",
+            "$ kubectl get pods\nNAME    READY   STATUS    RESTARTS   AGE\nllm-0   0/1     Running   0          48m\n"
+            "$ kubectl top pod --containers\nPOD     NAME   CPU(cores)   MEMORY(bytes)\nllm-0   vllm   7998m        2048Mi\n",
+            [{"name": "cpu_percent", "value": 799.8}, {"value": 2.0**31, "labels": 'container="vllm",pod="llm-0"'}],
+        ),
+        (
+            "counters",
+            "NAME     CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%\nnode-1   1500m        5%     2048Mi          19%\n",
+            [{"name": "cpu_percent", "value": 150.0}, {"value": 2.0**31, "labels": 'node="node-1"'}],
+        ),
+        (
+            "counters",
+            "CONTAINER       NAME   CPU %    MEM    DISK   INODES\n4c8f3d1a2b9e0   vllm   801.20   2.5GB   12kB   1023\n",
+            [{"name": "cpu_percent", "value": 801.2}, {"value": 2.5e9, "labels": 'container="vllm"'}],
+        ),
+        (
+            "events",
+            "CONTAINER       IMAGE       CREATED         STATE     NAME   ATTEMPT   POD ID      POD\n"
+            "4c8f3d1a2b9e0   9aa1fad94   2 minutes ago   Running   vllm   13        a1b2c3d4e   llm-0\n"
+            "7d9e8f0a1b2c3   9aa1fad94   8 minutes ago   Exited    vllm   12        a1b2c3d4e   llm-0\n",
+            [{"reason": "Running", "object": "vllm attempt 13"}, {"reason": "Exited", "object": "vllm attempt 12"}],
+        ),
+        (
+            "stacks",
+            "# Samples: 12K of event 'cycles'\n#\n# Overhead  Command          Shared Object  Symbol\n#\n"
+            "    61.23%  VLLM::Worker_TP  libnccl.so.2   [.] ncclProxyProgress\n",
+            [{"tool": "profile", "function": "ncclProxyProgress", "file": "libnccl.so.2", "share_percent": 61.23}],
+        ),
+        (
+            "fds",
+            "$ ls -l /proc/412/fd\ntotal 0\nlrwx------ 1 root root 64 Feb 18 02:10 13 -> 'anon_inode:[eventpoll]'\n",
+            [{"pid": 412, "fd": 13, "target": "anon_inode:[eventpoll]"}],
+        ),
+        (
             "gpus",
             "| 0           MetaX C500             | 0000:0e:00.0        | 97%                  |\n"
             "| 35C         54W / 350W             | 61826/65536 MiB     |                      |\n",

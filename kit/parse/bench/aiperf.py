@@ -43,7 +43,7 @@ OUTCOMES: list[str] = KNOWLEDGE["fields"]["aiperf"]["kinds"]["outcomes"]
 DEFINITIONS = {"itl": "request_means_client_tokens"}
 CSV_HEAD = re.compile(r"Metric,(avg|Value|min)\b")
 BOXED = re.compile(r"\s*[│┃|].*[│┃|]\s*$")
-BOXED_HEAD = re.compile(r"^\s*[│┃|]\s*(?:Statistic|Metric)\s*[│┃|]\s*avg\s*[│┃|]", re.MULTILINE)
+BOXED_HEAD = re.compile(r"^[ \t]*[│┃|]\s*(?:Statistic|Metric)\s*[│┃|]\s*avg\s*[│┃|]", re.MULTILINE)
 TITLE = re.compile(r"(?P<name>[^()]+)\((?P<unit>[^()]*)\)")
 AGGREGATE = re.compile(r"^(.*)_(avg|min|max|std|p\d+)$")
 
