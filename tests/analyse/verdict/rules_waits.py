@@ -263,6 +263,14 @@ THREADS = [
         unlike=[thread(10, wchan="futex_wait_queue"), thread(11, wchan="do_epoll_wait")],
     ),
     shown("all_asleep", worker(0), worker(1), unlike=[worker(0), worker(1, "R")]),
+    shown(
+        "forked_lock",
+        stack(10, "__lll_lock_wait (libc.so.6)", "GOMP_parallel (libgomp.so)", "worker (multiprocess/pool.py)"),
+        unlike=[
+            *stack(10, "__lll_lock_wait (libc.so.6)", "GOMP_parallel (libgomp.so)", "step (train.py)"),
+            *stack(11, "__lll_lock_wait (libc.so.6)", "cuInit (libcuda.so)", "worker (multiprocessing/process.py)"),
+        ],
+    ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),
     shown(  # the queue is the one that brings requests
         "queue_frames",

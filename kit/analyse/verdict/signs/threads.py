@@ -17,6 +17,12 @@ OTHER_WAITS = ("collective", "device_sync", "lock", "compile", "load", "download
 """What a stack does where its process does not wait for another thread of its own."""
 TEXT_WORK = re.compile(r"token|jinja|template|grammar|outlines|xgrammar", re.IGNORECASE)
 STACK_TOOLS = ("pyspy", "py-spy", "gdb", "strace")
+NATIVE_LOCK = r"__lll_lock_wait|pthread_mutex_lock|gomp_(?:team|mutex|barrier)"
+"""Frames of a wait for a lock below Python, which its queues and events never show (theirs are semaphores)."""
+FORKED = r"(?:multiprocess|multiprocessing|billiard)/(?:pool|popen_fork|process)|popen_fork"
+"""Frames of a child that has not run a program of its own."""
+NOT_BY_FORK = r"spawn|forkserver|libcuda|nccl|rccl|hsa"
+"""Frames of a child that runs a program of its own, and of a driver's lock, which its own threads hold."""
 
 
 @rule("all_futex", needs=("threads",))
@@ -34,6 +40,16 @@ def all_asleep(scene: Scene) -> Signs:
     if rows and all(row["state"] in ("S", "I", "T", "Z") for row in rows):
         number = len({row["pid"] for row in rows})
         yield Sign("all_asleep", "the process sleeps" if number == 1 else f"all {number} processes sleep", [ref(rows[0])])
+
+
+@rule("forked_lock", needs=("stacks",))
+def forked(scene: Scene) -> Signs:
+    """A forked process waits for a native lock: the thread that held it at the fork is not in it, and never lets go."""
+    for stack in all_stacks(scene.evidence):
+        if stack.within(NATIVE_LOCK, 4) and stack.within(FORKED) and not stack.within(NOT_BY_FORK):
+            claim = f"pid {stack.pid}, a forked worker, waits for a lock that no thread of its own can hold: {stack.place}"
+            yield Sign("forked_lock", claim, [stack.ref])
+            return
 
 
 @rule("queue_frames", needs=("stacks",))
