@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from kit.parse.base import Format, Report, Rows, Source, pid_of_path
 from kit.parse.net import LSOF_HEADER, is_lsof_of_sockets
@@ -338,6 +339,14 @@ PAGED = 5
 """So many figures that are all multiples of 4 are KiB, which the kernel counts in pages; of MiB that is one case in 4^5."""
 
 
+_FREE = re.compile(
+    r"^(?:(?P<mem>Mem|Mem\.|Speicher|内存|記憶體|メモリ|메모리|Память|Памʼять)|(?P<swap>Swap|交换|交換|スワップ|스왑|Подкачка|Intercambio|"
+    r"Partition d'échange))\s?[:：]\s+(?=\d)"
+)
+"""Rows of free in the languages that procps speaks, whose columns stand in one order."""
+_FREE_COLUMNS = ["total", "used", "free", "shared", "buff/cache", "available"]
+
+
 def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read free. The unit is the suffix, else the option in the command line, else a guess by size that the report names.
 
@@ -353,15 +362,16 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """
     samples, names, guess = Samples(source), [], None
     for line in titled(lines, source, report):
-        words = line.text.split()
-        if words[:2] == ["total", "used"]:
-            names = words
+        words, row = line.text.split(), _FREE.match(line.text)
+        if words[:2] == ["total", "used"] or len(words) == 6 and line.text[0] == " " and not re.search(r"\d", line.text):
+            names = words if words[:2] == ["total", "used"] else _FREE_COLUMNS
             samples.table()
-        elif names and words and words[0] in ("Mem:", "Swap:"):
-            if words[0] == "Mem:":
-                guess = _free_unit(words[1:], line, report)
-            for name, cell in zip(names, words[1:], strict=False):
-                name = f"swap_{name}" if words[0] == "Swap:" else FREE_NAMES.get(name, name)
+        elif names and row:
+            cells = line.text[row.end() :].split()
+            if row["mem"]:
+                guess = _free_unit(cells, line, report)
+            for name, cell in zip(names, cells, strict=False):
+                name = f"swap_{name}" if row["swap"] else FREE_NAMES.get(name, name)
                 samples.add("host_memory", {"name": name, "value_bytes": size_bytes(cell, guess or 1024), **line.at}, name)
         elif words and words[0] not in ("-/+", "Total:", "Low:", "High:", "Comm:"):
             failed = failure(line, "free", source)
@@ -389,6 +399,9 @@ def _free_unit(cells: list[str], line: Line, report: Report) -> int | None:
 
 def _is_free(head: str) -> float:
     if re.search(r"^\s+total\s+used\s+free\b", head, re.MULTILINE) and re.search(r"^(?:Mem|Swap):", head, re.MULTILINE):
+        return 0.97
+    lines = body_lines(head)[:9]
+    if any(len(above.split()) == 6 and above[0] == " " and _FREE.match(below) for above, below in pairwise(lines)):
         return 0.97
     return only_failures(head, "free")
 

@@ -271,7 +271,7 @@ def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_iostat(text, Source("iostat.txt"), Report())][1:]
     [('%iowait', None, 97.0), ('r/s', 'disk="vda"', 12.0), ('%util', 'disk="vda"', 99.8)]
     """
-    columns, device, time, moment = [], None, None, -1
+    columns, device, last, time, moment = [], None, False, None, -1
     for number_, line in enumerate(lines, 1):
         report.lines += 1
         words, stamp = line.split(), _REPORTS.match(line.strip())
@@ -286,12 +286,13 @@ def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 stamp["M"],
                 stamp["S"],
             )
-        elif words[:1] == ["avg-cpu:"] or words[:1] and words[0].rstrip(":") == "Device":
-            columns, device = words[1:], words[0] != "avg-cpu:"
+        elif words and (words[0] == "avg-cpu:" or "Device" in (words[0].rstrip(":"), words[-1])):
+            device, last = words[0] != "avg-cpu:", words[-1] == "Device"  # `--human` names it at the end
+            columns = words[:-1] if last else words[1:]
             moment += not device or moment < 0
         elif columns and words and len(words) == len(columns) + bool(device):
-            label = f'disk="{words[0]}"' if device else None
-            for name, word in zip(columns, words[1:] if device else words, strict=True):
+            label = f'disk="{words[-1 if last else 0]}"' if device else None
+            for name, word in zip(columns, words[:-1] if last else words[bool(device) :], strict=True):
                 report.records += 1
                 row = {"source": "iostat", "name": name, "labels": label, "value": _value(word)}
                 yield "counters", row | {"time": time, "moment": moment, "line": number_}
@@ -302,7 +303,8 @@ def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def _is_iostat(head: str) -> float:
     return (
         0.97
-        if re.search(r"^avg-cpu:\s+%user", head, re.MULTILINE) or re.search(r"^Device:?\s+(?:tps|r/s|rrqm/s)", head, re.MULTILINE)
+        if re.search(r"^avg-cpu:\s+%user", head, re.MULTILINE)
+        or re.search(r"^Device:?\s+(?:tps|r/s|rrqm/s)|\s+kB\S*\s+Device$", head, re.MULTILINE)
         else 0.0
     )
 
@@ -332,5 +334,5 @@ FORMATS = (
     Format("sadf", r"sadf|sysstat", _is_sadf, parse_sadf, frames=("counters", "host_memory", "host")),
     Format("sar", r"\bsar\b|sa\d\d", _is_sar, parse_sar, frames=("counters", "host_memory")),
     Format("iostat", r"iostat", _is_iostat, parse_iostat, frames=("counters",)),
-    Format("pidstat", r"pidstat", _is_pidstat, parse_pidstat, frames=("processes", "counters")),
+    Format("pidstat", r"pidstat", _is_pidstat, parse_pidstat, frames=("processes", "threads", "counters")),
 )

@@ -214,6 +214,35 @@ NO_FIELD = 'Field "no.such" is not a valid field to query.'
         ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 /  1995 MB |\n", [{"mem_total_mib": 1995.0}]),
         ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
         (
+            "host_memory",
+            "              gesamt       benutzt     frei      gemns.  Puffer/Cache verfügbar\n"
+            "Speicher:      2,0Gi       1,5Gi       512Mi        12Mi       1,0Gi       1,1Gi\nSwap:    0B    0B    0B\n",
+            [{"name": "total", "value_bytes": 2**31}, *[{}] * 4, {"name": "available"}, *[{"value_bytes": 0}] * 3],
+        ),
+        (
+            "host_memory",
+            "               total        used        free      shared  buff/cache   available\n"
+            "内存：          2048        1024         512           0          0        1000\n",
+            [{"name": "total", "value_bytes": 2048 * 2**30}, *[{}] * 5],
+        ),
+        (
+            "counters",
+            "       tps    kB_read/s    kB_read Device\n   1203.00         1.5M       300.0M nvme0n1\n",
+            [{"name": "tps"}, {"name": "kB_read/s", "labels": 'disk="nvme0n1"', "value": 1536.0}, {"name": "kB_read"}],
+        ),
+        (
+            "threads",
+            "Linux 6.8.0 (h) \t18/02/26 \t_x86_64_\t(8 CPU)\n\n10:15:02      UID      TGID       TID    %CPU  Command\n"
+            "10:15:03        0      412         -   99,01  python3\n10:15:03    0   -    501   98,5  |__pt_main\n",
+            [{"pid": 412, "tid": 501, "comm": "pt_main", "cpu_percent": 98.5}],
+        ),
+        (
+            "gpus",
+            "|   2  NVIDIA GeForce RTX 5090        Off |   00000000:41:00.0 Off |                  N/A |\n"
+            "| 30%   35C    P8              N/A /  N/A |       Not Supported    |     N/A      Default |\n",
+            [{"gpu": 2, "temperature_c": 35.0, "pstate": "P8", "mem_used_mib": None}],
+        ),
+        (
             "gpu_processes",
             "==============NVSMI LOG==============\n\nAttached GPUs   : 1\nGPU 00000000:17:00.0\n    Performance State   : P0\n"
             "    Processes\n        Process ID                        : 412\n            Type                          : C\n"
