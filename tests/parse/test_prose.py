@@ -118,6 +118,7 @@ hang|weights|Beim Laden des Modells hängt es.
 """`claim|phase|sentence`; of a phase `None` nothing is asked."""
 
 NOT_SAID = """
+* thread #1, stop reason = signal SIGSTOP
 It does not hang.
 Does it hang?
 If it hangs, kill it.
