@@ -84,7 +84,8 @@ def _rocm_value(row: Row, name: str, value: str) -> None:
 
 def _rocm_table(found: re.Match[str]) -> Row:
     words = found["rest"].split()
-    watts = [number(word) for word in words if re.match(r"^[\d.]+W$", word)]
+    fan = next((place for place, word in enumerate(words) if re.match(r"^[\d.]+%$", word)), len(words))
+    watts, caps = ([number(word) for word in part if re.match(r"^[\d.]+W$", word)] for part in (words[:fan], words[fan:]))
     shares = [number(word) for word in words if re.match(r"^\d+%$", word)]
     warm = next((number(word) for word in words if re.match(r"^[\d.]+°?[cC]$", word)), None)
     clock = next((number(word) for word in words if re.match(r"^[\d.]+M[hH]z$", word)), None)
@@ -92,7 +93,7 @@ def _rocm_table(found: re.Match[str]) -> Row:
         "gpu": int(found["gpu"]),
         "util_percent": shares[-1] if shares else None,
         "power_w": watts[0] if watts else None,
-        "power_limit_w": watts[-1] if len(watts) > 1 else None,
+        "power_limit_w": caps[0] if caps else None,
         "temperature_c": warm,
         "sm_clock_mhz": clock,
     }

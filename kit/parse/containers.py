@@ -10,10 +10,10 @@ from kit.parse.jsontext import objects
 from kit.parse.snapshot import Samples, body_lines, date_of, failure, number, only_failures, size_bytes, titled
 from kit.schema import Row
 
-_STATS_HEADER = re.compile(r"^CONTAINER(?: ID)?\s+(?:NAME\s+)?CPU %\s+MEM USAGE / LIMIT")
+_STATS_HEADER = re.compile(r"^(?:CONTAINER(?: ID)?|ID)\s+(?:NAME\s+)?CPU %\s+MEM USAGE / LIMIT")
 _STATS = re.compile(
     r"^(?P<id>[0-9a-f]{6,64}|\S+)\s+(?:(?P<name>\S+)\s+)?(?P<cpu>[\d.]+%|--)\s+(?P<used>[\d.]+[a-zA-Z]+|--)\s*/\s*"
-    r"(?P<limit>[\d.]+[a-zA-Z]+|--)(?:\s+(?P<share>[\d.]+%|--))?(?:\s.*\s(?P<pids>\d+))?\s*$"
+    r"(?P<limit>[\d.]+[a-zA-Z]+|--)(?:\s+(?P<share>[\d.]+%|--))?(?:\s.*\s(?P<pids>\d+)(?:\s+\S+s\s+\S+%)?)?\s*$"
 )
 _TOP_HEADER = re.compile(r"^(?:NAMESPACE\s+)?(?P<whose>POD\s+|CONTAINER\s+)?NAME\s+CPU(?P<cores>\(cores\)| %)\s(?P<node>\s*CPU)?")
 """`kubectl top pods`, with `--containers`, of nodes; `crictl stats`."""
@@ -23,9 +23,15 @@ _EVENT = re.compile(
 )
 
 
+def _size(text: str) -> int | None:
+    """A size; what is not said in GiB but in GB, by crictl and podman, counts in thousands."""
+    found = re.fullmatch(r"([\d.]+)([kMGT])B", text)
+    return int(float(found[1]) * 1000 ** " kMGT".index(found[2])) if found else size_bytes(text)
+
+
 def _stats_rows(name: str, cpu: str, used: str, limit: str, share: str | None, pids: str | None, where: Row) -> list[Row]:
     """Counters of one container."""
-    figures = {"cpu_percent": number(cpu), "mem_used_bytes": size_bytes(used), "mem_limit_bytes": size_bytes(limit)}
+    figures = {"cpu_percent": number(cpu), "mem_used_bytes": _size(used), "mem_limit_bytes": _size(limit)}
     figures |= {"mem_percent": number(share), "pids": number(pids)}
     base = {"source": "docker", "labels": f'container="{name}"', **where}
     return [base | {"name": key, "value": float(value)} for key, value in figures.items() if value is not None]
@@ -38,13 +44,10 @@ def _top_rows(columns: list[str], cells: list[str], where: Row) -> list[Row]:
     cpu = number(cores or got.get("CPU%"))
     if cores and cpu is not None:
         cpu = cpu / 10 if cores.endswith("m") else cpu * 100
-    size = size_bytes(memory)
-    if found := re.fullmatch(r"([\d.]+)([kMGT])B", memory):  # crictl counts in thousands
-        size = int(float(found[1]) * 1000 ** (" kMGT".index(found[2])))
     whose = "container" if "POD" in got or "CONTAINER" in got else "node" if "CPU%" in got else "pod"
     labels = f'{whose}="{got["NAME"]}"' + (f',pod="{got["POD"]}"' if "POD" in got else "")
     base = {"source": "kubernetes", "labels": labels, **where}
-    figures = {"cpu_percent": cpu, "mem_used_bytes": size}
+    figures = {"cpu_percent": cpu, "mem_used_bytes": _size(memory)}
     return [base | {"name": key, "value": float(value)} for key, value in figures.items() if value is not None]
 
 

@@ -119,6 +119,8 @@ hang|weights|Beim Laden des Modells hängt es.
 
 NOT_SAID = """
 * thread #1, stop reason = signal SIGSTOP
+GPU[0] : Temperature (Sensor memory) (C): 41.0
+GPU[0] : GPU use (%): 97
 It does not hang.
 Does it hang?
 If it hangs, kill it.

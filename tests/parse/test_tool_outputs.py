@@ -214,6 +214,19 @@ NO_FIELD = 'Field "no.such" is not a valid field to query.'
         ("gpus", "[0] Tesla T4 | 48'C,   7 % |   213 /  1995 MB |\n", [{"mem_total_mib": 1995.0}]),
         ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
         (
+            "gpus",
+            RULE + "Device  Temp    Power   SCLK    MCLK    Fan  Perf  PwrCap  VRAM%  GPU%\n"
+            "0       49.0°C  161.0W  132Mhz  900Mhz  0%   auto  750.0W  89%    100%\n"
+            "1       N/A     N/A     None    None    0%   unkn  750.0W  0%     0%\n",
+            [{"gpu": 0, "power_w": 161.0, "power_limit_w": 750.0}, {"gpu": 1, "power_w": None, "power_limit_w": 750.0}],
+        ),
+        (
+            "counters",
+            "ID            NAME   CPU %    MEM USAGE / LIMIT  MEM %    NET IO   BLOCK IO    PIDS  CPU TIME  AVG CPU %\n"
+            "a9f8c1b2d3e4  vllm   99.10%   60.5GB / 64.2GB    94.24%   -- / --  0B / 1.5GB  205   1h2m3.4s  88.10%\n",
+            [{"value": 99.1}, {"name": "mem_used_bytes", "value": 60.5e9}, {"value": 64.2e9}, {"value": 94.24}, {"value": 205.0}],
+        ),
+        (
             "host_memory",
             "              gesamt       benutzt     frei      gemns.  Puffer/Cache verfügbar\n"
             "Speicher:      2,0Gi       1,5Gi       512Mi        12Mi       1,0Gi       1,1Gi\nSwap:    0B    0B    0B\n",
