@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.gpu import parse_nvidia_smi
+from kit.parse.gpu import QUERY, parse_nvidia_smi
+from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
 from kit.parse.snapshot import Samples, body_lines, failure, integer, number, only_failures, titled
 from kit.parse.tool_words import TOOL_WORDS
@@ -63,6 +64,35 @@ def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _is_gpustat(head: str) -> float:
     return 0.97 if any(_GPUSTAT.match(line) for line in body_lines(head)[:4]) else only_failures(head, "gpustat")
+
+
+def parse_gpustat_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read `gpustat --json`, whose keys are nvidia-smi's.
+
+    Examples
+    --------
+    >>> text = ['{"gpus": [{"index": 1, "utilization.gpu": 97, "processes": []}]}']
+    >>> [(row["gpu"], row["util_percent"]) for _, row in parse_gpustat_json(text, Source("g.json"), Report())]
+    [(1, 97)]
+    """
+    samples, body = Samples(source), "\n".join(lines)
+    report.lines += body.count("\n") + 1
+    for first, document in objects(body):
+        for gpu in document.get("gpus") or ():
+            if not isinstance(gpu, dict) or not isinstance(gpu.get("index"), int):
+                report.odd("a device without an index", str(gpu)[:200])
+                continue
+            values = {QUERY[name]: value for name, value in gpu.items() if name in QUERY and isinstance(value, (str, int, float))}
+            samples.add("gpus", values | {"line": first}, gpu["index"])
+            for process in filter(lambda entry: isinstance(entry, dict), gpu.get("processes") or ()):
+                about = {"gpu": gpu["index"], "pid": process.get("pid"), "process": process.get("command")}
+                about["mem_used_mib"] = process.get("gpu_memory_usage")
+                samples.add("gpu_processes", about | {"line": first}, (gpu["index"], about["pid"]))
+    yield from samples.settle(report)
+
+
+def _is_gpustat_json(head: str) -> float:
+    return 0.97 if head.lstrip()[:1] == "{" and '"gpus"' in head[:1000] and '"memory.used"' in head[:4000] else 0.0
 
 
 # --- npu-smi -------------------------------------------------------------------------------------------------------------
@@ -292,6 +322,7 @@ def _is_other_smi(head: str) -> float:
 GPUS = ("gpus", "gpu_processes", "tool_errors")
 FORMATS = (
     Format("gpustat", r"gpustat", _is_gpustat, parse_gpustat, frames=GPUS),
+    Format("gpustat_json", r"gpustat", _is_gpustat_json, parse_gpustat_json, frames=GPUS),
     Format("npu_smi", r"npu", _is_npu_smi, parse_npu_smi, frames=GPUS),
     Format("hl_smi", r"hl-?smi", _is_hl_smi, parse_nvidia_smi, frames=(*GPUS, "host", "counters")),
     Format("other_smi", r"gmi|mx-?smi|ixsmi", _is_other_smi, parse_other_smi, frames=GPUS),

@@ -215,6 +215,17 @@ NO_FIELD = 'Field "no.such" is not a valid field to query.'
         ("gpus", '{"card0": {"GPU use (%)": "9", "sclk clock speed:": "(800Mhz)"}}', [{"sm_clock_mhz": 800.0}]),
         (
             "gpus",
+            '{"gpus": [{"index": 3, "name": "H200", "fan.speed": null, "utilization.gpu": 97, "power.draw": null, '
+            '"memory.used": 130429, "memory.total": 143771, "processes": [{"command": "python3", "pid": 412}]}]}',
+            [{"gpu": 3, "name": "H200", "util_percent": 97.0, "mem_used_mib": 130429.0, "power_w": None}],
+        ),
+        (
+            "events",
+            "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu*         up 2-00:00:00      1 drain* gpu03\n",
+            [{"source": "slurm", "reason": "drain*", "object": None}],
+        ),
+        (
+            "gpus",
             RULE + "Device  Temp    Power   SCLK    MCLK    Fan  Perf  PwrCap  VRAM%  GPU%\n"
             "0       49.0°C  161.0W  132Mhz  900Mhz  0%   auto  750.0W  89%    100%\n"
             "1       N/A     N/A     None    None    0%   unkn  750.0W  0%     0%\n",
