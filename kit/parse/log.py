@@ -302,7 +302,7 @@ class _Reader:
             known = self.matcher.match(message, self.stage)
             role = "recovered" if found.caught else self.matcher.role(message)
             row.update(kind="error", milestone="exception", role=role)
-            if known is not None and known[0].kind == "error" and not found.caught:
+            if known is not None and (known[0].kind == "error" or known[0].role == "ending") and not found.caught:
                 self._milestone(row, known, fields, message)
             fields.update(type=found.error["type"], message=found.error["message"] or "")
         if found is not None:

@@ -34,6 +34,7 @@ MOST_SENTENCE = 600
 NEAR = 30
 """Characters before a claim in which a negation denies it."""
 _MARKS = re.compile(r"^[\s>|]*(?:[-*•+]\s+|\d+[.)]\s+|#+\s+|//\s*|>\s*)*|[*`]{1,3}|(?<!\w)_+|_+(?!\w)")
+_OPTION = re.compile(r"\(\d\) ")
 _END = re.compile(r"(?<=[.!?;])[\")]?\s+|(?<=[。！？；])|(?<!\s)\s+\|\s+")
 _CLAUSE = re.compile(r"[,;:()，、；]| - | – | but | and | so | then ")
 _BEHIND = re.compile(
@@ -164,8 +165,12 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
     >>> [(row["claim"], row["fields"]) for _, row in rows]
     [('gpu_busy', '{"percent": 100}'), ('gpu_low_power', '{"watts": 90}')]
     """
-    known = words(folders)
+    known, listed = words(folders), False
     for number, sentence in sentences(lines):
+        option = _OPTION.match(sentence) is not None
+        listed = known.guessed.search(sentence) is not None or option and listed
+        if option and listed:
+            continue  # one of several causes that a program names
         for claim, found in known.of(sentence):
             report.records += 1
             fields = {

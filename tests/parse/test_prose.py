@@ -134,6 +134,7 @@ I ruled out a stale lock file.
 Thanks for the help, hang on.
 Tasks: 3035 total, 3026 sleeping, 0 stopped, 0 zombie
 nothing was killed
+There are some potential root causes. (1) The process is killed by the OOM killer. (2) It crashed with SIGSEGV.
 GPU 0: NVIDIA H100, 3 MiB
 """
 

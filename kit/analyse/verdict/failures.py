@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kit.analyse.verdict.log_digest import BY_FORM, STEPS, LogDigest, Mark
+from kit.analyse.verdict.log_digest import BY_FORM, STEPS, LogDigest, Mark, log_of
+from kit.clock import NS
 from kit.parse.grammar import NO_DIGITS
 
 ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
 DEATH_WITHIN = 100
 """Records between an error and the line that reports the death of who wrote it: its stack dumps stand between."""
+LIVES_ON_S = 60
+"""How long a server's log goes on after an error line by which it did not die: what flushes at an end takes seconds."""
 REFUSALS = (400, 413, 422)
 """What a server answers where the request is at fault: the error that it printed before that is the request's."""
 LEAST_QUOTED = 20
@@ -161,16 +164,16 @@ def _asked_again(log: LogDigest, mark: Mark) -> bool:
 
 
 def _went_on(log: LogDigest, mark: Mark) -> bool:
-    """Whether an error is a line of its level alone, and the process that wrote it went on with its start."""
+    """Whether an error is a line of its level alone, and who wrote it went on: with its start, or ready as it was."""
+    if mark.code != "error_line":
+        return False
     of_writer = (mark.log, mark.pid, mark.label)
-    return (
-        mark.code == "error_line"
-        and mark.pid is not None
-        and any(
-            other.kind == "progress" and other.order > mark.order and (other.log, other.pid, other.label) == of_writer
-            for other in log.marks
-        )
-    )
+    later = (other for other in log.marks if other.kind == "progress" and other.order > mark.order)
+    if mark.pid is not None and any((other.log, other.pid, other.label) == of_writer for other in later):
+        return True
+    last, ready = log.last_progress or {}, log.last("ready")
+    stamped = ready is not None and ready.order < mark.order and mark.time is not None and last.get("time") is not None
+    return stamped and log_of(last) == mark.log and last["time"] - mark.time >= LIVES_ON_S * NS
 
 
 def _refused(log: LogDigest, mark: Mark) -> bool:

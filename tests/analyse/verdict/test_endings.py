@@ -36,6 +36,8 @@ ASSERTED = (
     "INFO 02-18 01:02:09 [loggers.py:208] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: "
     "100.2 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%\n"
 )
+BEAT = "INFO 02-18 01:{:02}:00 [worker.py:31] Send heart beat to the controller.\n"
+BEAT_LOST = "ERROR 02-18 01:05:30 [worker.py:37] heart beat error: read timed out\n"
 ASKED = "INFO 02-18 01:02:00 [async_llm.py:269] Added request chatcmpl-1.\n"
 PREEMPTED = (
     "I0218 01:30:00.118 77 metric_writers.py:48] [7200] accuracy=0.61, loss=1.72\n"
@@ -80,6 +82,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS + "Pretraining completed. Saved to /x\n", "ended", "ended"),
         (SERVED + ASSERTED + SHUTDOWN, "failed", "worker_crashed"),
         (SERVED + ASKED, "ready", "ready"),
+        (SERVED + BEAT.format(5) + BEAT_LOST + BEAT.format(6) + BEAT.format(7), "ready", "ready"),
+        (SERVED + BEAT.format(5) + BEAT_LOST, "failed", "worker_crashed"),
     ],
     ids=[
         "served",
@@ -92,7 +96,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         "still stepping",
     ]
     + ["a last checkpoint names the step", "resumed", "a shell tells of it"]
-    + ["finished in its own words", "statistics outlive an engine", "cut while it serves"],
+    + ["finished in its own words", "statistics outlive an engine", "cut while it serves"]
+    + ["an error that it lived on after", "an error at the end"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)

@@ -34,9 +34,10 @@ def digest(*lines: str) -> LogDigest:
         ([OPENS, FRAME], OPENS),
         (["Received SIGTERM"], None),
         ([OPENS, FRAME, "KeyboardInterrupt: terminated"], None),
+        ([OPENS, FRAME, "api.SignalException: Process 77 got signal: 15"], None),
     ],
     ids=["first of two", "cascade before", "report before", "teardown before", "teardown alone", "header", "no header",
-         "cut traceback", "ending alone", "interrupt"],
+         "cut traceback", "ending alone", "interrupt", "a signal that was raised"],
 )  # fmt: skip
 def test_the_first_error_is_the_first_that_began_something(lines: list[str], wanted: str | None) -> None:
     first = first_error(digest(*lines))
@@ -52,6 +53,7 @@ def test_the_first_error_is_the_first_that_began_something(lines: list[str], wan
         ("Received sigquit from a child process", "teardown"),
         (OPENS, "header"),
         ("ERROR 01-02 03:04:05 [x.py:1] TCPStore is gone", "cascade"),
+        ("ERROR 01-02 03:04:05 [x.py:1] this is not tested and could result in errors", "noise"),
         ("Load weight begin.", None),
     ],
 )
