@@ -23,14 +23,7 @@ import kit
 from tests.pattern_attacks import LINEAR, used_with, worst
 
 BOUNDED = {
-    "kit.analyse.calls.arguments.DESCRIPTOR": "used at the begin of an argument only, where it is linear",
-    "kit.analyse.launches.templates._STEPS": "used on the first 240 characters of a record",
-    "kit.capture.logs.scrub._COUNT": "used on patterns of the kit",
     "kit.intake.cutting.RECORD": "used at the begin of a line only, where it is linear",
-    "kit.intake.cutting._WORDS": "used at the begin of a line only, where it is linear",
-    "kit.intake.streams._ENDED": "used at the begin of a line only, where it is linear",
-    "kit.show.svg._HEAD": "used on plots of the kit",
-    "kit.parse.log_shapes._STAMP": "used on what stands before the words of a line",
     "kit.intake.prose._PRINTED": "used on the first 400 characters of a line",
 }
 """Patterns that are worse than linear, or would be elsewhere than where they are used, and why none gets a long text."""

@@ -32,7 +32,7 @@ largest output of a command from whose lines a shipper's stamps are taken off.""
 LEAD_LINES = 3
 """Lines before a fence or an output among which its announcement is looked for."""
 LONGEST_LEAD = 160
-_NAMED_LOG, _WORDS = re.compile(r"\.(?:log|out|err)(?:\.\d+)?$"), re.compile(rb".*?[a-z]{3}")
+_NAMED_LOG, _WORDS = re.compile(r"\.(?:log|out|err)(?:\.\d+)?$"), re.compile(rb"\A.*?[a-z]{3}")
 LEAST_LEFT, LEAST_RECORDS = 8, 3
 """Lines around tools' outputs by which a file named like a log is one; records that make a stretch around other logs one."""
 Recognise = Callable[[str, str], str | None]

@@ -16,7 +16,7 @@ MOST_STREAMS = 64
 """Services of a text that are told apart; a text with more names something else before its lines."""
 STREAM_BYTES = 1 << 20
 """What stays in memory of each stream."""
-_ENDED = re.compile(rb"(?P<who>[A-Za-z][\w.-]*) exited with code \d+")
+_ENDED = re.compile(rb"(?<![\w.-])(?P<who>[A-Za-z][\w.-]*+) exited with code \d+")
 """What compose says of a service behind no bar: it belongs to that service."""
 
 

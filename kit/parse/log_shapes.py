@@ -18,7 +18,10 @@ from kit.parse.tracebacks import TRACEBACK
 from kit.schema import Row
 
 DROPPED = b"0123456789abcdef"
-_STAMP = re.compile(rb"((?:\d[\d/-]*[ T-]+)?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d+(?:\.\d+)*\.\d{3,})")
+_STAMP = re.compile(
+    rb"((?:(?<!\d)(?<!\d[/-])\d+(?:[/-]+\d+)*[ T-]+)?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    rb"|(?<!\d)(?<!\d\.)\d+(?:\.\d+)*\.\d{3,})"
+)
 _NUMBERS = (re.compile(r"(?!0x)(?:(?<![A-Za-z])\d|\d(?![A-Za-z]))"), re.compile(r"(?!0x)(?:(?<![A-Za-z])\d+|\d+(?![A-Za-z]))"))
 """Digits of numbers, one by one and together; those of names such as P2P and of 0x stay."""
 LATEST = {"nccl_op": b" comm "}

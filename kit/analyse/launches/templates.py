@@ -28,7 +28,7 @@ _STEPS = (
     (re.compile(r"#\s?(?:%|[kKMGT]i?B(?:/s)?|m?s|us|sec(?:onds?)?|seconds?|minutes?|it/s|tokens?(?:/s)?)(?!\w)"), "#"),
     (re.compile(r"\b(?:True|False|None|true|false|null)\b"), "*"),
     (re.compile(r"\b(?:GET|HEAD)(?:, (?:GET|HEAD))+\b"), "*"),  # a set that Python prints in any order
-    (re.compile(r"([#*])(?:\s*[,x]?\s*[#*])+"), r"\1"),
+    (re.compile(r"([#*])(?:\s*+(?:[,x]\s*+)?[#*])++"), r"\1"),
     (re.compile(r"\s+"), " "),
 )
 
