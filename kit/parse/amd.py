@@ -44,7 +44,7 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
             if user:
                 about = {"pid": pid, "process": user["process"], "mem_used_mib": int(user["mem"]) / (1 << 20)}
                 samples.add("gpu_processes", about | line.at, pid)
-        elif pid is not None and re.match(r"^(?:\d+ ?)+$", line.text):
+        elif pid is not None and re.match(r"^\d+(?: \d+)*+ ?$", line.text):
             for gpu in map(int, line.text.split()):
                 samples.add("gpu_processes", {"gpu": gpu, "pid": pid, **line.at}, (gpu, pid))
         elif item:

@@ -43,7 +43,7 @@ _JOB = re.compile(
 _NUMBERED = re.compile(r"^# +(\d+ )")
 """How `ray list` numbered its rows before 2.4."""
 _CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|Ready|NotReady", re.IGNORECASE)
-_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()]+)*(?:\s{2,}[A-Z%][A-Z %/]*(?:\([a-z]+\))?){2,}$")
+_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()])*+(?:\s{2,}[A-Z%](?: ?[A-Z%/])*+(?:\([a-z]+\))?){2,}\s*$")
 """Header of a table that is read elsewhere: the one before has ended."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
