@@ -276,7 +276,7 @@ _DEVICE = re.compile(
 _FIGURES = (
     (("temperature_c",), re.compile(r"(?<![\w.])(\d+)\s?°?C\b")),
     (("power_w", "power_limit_w"), re.compile(r"([\d.]+)\s?W\s*/\s*([\d.]+)\s?W")),
-    (("mem_used_mib", "mem_total_mib"), re.compile(r"(\d+)(?:\s?MiB)?\s*[/(]\s*(\d+)\s?MiB")),
+    (("mem_used_mib", "mem_total_mib"), re.compile(r"(?<!\d)(\d++)(?:\s?MiB)?\s*[/(]\s*(\d+)\s?MiB")),
     (("util_percent",), re.compile(r"(?<![\w.])(\d+)\s?%(?![^|]*\|[^|]*\|[^|]*\S)")),
     (("pstate",), re.compile(r"\s(P\d+)\s")),
 )

@@ -37,13 +37,13 @@ _BARE = re.compile(
 )
 """An event of `describe`, or of `get events` where an age stands first, whose table's head was left out."""
 _JOB = re.compile(
-    r"^\s*(?:JobId=(?P<job>\d+\S*)|JobState=(?P<state>\w+) Reason=(?P<why>\S+)|.*?\bExitCode=(?!0:0)(?P<code>\d+:\d+))"
+    r"^\s*+(?:JobId=(?P<job>\d+\S*)|JobState=(?P<state>\w+) Reason=(?P<why>\S+)|.*?\bExitCode=(?!0:0)(?P<code>\d+:\d+))"
 )
 """Lines of `scontrol show job`."""
 _NUMBERED = re.compile(r"^# +(\d+ )")
 """How `ray list` numbered its rows before 2.4."""
 _CONTAINER_STATUS = re.compile(r"Up|Exited|Created|Restarting|Paused|Dead|Removal|running|Ready|NotReady", re.IGNORECASE)
-_OTHER_HEADER = re.compile(r"^[A-Z]+(?: ?[A-Z%/()])*+(?:\s{2,}[A-Z%](?: ?[A-Z%/])*+(?:\([a-z]+\))?){2,}\s*$")
+_OTHER_HEADER = re.compile(r"^[A-Z]++(?: ?[A-Z%/()])*+(?:\s{2,}[A-Z%](?: ?[A-Z%/])*+(?:\([a-z]+\))?){2,}\s*$")
 """Header of a table that is read elsewhere: the one before has ended."""
 _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reason>\w+):? (?P<object>\w+) \((?P<text>.*)\)$")
 
