@@ -9,6 +9,7 @@ import re._parser as parser
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,12 @@ def units(pattern: str, flags: int) -> set[tuple[str, str]]:
     return made
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All nodes of the syntax tree of a file."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 METHODS = frozenset("match fullmatch search finditer findall sub subn split".split())
 
 
@@ -136,23 +143,23 @@ def used_with(package: Path) -> dict[str, set[str]]:
     same: dict[str, str] = {}
     for path in package.rglob("*.py"):
         module = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = nodes_of(path)
         imported = {
             alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }
         same |= {f"{module}.{name}": target for name, target in imported.items()}
-        above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        for node in ast.walk(tree):
+        attributes = {node.value: node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 name = imported.get(node.id, f"{module}.{node.id}")
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
                 name = f"{imported[node.value.id]}.{node.attr}"
             else:
                 continue
-            method = getattr(above.get(node), "attr", "other")
+            method = attributes.get(node, "other")
             found[name].add(method if method in METHODS else "other")
     for name, target in same.items():
         found[name] |= found.get(target, set())

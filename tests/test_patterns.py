@@ -9,18 +9,24 @@ the others are counted here, and what they cost is measured by whole readers (`t
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import pkgutil
 import re
 import re._constants as code
 import re._parser as parser
 import tomllib
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import kit
-from tests.pattern_attacks import LINEAR, used_with, worst
+from tests.pattern_attacks import LINEAR, nodes_of, used_with, worst
+
+PACKAGE = Path(kit.__file__).parent
+MEASURED = Path(__file__).parent / "data" / "measured_patterns.txt"
+"""Files of the kit, each with a digest of its patterns, all of which `python -m tools.measure_patterns` found to be linear."""
 
 BOUNDED = {
     "kit.intake.cutting.RECORD": "used at the begin of a line only, where it is linear",
@@ -203,16 +209,15 @@ def patterns() -> dict[tuple[str, int], str]:
             for name, value in vars(loaded).items():
                 for compiled in compiled_in(value, 4):
                     found.setdefault((text(compiled.pattern), compiled.flags), f"{module.name}.{name}")
-    folder = Path(kit.__file__).parent
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in nodes_of(path):
+            if isinstance(node, ast.Call) and node.args and of_re(node.func):
                 given = node.args[0]
                 if isinstance(given, ast.Constant) and isinstance(given.value, str | bytes):
-                    call = ast.unparse(node.func)
+                    call = f"re.{node.func.attr}"
                     if call != "re.compile" or not any(text(given.value) == known for known, _ in found):
                         found.setdefault((text(given.value), 0), f"{path.name}:{node.lineno} {call}")
-    for path in folder.glob("knowledge/**/*.toml"):
+    for path in sorted(PACKAGE.glob("knowledge/**/*.toml")):
         for where, value in strings(tomllib.loads(path.read_text(encoding="utf-8")), path.name):
             if re.search(r"[\\*+?\[(|]", value):
                 try:
@@ -221,6 +226,10 @@ def patterns() -> dict[tuple[str, int], str]:
                     continue  # a sentence, not a pattern
                 found.setdefault((value, 0), where)
     return found
+
+
+def of_re(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re"
 
 
 def text(pattern: str | bytes) -> str:
@@ -272,19 +281,49 @@ def methods(where: str, of_names: dict[str, set[str]]) -> set[str]:
     return {method} if method and name else USED.get(where.split()[0], {"other"})
 
 
-def test_patterns_are_linear() -> None:
-    """Each on texts made of its own parts: four times the text takes about four times as long.
+Used = tuple[str, int, tuple[str, ...], str]
+"""A pattern, its flags, the methods that it is used by, where it stands."""
 
-    Those of grammars of logs are left out: they are used on the first `MATCH_CHARS` of a record.
-    """
-    package = Path(kit.__file__).parent
-    of_names, grammars = used_with(package), {path.name for path in (package / "knowledge" / "logs").iterdir()}
-    found = {}
+
+def by_file() -> dict[str, list[Used]]:
+    """The patterns of each file. Those of grammars of logs are left out: they get the first `MATCH_CHARS` of a record."""
+    of_names, grammars = used_with(PACKAGE), {path.name for path in (PACKAGE / "knowledge" / "logs").iterdir()}
+    found = defaultdict(list)
     for (pattern, flags), where in patterns().items():
-        if where.split()[0] in grammars or where in BOUNDED:
-            continue
-        growth, head, unit = worst(pattern, flags, methods(where, of_names))
+        first = where.split()[0]
+        if first not in grammars and where not in BOUNDED:
+            name = first.rpartition(".")[0] if where.startswith("kit.") else first.partition(":")[0]
+            found[name].append((pattern, flags, tuple(sorted(methods(where, of_names))), where))
+    return found
+
+
+def digest(used: list[Used]) -> str:
+    return hashlib.sha256(repr(sorted(one[:3] for one in used)).encode()).hexdigest()[:16]
+
+
+def measured() -> dict[str, str]:
+    return dict(line.split() for line in MEASURED.read_text(encoding="utf-8").splitlines())
+
+
+def worse_than_linear(used: list[Used]) -> list[str]:
+    """Each on texts made of its own parts: four times the text takes about four times as long."""
+    found = []
+    for pattern, flags, by, where in used:
+        growth, head, unit = worst(pattern, flags, set(by))
         if growth > LINEAR:
-            found[where] = f"{where}: {growth:.0f} times on {head[:40]!r} + {unit[:20]!r} * n: {pattern[:200]}"
-    print(f"patterns {len(patterns())}, worse than linear {len(found)}")
-    assert not found, "\n".join(found.values())
+            found.append(f"{where}: {growth:.0f} times on {head[:40]!r} + {unit[:20]!r} * n: {pattern[:200]}")
+    return found
+
+
+def test_the_measuring_finds_what_it_looks_for() -> None:
+    both = [(r"[a-z]+\d", 0, ("search",), "at each place"), (r"[a-z]+\d", 0, ("match",), "at the begin")]
+    assert [one.split(":")[0] for one in worse_than_linear(both)] == ["at each place"]
+
+
+def test_patterns_of_files_that_were_changed_are_linear() -> None:
+    """Those of the other files were measured as they are: `python -m tools.measure_patterns` measures all, and writes which."""
+    files, known = by_file(), measured()
+    changed = [name for name, used in files.items() if digest(used) != known.get(name)]
+    assert len(files) > 100 and len(known) > 100
+    wrong = [one for name in changed for one in worse_than_linear(files[name])]
+    assert not wrong, "\n".join(wrong)

@@ -317,7 +317,7 @@ _RAISED = re.compile(rb"[\w.]+(?:Error|Exception|Interrupt|Exit)\b: |  what\(\):
 
 def _opens(line: bytes) -> bool:
     """Whether a line begins as those of a log do."""
-    return any(begin.match(line) for begin in (_STAMPED, wrapping.RECORD, _RAISED))
+    return bool(_STAMPED.match(line) or wrapping.RECORD.match(line) or _RAISED.match(line))
 
 
 def _goes_on(line: bytes) -> bool:

@@ -242,7 +242,7 @@ def unwrap(data, at, out, to, state, strings, shapes, forms):
     state[FULL] = 0
     while at < data.size:
         state[KEY] = 0
-        key, end = scan(data, at, strings, False)
+        key, end = scan(data, at, strings, np.int64(0))  # a plain 0 is a type of its own, for which it is compiled again
         if byte_at(data, at) != 123 or key == 0:
             break
         state[KEY] = np.int64(key)
@@ -250,7 +250,7 @@ def unwrap(data, at, out, to, state, strings, shapes, forms):
         if shape < 0:
             break
         about = shapes.about[shape]
-        full = scan(data, at, strings, True)[0] if about[EXACT] else key
+        full = scan(data, at, strings, np.int64(1))[0] if about[EXACT] else key
         key = values_key(data, strings, about[MESSAGE], about[TIME], full, about[EXACT] != 0)
         state[KEY] = np.int64(key)
         form = find(forms.keys, forms.numbers, key) if key else NONE
@@ -412,7 +412,7 @@ class Records:
     def learn(self, line: bytes) -> None:
         """Learn the form of a line that `next` gave, where it is not odd."""
         data = np.frombuffer(line + b"\n", np.uint8)
-        shape = np.uint64(scan(data, 0, self._strings, False)[0] if self._state[KEY] else 0)
+        shape = np.uint64(scan(data, 0, self._strings, 0)[0] if self._state[KEY] else 0)
         if not shape or max(self._shapes.used, self._forms.used) >= MOST:
             return
         count = int(np.argmax(self._strings[:, 0] < 0))
@@ -426,7 +426,7 @@ class Records:
         if form is None and kept == NONE:
             return
         exact = bool(about[EXACT])
-        scanned = np.uint64(scan(data, 0, self._strings, exact)[0])
+        scanned = np.uint64(scan(data, 0, self._strings, int(exact))[0])
         key = np.uint64(values_key(data, self._strings, about[MESSAGE], about[TIME], scanned, exact))
         if key and self._forms.number(key) == NONE:
             same = form is not None and (form.message, form.time) == tuple(about[:BEFORE].tolist()) and form.exact <= exact
