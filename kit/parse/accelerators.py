@@ -275,13 +275,15 @@ _DEVICE = re.compile(
 )
 _FIGURES = (
     (("temperature_c",), re.compile(r"(?<![\w.])(\d+)\s?°?C\b")),
-    (("power_w", "power_limit_w"), re.compile(r"([\d.]+)\s?W\s*/\s*([\d.]+)\s?W")),
+    (("power_w", "power_limit_w"), re.compile(r"(?<![\d.])([\d.]+)\s?W\s*/\s*([\d.]+)\s?W")),
     (("mem_used_mib", "mem_total_mib"), re.compile(r"(?<!\d)(\d++)(?:\s?MiB)?\s*[/(]\s*(\d+)\s?MiB")),
     (("util_percent",), re.compile(r"(?<![\w.])(\d+)\s?%(?![^|]*\|[^|]*\|[^|]*\S)")),
     (("pstate",), re.compile(r"\s(P\d+)\s")),
 )
 """Figures by their units; of several shares the fan's stands first, before the memory."""
-_HOLDER = re.compile(r"^\|?\s*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>[^\s|][^|]{0,200}?)\s*\|?\s+(?P<mem>\d+)\s?MiB\s*\|?$")
+_HOLDER = re.compile(
+    r"^\|?\s*(?P<gpu>\d+)\s+(?P<pid>\d+)\s+(?P<name>[^\s|](?:[^|]{0,200}?[^\s|])?)(?:\s*\|)?\s+(?P<mem>\d+)\s?MiB\s*\|?$"
+)
 
 
 def parse_other_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
