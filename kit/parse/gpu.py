@@ -32,8 +32,8 @@ _HEAD_1 = re.compile(
 )
 _HEAD_2 = re.compile(
     r"^\|\s*\S+\s+(?P<temp>\d+C|N/A|ERR!)\s+(?P<pstate>P\d+|N/A|"
-    r"ERR!)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|\s*"
-    r"(?:(?P<used>\S+)\s*/\s*(?P<total>\S+)|[^|/]*?)\s*\|\s*(?P<util>\S+)"
+    r"ERR!)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)\s*\|"
+    r"(?:\s*(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*|[^|/]*)\|\s*(?P<util>\S+)"
 )
 _TABLE_PROCESS = re.compile(
     r"^\|\s+(?P<gpu>\d+)\s+(?:\S+\s+\S+\s+)?(?P<pid>\d+)\s+[CGM+]+\s+(?P<name>\S.{0,200}?)\s+(?P<mem>\d+MiB|"

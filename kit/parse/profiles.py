@@ -78,7 +78,7 @@ def _is_collapsed(head: str) -> float:
 
 _SYMBOL = re.compile(
     r"^\s*(?:[\d.]+%\s+)?(?P<share>[\d.]+)%\s+(?:(?P<process>\S.{0,30}?)\s+)?(?P<file>\S+)\s+"
-    r"\[(?:k|\.|H|g|u)\] (?P<function>\S.*?)\s*$"
+    r"\[(?:k|\.|H|g|u)\] (?P<function>\S(?:.*\S)?)\s*$"
 )
 
 
