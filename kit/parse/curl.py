@@ -26,8 +26,11 @@ TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
 LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
 PURPOSES = [(purpose, re.compile(pattern)) for purpose, pattern in TOOL_WORDS["curl"]["purposes"].items()]
-_COMMAND = re.compile(r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+)\s+)*(?P<command>curl\s+(?!: ).*)$")
-_TIME = re.compile(r"(?:^|\n)[ \t\r]*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s\s+user\s+\S+\s+sys\s+\S+\s{0,40}$")
+_COMMAND = re.compile(
+    r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+|(?:kubectl|oc|docker|podman|nerdctl|crictl)\b[^|;&]*? exec [^|;&]*?)\s+)*"
+    r"(?P<command>curl\s+(?!: ).*)$"
+)
+_TIME = re.compile(r"(?:^|\n)[ \t\r]*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s(?:\s+user\s+\S+)?(?:\s+sys\s+\S+)?\s{0,40}$")
 _LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")
 _ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo ['\"]?(?P<before>[^'\"$;|&]*)\$(?:\?|\{\?\})['\"]?\s*$")
 _FAILED = re.compile(r"^\s*curl: \((?P<code>\d+)\) (?P<text>.*)$")
@@ -218,6 +221,8 @@ def _give(probe: Probe, report: Report) -> Rows:
         row["duration_s"] = row.get("duration_s") or (int(took.group(1)) / 1000 if took else None)
     elif row["http_status"] is None and body:
         row["http_status"] = status_of_body(body)
+    elif row["http_status"] is None and _waited(probe, row):
+        row["error"] = "timeout"
     good = row["http_status"] is not None and row["http_status"] < 400
     if row["purpose"] == "generate" and body and good and not probe.to_file:
         row["tokens"] = tokens_of(body)
@@ -233,6 +238,12 @@ def _timed(body: str, row: Row) -> str:
         return body
     row["duration_s"] = int(found["minutes"]) * 60 + float(found["seconds"].replace(",", "."))
     return body[: found.start()].strip()
+
+
+def _waited(probe: Probe, row: Row) -> bool:
+    """Whether a curl took as long as its limit allowed: with `-s` nothing else says that it gave up."""
+    limit = _LIMIT.search(probe.command or "")
+    return limit is not None and (row.get("duration_s") or 0) >= float(limit[1])
 
 
 def _exit_code(probe: Probe, body: str) -> str:
@@ -276,9 +287,7 @@ def _template(probe: Probe, body: str, row: Row) -> str:
     if 100 <= code < 600:
         row["http_status"] = code
     elif got.get("http_code") == "000" and probe.code is None:
-        limit = _LIMIT.search(probe.command or "")
-        waited = limit is not None and (row.get("duration_s") or 0) >= float(limit[1])
-        row["error"] = "timeout" if waited else "other"
+        row["error"] = "timeout" if _waited(probe, row) else "other"
     if got.get("time_total"):
         row["duration_s"] = float(got["time_total"])
     return body[: found.start()].strip()

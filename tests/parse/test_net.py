@@ -134,6 +134,20 @@ def test_what_an_answer_means(snapshot, text: str, expected: tuple) -> None:
     assert [(row["purpose"], row["http_status"], row.get("tokens")) for row in rows["probes"]] == [expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$ time curl -s -m 60 localhost:8000/generate -d '{}'\n\nreal\t1m0.013s\n", "timeout"),
+        ("$ time curl -s -m 60 localhost:8000/generate -d '{}'\n\nreal\t0m4.013s\n", None),
+        ("$ kubectl -n x exec -it deploy/llm -- curl -s -m 9 localhost:8000/generate -d '{}'; echo rc=$?\nrc=28\n", "timeout"),
+        ("$ docker exec llm curl -s localhost:8000/generate -d '{}'; echo rc=$?\nrc=7\n", "connection refused"),
+    ],
+)
+def test_a_silent_curl_gave_up(snapshot, text: str, expected: str | None) -> None:
+    rows, _ = snapshot(FORMATS, "curl", text)
+    assert [row.get("error") for row in rows["probes"]] == [expected]
+
+
 def test_a_failure_without_its_command(snapshot) -> None:
     rows, _ = snapshot(
         FORMATS, "curl", "curl: (7) Failed to connect to localhost port 30000 after 0 ms: Couldn't connect to server\n"

@@ -159,6 +159,12 @@ BARS += [
         bar("graph", 0, 8, 2000, 0),
         unlike=[in_phase("graph_capture"), bar("graph", 1, 8, 2000, 9)],
     ),
+    shown(  # the first graph waits for its kernels
+        "graph_bar_never_moved",
+        in_phase("graph_capture"),
+        bar("graph", 0, 8, 2000, 0),
+        unlike=[in_phase("graph_capture"), bar("graph", 0, 8, 2000, 0), ps(20, "/usr/bin/ptxas -v")],
+    ),
     shown(
         "weights_bar_moves",
         *(line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")),

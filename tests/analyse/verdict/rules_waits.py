@@ -98,6 +98,12 @@ NINJA = ps(10, "python3 -m sglang.launch_server")
 LOCKS = [
     shown("lock_line", WAITING, unlike=[line("args", "lock")]),
     shown("lock_served", BATON, ps(20, "/usr/bin/ptxas -v"), unlike=[BATON]),
+    shown(  # whatever it protects, but for a download
+        "lock_served",
+        line("lock_wait", "[vocoder] waiting for startup lock /tmp/gpu0.lock", kind="symptom"),
+        ps(20, "/usr/bin/ptxas -v"),
+        unlike=[line("lock_wait", "waiting for lock /h/hub/.locks/m.lock", kind="symptom"), ps(20, "/usr/bin/ptxas -v")],
+    ),
     shown("lock_line", BATON, unlike=[BATON, ps(20, "/usr/bin/ptxas -v")]),
     shown("lock_frames", stack(10, "wait (torch/utils/file_baton.py)"), unlike=stack(10, "wait (threading.py)")),
     shown(  # another rank builds what the lock protects
@@ -272,6 +278,11 @@ THREADS = [
         ],
     ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),
+    shown(  # who holds the GIL sleeps, so nobody runs
+        "queue_frames",
+        stack(10, "futex_wait (libc.so.6)", "take_gil (ceval_gil.h)", "PyGILState_Ensure (pystate.c)", "fill (pool.so)"),
+        unlike=stack(10, "futex_wait (libc.so.6)", "fill (pool.so)"),
+    ),
     shown(  # the queue is the one that brings requests
         "queue_frames",
         stack(10, "get (queue.py)", "run (x.py)"),

@@ -12,16 +12,16 @@ from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.schema import Row
 from kit.words import count_of, short
 
-BUILD = re.compile(r"(?i)baton|\bjit\b|/jit/|extension|build|inductor|compile")
-"""Locks under which kernels are built, not files fetched."""
+FETCH = re.compile(r"(?i)hugging|\bhub\b|modelscope|download|snapshot|/\.locks/|filelock/")
+"""Locks under which files are fetched: compilers that run release none of them."""
 ASKING = ("stat", "newfstatat", "statx", "access", "flock", "openat")
 """System calls by which a library asks for a lock file over and over."""
 
 
 def _wait(code: str, scene: Scene, claim: str, *where: dict, about: str, ranks: Sequence[int] = ()) -> Sign:
-    """A sign of a wait for a lock; of a build's lock while compilers run, that the work that it protects is done."""
-    if scene.fact("compilers_running") and BUILD.search(f"{about} {scene.fact('lock_path') or ''}"):
-        return Sign("lock_served", f"{claim}, whose build is at work", list(where), list(ranks))
+    """A sign of a wait for a lock; while compilers run, that the work that it protects is done, unless that is a download."""
+    if scene.fact("compilers_running") and not FETCH.search(scene.fact("lock_path") or about):
+        return Sign("lock_served", f"{claim}, and compilers are at work", list(where), list(ranks))
     return Sign(code, claim, list(where), list(ranks))
 
 
