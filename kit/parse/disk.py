@@ -65,11 +65,14 @@ def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if failed:
             yield "tool_errors", failed
         elif found:
-            size = size_bytes(found["size"], _du_unit(line.title))
-            samples.add("sizes", {"path": found["path"], "size_bytes": size, **line.at}, found["path"])
+            samples.add("sizes", _du_row(found, line), found["path"])
         elif line.text.strip():
             report.odd("no line of du", line.text)
     yield from samples.settle(report)
+
+
+def _du_row(found: re.Match[str], line: Line) -> Row:
+    return {"path": found["path"], "size_bytes": size_bytes(found["size"], _du_unit(line.title)), **line.at}
 
 
 def _is_du(head: str) -> float:
@@ -79,11 +82,14 @@ def _is_du(head: str) -> float:
 def _folder(title: str | None) -> str | None:
     if title and title.startswith("/"):
         return title.rstrip(":")
-    return next((word for word in reversed(command_words(title, "ls", "ll")) if word.startswith(("/", "~", "."))), None)
+    words = [word.strip("'\"") for word in command_words(title, "ls", "ll")]
+    return next((word for word in reversed(words) if word.startswith(("/", "~", "."))), None)
 
 
 def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `ls -l` of ordinary folders: the sizes of the plain files, under the folder that a title or `path:` line names.
+
+    Lines of a du beside it, in one command, are read as such.
 
     Examples
     --------
@@ -108,6 +114,8 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 name = found["name"]
                 path = name if name.startswith("/") or not folder or folder == name else f"{folder.rstrip('/')}/{name}"
                 samples.add("sizes", {"path": path, "size_bytes": size_bytes(found["size"]), **line.at}, path)
+        elif beside := _DU.match(line.text) if "du" in (line.title or "") else None:
+            samples.add("sizes", _du_row(beside, line), beside["path"])
         elif line.text.strip() and not re.match(r"^total \S+$", line.text):
             report.odd("no line of ls -l", line.text)
     yield from samples.settle(report)

@@ -71,6 +71,13 @@ def test_ls_gives_sizes_of_plain_files(snapshot) -> None:
     assert not report.reasons
 
 
+def test_a_du_beside_ls_is_read(snapshot) -> None:
+    text = "$ sh -c 'du -sb /data; ls -l /data'\n4096\t/data\ntotal 4\n" + "-rw-r--r-- 1 root root 40 Feb 20 14:15 a\n" * 2
+    rows, report = snapshot(FORMATS, "ls", text)
+    assert [(row["path"], row["size_bytes"]) for row in rows["sizes"]][:2] == [("/data", 4096), ("/data/a", 40)]
+    assert not report.reasons
+
+
 def test_df_in_other_units(snapshot) -> None:
     rows, _ = snapshot(FORMATS, "df", "tr07-df.txt")
     assert (rows["filesystems"][0]["mount"], rows["filesystems"][0]["available_bytes"]) == ("/dev/shm", int(6.1 * (1 << 20)))

@@ -277,6 +277,17 @@ THREADS = [
             *stack(11, "__lll_lock_wait (libc.so.6)", "cuInit (libcuda.so)", "worker (multiprocessing/process.py)"),
         ],
     ),
+    shown(  # below Python, where py-spy does not look
+        "forked_lock",
+        stack(10, "resize (torchvision/functional.py)", "worker (multiprocess/pool.py)"),
+        ps(10, "python train.py", cpu_s=0.0),
+        unlike=[
+            *stack(10, "resize (torchvision/functional.py)", "worker (multiprocess/pool.py)"),
+            *stack(11, "recv_into (socket.py)", "worker (multiprocess/pool.py)"),
+            ps(10, "python train.py", cpu_s=3.0),
+            ps(11, "python train.py", cpu_s=0.0),
+        ],
+    ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),
     shown(  # who holds the GIL sleeps, so nobody runs
         "queue_frames",

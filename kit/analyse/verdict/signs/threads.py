@@ -8,7 +8,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.stacks import all_stacks
+from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.clock import NS
 from kit.words import count_of, short
 
@@ -23,6 +23,12 @@ FORKED = r"(?:multiprocess|multiprocessing|billiard)/(?:pool|popen_fork|process)
 """Frames of a child that has not run a program of its own."""
 NOT_BY_FORK = r"spawn|forkserver|libcuda|nccl|rccl|hsa"
 """Frames of a child that runs a program of its own, and of a driver's lock, which its own threads hold."""
+
+
+COMPUTES = (None, "tokenizer")
+"""What a stack does where nothing in it waits."""
+OUTSIDE = re.compile(r"^\w*(?:recv|read|write|select|poll|wait|sleep|accept|connect|acquire|get|join)\w*$", re.IGNORECASE)
+"""Functions in which even who has just begun may sleep for something outside."""
 
 
 @rule("all_futex", needs=("threads",))
@@ -42,14 +48,28 @@ def all_asleep(scene: Scene) -> Signs:
         yield Sign("all_asleep", "the process sleeps" if number == 1 else f"all {number} processes sleep", [ref(rows[0])])
 
 
+def _asleep_since_fork(stack: Stack, scene: Scene) -> bool:
+    """Whether a main thread sleeps in a computation, and took no CPU time in its life: what it waits for is below Python."""
+    process = scene.processes.by_pid.get(stack.pid) if stack.pid is not None else None
+    last = process.rows[-1] if process is not None and process.rows else {}
+    asleep = stack.main and last.get("state") == "S" and last.get("cpu_s") == 0
+    return asleep and stack.category in COMPUTES and not OUTSIDE.match(stack.rows[0]["function"] or "")
+
+
 @rule("forked_lock", needs=("stacks",))
 def forked(scene: Scene) -> Signs:
     """A forked process waits for a native lock: the thread that held it at the fork is not in it, and never lets go."""
     for stack in all_stacks(scene.evidence):
-        if stack.within(NATIVE_LOCK, 4) and stack.within(FORKED) and not stack.within(NOT_BY_FORK):
+        if not stack.within(FORKED) or stack.within(NOT_BY_FORK):
+            continue
+        if stack.within(NATIVE_LOCK, 4):
             claim = f"pid {stack.pid}, a forked worker, waits for a lock that no thread of its own can hold: {stack.place}"
-            yield Sign("forked_lock", claim, [stack.ref])
-            return
+        elif _asleep_since_fork(stack, scene):
+            claim = f"pid {stack.pid}, a forked worker, sleeps in {stack.place} and used no CPU time since the fork"
+        else:
+            continue
+        yield Sign("forked_lock", claim, [stack.ref])
+        return
 
 
 @rule("queue_frames", needs=("stacks",))
