@@ -27,7 +27,8 @@ TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
 PURPOSES = [(purpose, re.compile(pattern)) for purpose, pattern in TOOL_WORDS["curl"]["purposes"].items()]
 _COMMAND = re.compile(
-    r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+|(?:kubectl|oc|docker|podman|nerdctl|crictl)\b[^|;&]*? exec [^|;&]*?)\s+)*"
+    r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+|"
+    r"(?:kubectl|oc|docker|podman|nerdctl|crictl)\b[^|;&]{0,99}? exec [^|;&]{0,99}?)\s+)*"
     r"(?P<command>curl\s+(?!: ).*)$"
 )
 _TIME = re.compile(r"(?:^|\n)[ \t\r]*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s(?:\s+user\s+\S+)?(?:\s+sys\s+\S+)?\s{0,40}$")
