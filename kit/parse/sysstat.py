@@ -304,7 +304,7 @@ def _is_iostat(head: str) -> float:
     return (
         0.97
         if re.search(r"^avg-cpu:\s+%user", head, re.MULTILINE)
-        or re.search(r"^Device:?\s+(?:tps|r/s|rrqm/s)|\s+kB\S*\s+Device$", head, re.MULTILINE)
+        or re.search(r"^Device:?\s+(?:tps|r/s|rrqm/s)|\skB\S*\s+Device$", head, re.MULTILINE)
         else 0.0
     )
 
