@@ -26,11 +26,9 @@ TAKES_VALUE = set("XdmwoHubAeFTxEKCcrQyYzt")
 """Short options of curl that take a value, as far as probes use them."""
 LONG_WITH_VALUE = frozenset(TOOL_WORDS["curl"]["takes_value"])
 PURPOSES = [(purpose, re.compile(pattern)) for purpose, pattern in TOOL_WORDS["curl"]["purposes"].items()]
-_COMMAND = re.compile(
-    r"^\s*(?:\S*[$#%>] ?)?(?:(?:sudo|time|timeout \S+|"
-    r"(?:kubectl|oc|docker|podman|nerdctl|crictl)\b[^|;&]{0,99}? exec [^|;&]{0,99}?)\s+)*"
-    r"(?P<command>curl\s+(?!: ).*)$"
-)
+_BEFORE = r"(?:(?:sudo|time|timeout \S+)\s+)*"
+_INSIDE = r"(?:(?:kubectl|oc|docker|podman|nerdctl|crictl)\b[^|;&]{0,99}? exec [^|;&]{0,99}?\s)?"
+_COMMAND = re.compile(rf"^\s*(?:\S*[$#%>] ?)?{_BEFORE}{_INSIDE}{_BEFORE}(?P<command>curl\s+(?!: ).*)$")
 _TIME = re.compile(r"(?:^|\n)[ \t\r]*real\s+(?P<minutes>\d+)m(?P<seconds>[\d.,]+)s(?:\s+user\s+\S+)?(?:\s+sys\s+\S+)?\s{0,40}$")
 _LIMIT = re.compile(r"\s(?:-m|--max-time)[ =]?(\d+(?:\.\d+)?)\b")
 _ECHO = re.compile(r"(?:;|&&|\|\|)\s*echo ['\"]?(?P<before>[^'\"$;|&]*)\$(?:\?|\{\?\})['\"]?\s*$")
