@@ -156,8 +156,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--interval", type=float, default=5.0)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a stop by `timeout` ends the servers too
     options, living, late = Options(args.seconds, args.interval), args.hosts - 2, {}
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; {living} live hosts, every {args.interval:g} s")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; {living} live hosts, every {args.interval:g} s", end="; ")
+    print(f"it takes twice {args.seconds:g} s, and about 15 s more each time")
     heads = ("samples", "left out", "there", "here", "before", "RssAnon", "threads", "CPU", "wall")
     print(f"{'':24}" + "".join(f"{head:>10}" for head in heads))
     program = shutil.which("sshd") or "/usr/sbin/sshd"
