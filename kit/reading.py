@@ -19,6 +19,7 @@ from kit.intake import Chain, Content
 from kit.multi_host import Place
 from kit.parse import log_fast
 from kit.parse.base import Source
+from kit.parse.text import HEAD_BYTES
 from kit.schema import Row, rows_of
 from kit.untrusted import WRONG_FORM
 
@@ -70,6 +71,12 @@ class Capture:
     def lines(self) -> parse.LineReader:
         """Its lines: the one place where the text of a capture is opened to be parsed."""
         return parse.LineReader(self.path if self.content is None else self.content)
+
+    def head(self) -> str:
+        """Its first 64 KiB."""
+        if self.content is None:
+            return parse.head_of(self.path)
+        return self.content.head(HEAD_BYTES).decode("utf-8", "replace")
 
     @property
     def size_bytes(self) -> int:

@@ -92,6 +92,13 @@ def test_a_few_last_lines_are_opened_and_what_is_missing_is_said(tmp_path: Path)
         kit.verdict(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["cmd.txt", "ps.txt", "last_lines.txt"])
+def test_last_lines_of_any_line_ends_and_name_are_read(name: str, tmp_path: Path) -> None:
+    text = "main: binding port with default address family\nmain: couldn't bind HTTP server socket, hostname: ::, port: 8080\n"
+    (tmp_path / name).write_bytes(text.replace("\n", "\r\n").encode())
+    assert kit.verdict(tmp_path).klass == "port_in_use"
+
+
 def test_utf16_log_is_read(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_bytes((LINE * 2).encode("utf-16"))
     assert kit.verdict(tmp_path).facts.value("log_lines") == 2
