@@ -72,6 +72,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (SERVED + "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n" + DEAD_ENGINE + SHUTDOWN, "ended", "ended"),
         (SERVED + SHUTDOWN + DEAD_ENGINE + LEAKED, "ended", "ended"),
         (SERVED + OUT_OF_MEMORY + DEAD_ENGINE + SHUTDOWN, "failed", "gpu_oom"),
+        (SERVED + "terminate called without an active exception\n" + DEAD_ENGINE + SHUTDOWN, "failed", "worker_crashed"),
         (SERVED + DEAD_ENGINE + SHUTDOWN, "failed", "undetermined"),  # nobody told it to: its engine had died
         (STEPS + CANCELLED, "ended", "ended"),
         (STEPS + "{'train_runtime': 871.66, 'train_samples_per_second': 1.147, 'epoch': 1.0}\n", "ended", "ended"),

@@ -134,6 +134,18 @@ CASES = [
     Case(
         "killed-from-outside", "worker_crashed", signs=("killed_from_outside",), unlike_signs=("died_unkilled",), state="failed"
     ),
+    *(
+        Case(name, "worker_crashed", (error("x", f"OSError: {says}"),), unlike=(error("x", f"OSError: {other}"),), state="failed")
+        for name, says, other in (
+            ("shared-memory-ran-out", "No space left on device: '/dev/shm/psm_1a2b'", "No space left on device: '/data/x'"),
+            ("shared-memory-ran-out", "Insufficient space in /dev/shm: 160 MiB required", "cannot open /dev/shm/x"),
+            ("disk-ran-out", "[Errno 28] No space left on device: '/data/x'", "No space left on device: '/dev/shm/x'"),
+            ("disk-ran-out", "[Errno 122] Disk quota exceeded", "[Errno 5] Input/output error"),
+            ("open-files-ran-out", "[Errno 24] Too many open files: '/proc/self/maps'", "[Errno 2] No such file"),
+            ("threads-ran-out", "can't start new thread", "can't start new server"),
+            ("threads-ran-out", "fork: retry: Resource temporarily unavailable", "fork: not found"),
+        )
+    ),
     Case(
         "peer-is-missing",
         "rendezvous_wait",
