@@ -91,6 +91,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         "error as an echo",
         "error after it",
         "error before it",
+        "a thread ended it",
         "a death before it",
         "cancelled",
         "finished",
