@@ -168,7 +168,9 @@ _STRONG = re.compile(
 _SAID = re.compile(r"^(?:\^C)?(?:/\S*/)?strace: |^Process \d+ (?:attached|detached)\b")
 _CALLED = re.compile(r"(?P<name>[a-z_]\w*)\(.*?(?:\)\s+= (?:-?\d|0x|\?)|<unfinished \.\.\.>|<detached \.\.\.>|[^)]$|\)\s*$)")
 _SUMMARY = re.compile(
-    r"^(?=.*(?:% time|usecs/call|seconds|\bcalls\b)).*\b(?:syscall|name)\b.*$\n\s*-{3,}(?: -{3,})+\s*$", re.MULTILINE
+    r"^(?=.*(?:% time|usecs/call|seconds|\b(?:calls|errors|longest|shortest)\b)).*\b(?:syscall|name)\b.*$\n"
+    r"\s*-{3,}(?: -{3,})+\s*$|^syscall\n-{16,}$",
+    re.MULTILINE,
 )
 
 

@@ -31,7 +31,7 @@ _ATTACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? attached(?: with 
 _DETACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? detached")
 _STACK = re.compile(r"^ > \S")
 _DUMP = re.compile(r"^ (?:\| [0-9a-f]{5,}  |\* \d+ (?:bytes )?in (?:buffer|vector|msg))")
-_RULE = re.compile(r"^\s*-{3,}(?: -{3,})+\s*$")
+_RULE = re.compile(r"^\s*-{3,}(?: -{3,})*\s*$")
 _RESUMES = re.compile(r"<\.\.\. resuming interrupted (\S+) \.\.\.>$")
 _PLAIN_VALUE = re.compile(r"-?\d+|0x[0-9a-f]+|[A-Z][A-Z0-9_|]*")
 _GOES_ON = re.compile(r"\)|,| ?=> | <(?:unfinished|detached|pid changed)|[\]}]")
@@ -111,7 +111,8 @@ class Joiner:
             _RULE.match(line)
             and self.latest is not None
             and self.latest["kind"] == "other"
-            and (self.latest["lines"] == [number - 1])
+            and self.latest["lines"] == [number - 1]
+            and (" -" in line or self.latest["text"].strip() == "syscall")
         ):
             self.table = _Table(self.latest, number, line)
             self.blanks.clear()
@@ -407,6 +408,9 @@ class _Table:
         event.update(kind="summary", columns=self._cells(head), rows=[], total=None)
         event["lines"].append(number)
         self.event, self.rules, self.done = event, 1, False
+        # -U may leave columns out, and a row without an error has no figure then.
+        figures = set(event["columns"]) - {"syscall", "errors"}
+        self.row = re.compile(r"\d" if figures else r"\d|^ *\w+ *$")
 
     def add(self, number: int, line: str) -> bool:
         """Take a line; False where it is none of the table's."""
@@ -416,7 +420,7 @@ class _Table:
             self.rules += 1
         else:
             cells = self._cells(line)
-            if not re.search(r"\d", line) or len(cells) != len(self.spans):
+            if not self.row.search(line) or len(cells) != len(self.spans):
                 return False
             if self.rules > 1:
                 self.event["total"] = cells

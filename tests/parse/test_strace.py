@@ -233,6 +233,12 @@ def test_what_is_not_understood_is_counted():
 def test_summary_tables_are_kept():
     _, _, report = rows_of((DATA / "075-summary-columns.strace").read_text().split("\n"))
     assert report.facts["summary"][0]["total"][0] == "40"
+    rule = "-" * 16
+    for head, name, total in (("syscall", "read", "total"), ("syscall             errors", "read" + 22 * " ", "total 2")):
+        lines = [head, f"{rule} {'-' * 9}" if "errors" in head else rule, name, rule, total]  # of strace -c -U name, name,errors
+        assert looks_like_strace("\n".join(lines)) > 0.9
+        _, _, report = rows_of([*lines, "Killed"])
+        assert [table["rows"][0][0] for table in report.facts["summary"]] == ["read"] and report.reasons == {"no line of strace": 1}
 
 
 @pytest.mark.parametrize(
