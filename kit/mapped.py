@@ -1,7 +1,7 @@
 """A frame of the cache as memory holds it: mapped, not read.
 
-Texts are a file of Arrow's. Numbers lie as pandas has them: a column's values in one file, which of them are missing in another.
-So no column is copied, and only what is looked at comes into memory.
+A column of texts is a file of Arrow's, or none where it holds no text. Numbers lie as pandas has them: a column's values in one
+file, which of them are missing in another. So no column is copied, and only what is looked at comes into memory.
 """
 
 from __future__ import annotations
@@ -29,39 +29,50 @@ _NUMBERS = {"time": ("i8", -(1 << 63)), "int": ("i8", 0), "float": ("f8", float(
 
 def _paths(place: Path, frame: Frame) -> dict[str, Path]:
     """Files of a copy, by column; those of a column's missing values by its name with a mark."""
-    numbers = [column for column in frame.columns if column.type != "text"]
-    names = [column.name for column in numbers] + [f"{column.name}?" for column in numbers if column.type == "int"]
-    return {"": place / f"{frame.name}.arrow"} | {name: place / f"{frame.name}.{name.replace('?', '.missing')}" for name in names}
+    missing = [f"{column.name}?" for column in frame.columns if column.type == "int"]
+    return {name: place / f"{frame.name}.{name.replace('?', '.missing')}" for name in [*frame.by_name, *missing]}
 
 
 class Copy:
     """Writes the copy of a frame, a table at a time."""
 
     def __init__(self, place: Path, frame: Frame):
-        self.place, self.frame, self.paths, self.opened = place, frame, _paths(place, frame), ExitStack()
-        self.files = {name: self.opened.enter_context(open(path, "wb", opener=private)) for name, path in self.paths.items()}
-        self.texts: pyarrow.ipc.RecordBatchFileWriter | None = None
+        self.frame, self.paths, self.opened, self.rows = frame, _paths(place, frame), ExitStack(), 0
+        self.files: dict[str, Any] = {}
+        self.texts: dict[str, pyarrow.ipc.RecordBatchFileWriter] = {}
 
     def __enter__(self) -> Copy:
         return self
 
     def write(self, table: pyarrow.Table) -> None:
         """Write some rows more; all are taken away again where they become too many."""
-        import pyarrow as pa
-
         if not self.paths:
             return
-        texts = table.select([column.name for column in self.frame.columns if column.type == "text"])
-        if self.texts is None:
-            self.texts = self.opened.enter_context(pa.ipc.new_file(self.files[""], texts.schema))
-        self.texts.write_table(texts)
         for column in self.frame.columns:
-            if column.type != "text":
+            if column.type == "text":
+                self._put_text(column.name, table.select([column.name]))
+            else:
                 self._put(column.name, column.type, table[column.name])
+        self.rows += table.num_rows
         if sum(file.tell() for file in self.files.values()) > MOST_BYTES:
-            for path in self.paths.values():
-                path.unlink()
+            for name in self.files:
+                self.paths[name].unlink()
             self.paths = {}
+
+    def _file(self, name: str) -> Any:
+        if name not in self.files:
+            self.files[name] = self.opened.enter_context(open(self.paths[name], "wb", opener=private))
+        return self.files[name]
+
+    def _put_text(self, name: str, texts: pyarrow.Table) -> None:
+        import pyarrow as pa
+
+        if name not in self.texts and texts[name].null_count == len(texts):
+            return
+        if name not in self.texts:
+            self.texts[name] = self.opened.enter_context(pa.ipc.new_file(self._file(name), texts.schema))
+            self.texts[name].write_table(pa.table([pa.nulls(self.rows, texts[name].type)], schema=texts.schema))
+        self.texts[name].write_table(texts)
 
     def _put(self, name: str, kind: str, values: pyarrow.ChunkedArray) -> None:
         import pyarrow as pa
@@ -69,16 +80,16 @@ class Copy:
         if kind == "time":
             values = values.cast(pa.int64())
         for part in values.chunks:
-            self.files[name].write(part.fill_null(_NUMBERS[kind][1]).to_numpy())
-            if f"{name}?" in self.files:
-                self.files[f"{name}?"].write(part.is_null().to_numpy(zero_copy_only=False))
+            self._file(name).write(part.fill_null(_NUMBERS[kind][1]).to_numpy())
+            if f"{name}?" in self.paths:
+                self._file(f"{name}?").write(part.is_null().to_numpy(zero_copy_only=False))
 
     def __exit__(self, *_: object) -> None:
         self.opened.close()
 
     def stamps(self) -> Iterator[tuple[str, list[int]]]:
         """Names of the files, and what tells whether they are still those that were written."""
-        yield from ((path.name, _stamp(path)) for path in self.paths.values())
+        yield from ((self.paths[name].name, _stamp(self.paths[name])) for name in self.files if self.paths)
 
 
 def load(
@@ -93,22 +104,25 @@ def load(
     import pandas as pd
     import pyarrow as pa
 
-    paths = _paths(place, frame)
-    if any(why_not(path, place) or stamps.get(path.name) != _stamp(path) for path in paths.values()):
+    found = {name: path for name, path in _paths(place, frame).items() if path.name in stamps}
+    if not found or any(why_not(path, place) or stamps[path.name] != _stamp(path) for path in found.values()):
         return None
 
     def values(name: str, kind: str) -> Any:
-        return np.asarray(np.memmap(paths[name], kind, mode="c"))
+        return np.asarray(np.memmap(found[name], kind, mode="c"))
 
-    chosen = None if window in (None, (None, None)) else _within(values("time", "i8"), *window)
-    texts = pa.ipc.open_file(pa.memory_map(str(paths[""]))).read_all()
-    texts = texts.select([name for name in texts.column_names if name in columns])
-    found = (texts if chosen is None else texts.filter(chosen)).to_pandas(split_blocks=True)
+    def texts(name: str) -> Any:
+        if name not in found:
+            return pa.chunked_array([pa.nulls(len(times), pa.large_string())])
+        return pa.ipc.open_file(pa.memory_map(str(found[name]))).read_all()[name]
+
+    times = values("time", "i8")
+    chosen = None if window in (None, (None, None)) else _within(times, *window)
     made: dict[str, Any] = {}
     for name in columns:
         kind = frame.by_name[name].type
         if kind == "text":
-            made[name] = found[name]
+            made[name] = (texts(name) if chosen is None else texts(name).filter(chosen)).to_pandas()
             continue
         parts = [values(name, _NUMBERS[kind][0]), *([values(f"{name}?", "?")] if kind == "int" else [])]
         parts = parts if chosen is None else [part[chosen] for part in parts]

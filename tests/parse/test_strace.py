@@ -238,7 +238,9 @@ def test_summary_tables_are_kept():
         lines = [head, f"{rule} {'-' * 9}" if "errors" in head else rule, name, rule, total]  # of strace -c -U name, name,errors
         assert looks_like_strace("\n".join(lines)) > 0.9
         _, _, report = rows_of([*lines, "Killed"])
-        assert [table["rows"][0][0] for table in report.facts["summary"]] == ["read"] and report.reasons == {"no line of strace": 1}
+        assert [table["rows"][0][0] for table in report.facts["summary"]] == ["read"] and report.reasons == {
+            "no line of strace": 1
+        }
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_a_mapped_copy_is_used_where_it_is_the_file_that_was_written(large, tmp_
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     columns, window = ["time", "syscall", "args", "fd"], (1_795_956_513 * NS, 1_795_956_514 * NS)
     expected = kit.open_run(large).frame("syscalls", columns)
-    (copy,) = (tmp_path / "cache").glob("**/syscalls.arrow")
+    (copy,) = (tmp_path / "cache").glob("**/syscalls.args")
     with monkeypatch.context() as patch:
         patch.setattr("pyarrow.parquet.read_table", None)
         pandas.testing.assert_frame_equal(kit.open_run(large).frame("syscalls", columns), expected)
@@ -291,8 +291,21 @@ def test_a_mapped_frame_is_that_of_the_parquet_file_and_may_be_changed(large, tm
             pandas.testing.assert_frame_equal(store.load(place.parent, DECLARED["syscalls"], list(frames[1]), window), from_copy)
 
 
+def test_a_mapped_copy_has_no_file_for_a_column_without_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 150)
+    monkeypatch.setattr(store, "CHUNK_ROWS", 1)
+    path = tmp_path / "late.strace"
+    path.write_text("7  1795956512.3 close(3) = 0\n" * 40 + "7<a> 1795956512.4 close(3) = -1 EBADF (Bad file descriptor)\n")
+    table = [("syscalls", table) for _, table in strace_table.tables(LineReader(path), Source("late.strace"), Report())]
+    counts, stamps = store._write_frames(tmp_path, table)
+    assert counts == {"syscalls": 41} and "syscalls.errno" in stamps and "syscalls.stack" not in stamps
+    found = mapped.load(tmp_path, DECLARED["syscalls"], ["comm", "errno", "stack", "line"], None, stamps)
+    pandas.testing.assert_frame_equal(found, read(path, list(found)), check_dtype=True)
+    assert found["comm"].count() == found["errno"].count() == 1 and found["stack"].isna().all()
+
+
 def test_there_is_no_mapped_copy_of_a_frame_that_is_too_large(large, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(mapped, "MOST_BYTES", 1_000_000)
     assert len(kit.open_run(large).frame("syscalls", ["pid"])) == 52_000
-    assert not list((tmp_path / "cache").glob("**/syscalls.*[!t]"))
+    assert not list((tmp_path / "cache").glob("**/syscalls.[!p]*"))
