@@ -48,6 +48,11 @@ _FRAME = re.compile(
 )
 """A frame of a traceback, also as notebooks print it."""
 _STATEMENT = re.compile(r"^(?:-*> ?\d+ +)?[\w(].*[\w)\]]")
+_GOES_ON = re.compile(r"validation errors? for [\w.\[\], ]{1,120}$|: [^:]{0,400}\w[)\]]?:$")
+"""A message of an error that goes on in the next line: that of pydantic names a field there, and the reason below it."""
+_FIELD = re.compile(r"[\w.\[\]-]{1,120}$")
+MOST_CONTINUED = 300
+"""Signs of the line in which a message goes on."""
 MOST_TRACES = 32
 """Tracebacks whose frames are kept: the first tell why it failed."""
 
@@ -164,6 +169,8 @@ class LogDigest:
     _ended: dict = field(default_factory=dict)
     """By log that told its end: the first step and the first epoch named after that, which may be those of a last checkpoint."""
     _ends: dict = field(default_factory=dict)
+    _unfinished: Mark | None = None
+    """The error whose message goes on in the next line."""
     _newest: dict = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -184,6 +191,7 @@ class LogDigest:
         self._rank(row)
         if row.get("bar_kind"):
             kind = self._bar(row, order, kind)
+        self._go_on(row)
         code = self._code(row)
         log = log_of(row)
         self._ends[log] = order, when
@@ -207,6 +215,8 @@ class LogDigest:
             self.counts[code] += 1
             if self.counts[code] <= MOST_MARKS:
                 self.marks.append(_mark(row, code, kind, order, log))
+                if kind == "error" and code != "traceback" and _GOES_ON.search(self.marks[-1].text):
+                    self._unfinished = self.marks[-1]
             else:
                 self._newest[code] = row, kind, order, log
         if code == "request" and '"status": 2' in (row.get("fields") or ""):
@@ -214,6 +224,20 @@ class LogDigest:
         if kind in ("progress", "ready", "request") and code != "probe_request":
             self._progress(row)
         self.tail.append(row)
+
+    def _go_on(self, row: Row) -> None:
+        """Put the next line of the same text behind the message of an error that goes on there."""
+        mark, self._unfinished = self._unfinished, None
+        if mark is None or row.get("milestone") not in (None, mark.code) or row.get("time") not in (None, mark.time):
+            return
+        text, by_field = row["text"][:MOST_CONTINUED], "validation error" in mark.text
+        if text and not row.get("bar_kind") and (row["capture"], row.get("pid")) == (mark.capture, mark.pid):
+            joint = " " if mark.text.endswith(":") else ": "
+            mark.text += joint + text
+            if "message" in mark.fields:
+                mark.fields["message"] += joint + text
+            if by_field and _FIELD.match(text):
+                self._unfinished = mark
 
     def _lives(self, row: Row, log: str) -> bool:
         """Whether a record shows life: after the word of an end, training does so by a second step or epoch, for the first is
