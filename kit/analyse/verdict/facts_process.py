@@ -9,7 +9,7 @@ from collections import defaultdict
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.facts_log import asked_port, exited
 from kit.analyse.verdict.phases import Progression, rank_of
-from kit.analyse.verdict.processes import Processes, titles_of
+from kit.analyse.verdict.processes import Processes, frozen, titles_of
 from kit.analyse.verdict.sense import internal_ports
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
 from kit.parse.curl import purpose
@@ -174,11 +174,12 @@ def process(evidence: Evidence, processes: Processes, found: Progression) -> dic
         given["fds"] = (len(kept), [ref(kept[0], f"{len(kept)} descriptors of pid {pid}")])
     elif row and row.get("fds") is not None:
         given["fds"] = (row["fds"], [ref(row)])
-    asleep = [entry for entry in evidence.processes if entry.get("state") == "D"]
+    held = frozen(evidence)
+    asleep = [entry for entry in evidence.processes if entry.get("state") == "D" and entry["pid"] not in held]
     hung = [] if evidence.processes else [row for row in evidence.kernel_log if row.get("kind") in HUNG and row.get("pid")]
     stuck = sorted(
         {entry["pid"] for entry in [*asleep, *hung]}
-        | {entry["pid"] for entry in evidence.threads if entry.get("state") == "D" and entry.get("pid")}
+        | {entry["pid"] for entry in evidence.threads if entry.get("state") == "D" and entry.get("pid")} - held
     )
     if evidence.processes or hung:
         given["d_state_pids"] = (stuck, [*map(ref, asleep), *(ref(row, row["text"]) for row in hung)][:3])

@@ -28,6 +28,16 @@ ROLES = ("compiler", "helper", "engine", "frontend", "worker")
 """Roles in the order in which they are looked for: a helper's title often names the server that it serves."""
 
 
+FREEZER = frozenset({"__refrigerator", "do_freezer_trap", "cgroup_leave_frozen"})
+"""Where the kernel holds the threads of a frozen control group (kernel/freezer.c, kernel/cgroup/freezer.c)."""
+
+
+def frozen(evidence: Evidence) -> set[int]:
+    """Processes that the freezer of their control group holds at the last look, as `docker pause` does it."""
+    last = {(row["pid"], row.get("tid")): row["wchan"] for row in (*evidence.processes, *evidence.threads) if row.get("wchan")}
+    return {pid for (pid, _), wchan in last.items() if wchan in FREEZER}
+
+
 @dataclass
 class Process:
     """One process over all its rows."""

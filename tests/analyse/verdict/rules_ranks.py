@@ -115,6 +115,16 @@ STACKS = [
     shown(
         "launch_stopped", ps(9, "VLLM::EngineCore", "T"), worker(0), unlike=[ps(9, "VLLM::EngineCore"), worker(0, "T"), worker(1)]
     ),
+    shown("launch_frozen", worker(0, "D", wchan="__refrigerator"), unlike=[worker(0, "D", wchan="folio_wait_bit_common")]),
+    shown(
+        "launch_frozen",
+        worker(0),
+        row("threads", pid=10, tid=11, moment=1, wchan="do_freezer_trap"),
+        unlike=[
+            worker(0),
+            *(row("threads", pid=10, tid=11, moment=n, wchan=at) for n, at in enumerate(("do_freezer_trap", "ep_poll"))),
+        ],
+    ),
 ]
 
 WORLD4 = line("args", tp_size=4, at=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.processes import Process
+from kit.analyse.verdict.processes import Process, frozen
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -192,6 +192,16 @@ def _call(process: Process, scene: Scene) -> str | None:
     if len(calls) != 1 or rows[-1]["time"] - rows[0]["time"] < scene.limits["main_thread_held_s"] * NS:
         return None
     return calls.pop()
+
+
+@rule("launch_frozen", needs=("processes|threads",))
+def freezes(scene: Scene) -> Signs:
+    """The freezer of a control group holds processes of the launch."""
+    pids = frozen(scene.evidence)
+    if held := [process for process in scene.processes.by_pid.values() if process.pid in pids]:
+        who = named("pid", [process.pid for process in held[:8]])
+        claim = f"{who} {_are(held)} frozen by the control group, as docker pause does it"
+        yield Sign("launch_frozen", claim, [_state_ref(process) for process in held[:3] if process.states])
 
 
 @rule("rank_stopped", "launch_stopped", needs=("processes",))
