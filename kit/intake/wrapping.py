@@ -14,6 +14,7 @@ COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 HEAD_LINES, LEAST_LINES = 400, 2
 RECORD = re.compile(
     rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
+    rb"|\[\d\d:\d\d:\d\d\] "
     rb"|\(\w[^)]{0,200}pid=\d|\[?[IWEF]\d{3,4} \d\d:\d\d:|\[(?:[Rr]ank ?\d+|default\d+)\]|Traceback \(most|.{0,80}\d{1,3}%\|"
     rb"|[\w.-]+:\d+:\d+ (?:\[-?\d+\] )?NCCL |[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \S+ |\w+: (?:20\d\d|\d\d:)|srv |llama_|Loading "
 )

@@ -26,7 +26,7 @@ def _certain(own: bool = False) -> re.Pattern[str]:
 _STAMPED = re.compile(
     r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?=[^\n]*[A-Za-z]{2})"
     r"|\d{1,3}%\|.{0,400}\d[kKMGT]?(?:i?B)?/\d[\d.]*[kKMGT]?(?:i?B)? \[\d\d:\d\d"
-    r"|^(?:INFO|WARNING|ERROR)[: ]"
+    r"|^(?:INFO|WARNING|ERROR)[: ]|^\[\d\d:\d\d:\d\d\] [\w./-]+:\d+: "
     r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
     re.MULTILINE,
 )

@@ -13,9 +13,9 @@ WRAPPERS = frozenset("sudo nohup exec env time setsid nice stdbuf numactl taskse
 """Programs that only start another one."""
 _ASSIGNS = re.compile(r"^[A-Za-z_]\w*=")
 _SHELL_WORDS = re.compile(
-    r"^(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
+    r"^(?:(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
     r"wait|mkdir|export|"
-    r"unset|read|return|exit|function|local|\{|\}|\[\[?|true|rm|cp|mv|tee|kill|pkill)\b"
+    r"unset|read|return|exit|function|local|true|rm|cp|mv|tee|kill|pkill)\b|(?:\{|\}|\[\[?)(?:\s|$))"
 )
 _LAUNCHERS = re.compile(
     r"(?:^|\s|/|;|&&)(?:docker (?:run|compose)|podman run|python[\d.]* -m |mpirun|srun|ray start|singularity exec|"

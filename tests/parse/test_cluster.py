@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kit.parse import recognise
 from kit.parse.cluster import FORMATS
+from kit.parse.script import is_launch
 
 
 def test_events_of_kubernetes(snapshot) -> None:
@@ -77,6 +78,8 @@ def test_launch_script(snapshot) -> None:
         "#!/bin/bash\n# a comment\nNCCL_DEBUG=INFO nohup python3 -m sglang.launch_server \\\n  --tp 8 \\\n  --port 8000 &\n",
     )
     assert [(row["program"], row["line"]) for row in rows["commands"]] == [("sglang.launch_server", 3)]
+    log = "[09:20:29] /opt/x.cc:46: no answer\n[09:20:34] /opt/x.cc:46: no answer\npython3 launch.py --n 4\n"
+    assert not is_launch(log), "the stamp of a log is no test of a shell"
 
 
 def test_a_kill_that_does_not_help(snapshot) -> None:

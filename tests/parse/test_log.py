@@ -179,6 +179,19 @@ def test_a_bar_frame_that_stands_still_is_no_progress():
     assert [row["kind"] for row in rows] == ["progress", "other", "other"]
 
 
+@pytest.mark.parametrize(
+    ("line", "host"),
+    [
+        ("[09:20:29] /opt/x/rpc/comm.cc:46: Cannot connect to remote server tcp://10.1.2.3:2333. Wait to retry", "10.1.2.3"),
+        ("nslookup: can't resolve 'ddp-master-0': Name does not resolve", "ddp-master-0"),
+        ("waiting for master", None),
+    ],
+)
+def test_who_asks_for_a_peer_again_and_again(line: str, host: str | None) -> None:
+    row = one(line)
+    assert row["milestone"] == "peer_asked" and fields(row).get("host") == host
+
+
 def test_lock_lines_are_symptoms_and_carry_the_path():
     rows, _ = recorded("sglang-lock-wait", "2025-12-31 21:22:37")
     waits = [row for row in rows if row["milestone"] == "lock_wait"]

@@ -17,7 +17,7 @@ from kit.intake.content import Content
 from kit.untrusted import whole_number
 from kit.words import named
 
-DAY_NS, HALF_HOUR_NS = 86_400 * NS, 1800 * NS
+DAY_NS, HALF_HOUR_NS, MINUTE_NS = 86_400 * NS, 1800 * NS, 60 * NS
 SNAPSHOT = re.compile(r"[0-9a-f]{12,}")
 IN_OTHERS = frozenset(("services", "triton", "llamacpp"))
 """Grammars whose lines stand beside those of another server in one launch."""
@@ -42,6 +42,8 @@ class Log:
     models: set[str] = field(default_factory=set)
     programs: set[str] = field(default_factory=set)
     title: str = ""
+    over: bool = False
+    """Nothing comes after the last of its errors and endings."""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
 
@@ -84,9 +86,13 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     fitting = {name: log for name, log in alone.items() if _fits(log, asked)}
     if asked and not fitting:
         return {}
-    judged = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
-    loaders = [name for name, log in fitting.items() if log.loads and _beside(log, fitting[judged])]
-    which = "is the newest"
+    newest = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
+    going = [name for name, log in fitting.items() if not log.over] if _seen_alive(evidence) else []
+    last = max(going or fitting, key=lambda name: (max(fitting[name].times, default=0), name))
+    same = [name for name in going or fitting if not _differ(fitting[name], fitting[last])]
+    judged = max(same, key=lambda name: (fitting[name].stamped, max(fitting[name].times, default=0), name))
+    which = "is the newest" if last == newest else "is the newest that tells no end"
+    loaders = [name for name in going or fitting if fitting[name].loads and _beside(fitting[name], fitting[judged])]
     if fitting[judged].fronts and loaders:
         judged, which = max(loaders, key=lambda name: (max(fitting[name].times), name)), "loads the model"
     other = {name: log for name, log in alone.items() if _differ(alone[judged], log)}
@@ -107,6 +113,8 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         if mark.time is not None:
             log.times.append(mark.time)
         log.works |= mark.role not in ("client", "noise")
+        if mark.kind in ("progress", "ready", "request", "error") and mark.role not in ("client", "noise", "recovered"):
+            log.over = mark.kind == "error"
         log.comes_on |= mark.kind in ("progress", "ready")
         log.serves |= mark.phase in LISTENING
         log.loads |= mark.phase not in (None, "launch", "dist_init", *LISTENING)
@@ -139,7 +147,7 @@ def _differ(one: Log, other: Log) -> bool:
     """Whether two logs are of two launches: they have other ports, models or programs, or one ended before the other began.
 
     Where the begin of one is lost it may be another part of the same launch: then a day lies between them, or half an hour where
-    stamps tell both times and the later one shows work of its own.
+    stamps tell both times and the later one shows work of its own; a minute is enough where the earlier one failed.
     """
     if one is other:
         return False
@@ -153,7 +161,15 @@ def _differ(one: Log, other: Log) -> bool:
     dated = all(log.stamped or log.file_ns for log in (one, other))
     kept = later.stamped or abs(earlier.file_ns - max(earlier.times)) < DAY_NS  # files that were copied are all of one time
     again = earlier.stamped and later.stamped and later.comes_on
-    return dated and kept and min(later.times) - max(earlier.times) > (HALF_HOUR_NS if again else DAY_NS)
+    apart = (MINUTE_NS if earlier.begins and earlier.over else HALF_HOUR_NS) if again else DAY_NS
+    return dated and kept and min(later.times) - max(earlier.times) > apart
+
+
+def _seen_alive(evidence: Evidence) -> bool:
+    """Whether somebody looked at processes, and one of a server or of Python lived."""
+    titles = titles_of(evidence)
+    alive = [row for row in evidence.processes if row.get("state") not in (None, "Z", "X")]
+    return bool(evidence.stacks) or any(titles.may_serve(row.get("cmdline") or row.get("comm")) for row in alive)
 
 
 def _of_somebody_else(evidence: Evidence) -> dict[str, str]:

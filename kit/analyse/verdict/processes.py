@@ -173,7 +173,7 @@ def find_ranks(evidence: Evidence) -> Processes:
     for process in by_pid.values():
         process.role = titles.role(process.name)
         rank = titles.rank(process.name, sizes)
-        if rank is not None and process.role != "helper":
+        if rank is not None and process.role not in ("helper", "frontend"):
             rank_pid.setdefault(rank, process.pid)
     for rank, pid in rank_pid.items():
         process = by_pid.setdefault(pid, Process(pid))

@@ -20,7 +20,8 @@ NEAR = 4
 TAKES = r"\bget \((?:queue|multiprocessing/queues)\.py"
 """How a thread takes the next piece of work."""
 PLUMBING = re.compile(
-    r"^(wait|acquire|__enter__|select|poll|sleep|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner|0x[0-9a-f]+|\?+|)$"
+    r"^(wait|acquire|__enter__|select|(?:__GI___)?poll|sleep|sched_yield|_wait|wait_for|read|recv|run|__call__|wrapper|_fn|inner|"
+    r"0x[0-9a-f]+|\?+|)$"
 )
 """Functions that tell nothing of the place, and addresses, which differ from process to process: the frame around them does."""
 

@@ -175,6 +175,11 @@ PEERS = [
     ),
     shown("connect_lines", error("socket_timeout"), unlike=[error("collective_timeout")]),
     shown(
+        "connect_lines",
+        [line("peer_asked", kind="heartbeat", phase="dist_init")] * 3,
+        unlike=[*[line("peer_asked", kind="heartbeat", phase="dist_init")] * 3, line("weights_begin", phase="weights")],
+    ),
+    shown(
         "store_barrier_short",
         line("store_barrier", worker_count=1, world_size=2),
         unlike=[line("store_barrier", worker_count=1, world_size=2), line("store_barrier", worker_count=2, world_size=2)],
@@ -286,6 +291,15 @@ THREADS = [
             *stack(11, "recv_into (socket.py)", "worker (multiprocess/pool.py)"),
             ps(10, "python train.py", cpu_s=3.0),
             ps(11, "python train.py", cpu_s=0.0),
+        ],
+    ),
+    shown(  # of a whole life, as ps reckons it
+        "forked_lock",
+        stack(10, "resize (torchvision/functional.py)", "worker (multiprocess/pool.py)"),
+        ps(10, "python train.py", cpu_percent=0.0),
+        unlike=[
+            *stack(10, "resize (torchvision/functional.py)", "worker (multiprocess/pool.py)"),
+            ps(10, "python train.py", cpu_percent=2.0),
         ],
     ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),

@@ -132,6 +132,7 @@ OTHER_MODEL = (
     "ERROR 10-09 08:11:20 [core.py:632] torch.OutOfMemoryError: CUDA out of memory.\n"
 )
 OTHER_PROGRAM = OTHER_MODEL.replace(" /n...", "")
+PLAIN = "".join(f"2025-10-09 08:20:{10 * n} step {n}/900 loss=1.{n}\n" for n in range(1, 5))
 PS = """\
 UID          PID    PPID  C STIME TTY          TIME CMD
 root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_server --model-path /m --port 30000
@@ -149,6 +150,16 @@ root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_ser
         pytest.param({"a.log": OTHER_PROGRAM, "b.log": SERVER.split("\n")[1] + "\n" + SERVES}, "ready", id="another program"),
         pytest.param({"a.log": SERVER + FAILS, "b.log": GATEWAY}, "gpu_oom", id="a gateway before it loads nothing"),
         pytest.param({"a.log": TAIL.format(minute=10) + SERVER + SERVES}, "ready", id="an hour before in the same log"),
+        pytest.param(
+            {"a.log": SERVER.format(minute=14, port=30007) + FAILS.format(minute=15), "b.log": PLAIN},
+            "ready",
+            id="failed minutes before, the later without a begin",
+        ),
+        pytest.param(
+            {"a.log": SERVER.format(minute=10, port=30007) + FAILS.format(minute=20), "b.log": SERVER + SERVES, "ps.txt": PS},
+            "ready",
+            id="failed last, while processes live",
+        ),
         pytest.param({"a.log": TAIL.format(minute=10) + SERVER.split("\n")[1] + "\n"}, "undetermined", id="both begins lost"),
     ],
 )

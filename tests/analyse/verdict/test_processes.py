@@ -27,6 +27,9 @@ TITLES = Titles(grammar.load().matcher(None).processes)
         ("VLLM::DPCoordinator", "helper", None),
         ("text-generation-server serve --rank 2", "worker", 2),
         ("/opt/conda/bin/torchrun train.py", "frontend", None),
+        ("python -m torch.distributed.launch --node_rank=1 train.py", "frontend", 1),
+        ("python train.py RANK=3", "other", 3),
+        ("NODE_RANK=3 python train.py", "other", None),
         ("/usr/local/cuda/bin/cicc -arch sm_90a", "compiler", None),
         ("tritonserver --model-repository=/m", "frontend", None),
         ("bash -c 'vllm serve org/m'", "helper", None),
@@ -44,9 +47,17 @@ def test_titles_tell_role_and_rank(title: str, role: str, rank: int | None) -> N
         ([row("processes", pid=41, state="S", cmdline="sglang::scheduler_TP1")], {41: 1}),
         ([row("processes", pid=41, state="S", cmdline="llama-server -m x")], {41: 0}),
         ([row("processes", pid=pid, state="S", cmdline=f"VLLM::EngineCore_DP{pid - 41}") for pid in (41, 42)], {41: 0, 42: 1}),
+        (
+            [
+                row("processes", pid=41, state="S", cmdline="python -m torch.distributed.launch --node_rank=0 a.py"),
+                row("processes", pid=42, state="S", cmdline="python a.py --local_rank=0"),
+                row("processes", pid=43, state="S", cmdline="python a.py --local_rank=1"),
+            ],
+            {42: 0, 43: 1},
+        ),
         ([row("processes", pid=41, state="S", cmdline="postgres"), row("processes", pid=42, state="S", cmdline="cron")], {}),
     ],
-    ids=["log before order of pids", "title", "the one process", "engines", "strangers"],
+    ids=["log before order of pids", "title", "the one process", "engines", "a launcher", "strangers"],
 )
 def test_ranks_come_from_what_names_them(parts: list, ranks: dict[int, int]) -> None:
     processes = scene(*parts).processes

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.facts_log import PEER_LINES, SYN_STATES
+from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -93,10 +94,17 @@ def _hub_of(scene: Scene, socket: Row) -> str | None:
 
 @rule("connect_lines", needs=("log",))
 def peer_lines(scene: Scene) -> Signs:
-    """The log says that a peer does not answer."""
-    if lines := scene.log.of(*PEER_LINES):
+    """The log says that a peer does not answer, or ends on somebody who asks for one."""
+    if lines := scene.log.of(*PEER_LINES) or _asks_on(scene):
         refs = [lines[0].ref, lines[-1].ref][: len(lines)]
         yield Sign("connect_lines", f"a peer does not answer: {short(lines[-1].text, 140)}", refs)
+
+
+def _asks_on(scene: Scene) -> list[Mark]:
+    """Lines by which a log asks for a peer again and again, where nothing of its own comes after them."""
+    asked = scene.log.of("peer_asked")
+    went_on = {mark.log for mark in scene.log.marks if mark.kind == "progress" and mark.order > asked[-1].order} if asked else ()
+    return asked if len(asked) >= scene.limits["heartbeats_alone"] and asked[-1].log not in went_on else []
 
 
 @rule("store_barrier_short", needs=("log",))

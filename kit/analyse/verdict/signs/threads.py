@@ -52,7 +52,8 @@ def _asleep_since_fork(stack: Stack, scene: Scene) -> bool:
     """Whether a main thread sleeps in a computation, and took no CPU time in its life: what it waits for is below Python."""
     process = scene.processes.by_pid.get(stack.pid) if stack.pid is not None else None
     last = process.rows[-1] if process is not None and process.rows else {}
-    asleep = stack.main and last.get("state") == "S" and last.get("cpu_s") == 0
+    used = last.get("cpu_s", last.get("cpu_percent") if last.get("tool") == "ps" else None)  # ps takes its percent over a life
+    asleep = stack.main and last.get("state") == "S" and used == 0
     return asleep and stack.category in COMPUTES and not OUTSIDE.match(stack.rows[0]["function"] or "")
 
 
