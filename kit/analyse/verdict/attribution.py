@@ -69,6 +69,8 @@ class Ties:
     lists: set[str]
     others_from: dict[str, int]
     program_xids: frozenset[int]
+    known: bool
+    """A grammar knows the server, and so the names of its programs."""
 
 
 def set_aside(evidence: Evidence, processes: Processes) -> None:
@@ -144,6 +146,7 @@ def _ties(evidence: Evidence, processes: Processes) -> Ties:
         lists=reporter.lists(evidence),
         others_from=reporter.others_from(evidence),
         program_xids=xids("application", run.knowledge),
+        known=evidence.log.server is not None,
     )
 
 
@@ -216,7 +219,7 @@ def _kernel(row: Row, ties: Ties) -> str | None:
     if kind in ("hung_task", "d_state") and not ties.stuck and not ties.titles.may_serve(name):
         return f"{name}, and nothing of the launch is in state D"
     whose = name and not name.startswith("<")  # NVRM: <unknown>
-    programs = kind == "segfault" and pid and ties.pids or row.get("xid") in ties.program_xids and whose
+    programs = kind == "segfault" and pid and (ties.pids or ties.known) or row.get("xid") in ties.program_xids and whose
     if programs and not ties.titles.may_serve(name):
         return f"{name}, a program that is not a server's"
     return None

@@ -85,6 +85,11 @@ ENDINGS = [
         kernel("oom_kill", pid=99, process="python3"),
         unlike=[SERVER, error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
+    shown(  # it died of a signal that is no kill
+        "oom_kill_untied",
+        *(error("killed", signal=4, role="cascade"), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[error("killed", signal=9, role="cascade"), kernel("oom_kill", pid=99, process="python3")],
+    ),
     shown("oom_kill_alike", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown(
         "oom_kill_alike",
@@ -242,6 +247,11 @@ ERRORS = [
 HARDWARE = [
     shown("xid_hardware", kernel("xid", xid=79, bus_id="0000:3b:00"), unlike=[kernel("xid", xid=31)]),
     shown("xid_application", kernel("xid", xid=31), unlike=[kernel("xid", xid=79)]),
+    shown(
+        "xid_untied",
+        *(SERVER, kernel("xid", xid=31, pid=99)),
+        unlike=[SERVER, kernel("xid", xid=31, pid=99), error("worker_died", role="cascade")],
+    ),
     shown(  # among the lines of a server, as a log viewer exports them; one that the server worked on after was none of its
         "xid_hardware",
         line("xid", "Xid (PCI:0000:ab:00): 79", "symptom", xid=79),

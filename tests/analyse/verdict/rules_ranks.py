@@ -34,6 +34,11 @@ STACKS = [
     shown("same_collective_frames", *TWO, *both(REDUCE), unlike=[*TWO, *stack(10, REDUCE), *stack(11, FORWARD)]),
     # Of eight ranks two were looked at: the others may be elsewhere.
     shown("part_in_collective", *workers(8), *both(REDUCE), unlike=[*TWO, *both(REDUCE)]),
+    shown(  # nothing tells how many there are
+        "part_in_collective",
+        *(ps(10, "python train.py --local_rank=1"), *stack(10, REDUCE)),
+        unlike=[ps(10, "python train.py --local_rank=1"), *stack(10, SYNC)],
+    ),
     shown("same_collective_frames", *workers(3), *both(REDUCE), unlike=[*workers(8), *both(REDUCE)]),
     shown("same_device_frames", *TWO, *both(SYNC, FORWARD), unlike=[*TWO, *both(SYNC, "x (pynccl.py)")]),
     shown("ranks_at", *TWO, *stack(10, "cuModuleLoadData (libcuda.so)"), unlike=[*TWO, *stack(99, "f (a.py)")]),

@@ -39,7 +39,7 @@ def kernel_kill(scene: Scene) -> Signs:
     tied = [row for row in killed if row.get("pid") in own]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
-    explained = deaths_known(scene) or failed or in_order
+    explained = deaths_known(scene) or failed or in_order or scene.fact("signal") not in (None, signal.SIGKILL)
     rows = tied or (alike if death_told(scene) and not explained else [])
     if rows or alike:
         pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))

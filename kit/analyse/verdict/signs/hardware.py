@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from kit.analyse.verdict.attribution import kernel_rows
+from kit.analyse.verdict.attribution import death_told, kernel_rows, launch_pids
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.failures import worked_after
+from kit.analyse.verdict.failures import cause, worked_after
 from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -19,9 +19,12 @@ LOST = ("gpu_lost", "ecc", "gpu_reset", "gpu_job_timeout")
 BAD_ROWS = ("uncorrectable", "failure", "pending")
 
 
-@rule("xid_hardware", "xid_application", needs=("kernel_log|log",))
+@rule("xid_hardware", "xid_application", "xid_untied", needs=("kernel_log|log",))
 def xid(scene: Scene) -> Signs:
-    """Xids of the device itself, and Xids that a program may cause as well; a log viewer puts the kernel's lines into the log."""
+    """Xids of the device itself, and Xids that a program may cause as well; a log viewer puts the kernel's lines into the log.
+
+    What a program caused is its own: where nothing of the launch failed, that of another pid may be another program's.
+    """
     logged = [row for row in kernel_rows(scene, "xid") if row.get("xid") is not None]
     told = (mark for mark in scene.log.of("xid") if not worked_after(scene.log, mark))
     logged += [{**mark.ref, **mark.fields, "text": mark.text} for mark in told if mark.fields.get("xid") is not None]
@@ -32,7 +35,14 @@ def xid(scene: Scene) -> Signs:
             buses = sorted({row["bus_id"] for row in rows if row.get("bus_id")})
             place = f" on {', '.join(buses)}" if buses else ""
             claim = f"the kernel logged Xid {numbers}{place} ({count_of(len(rows), 'line')})"
-            yield Sign(f"xid_{origin}", claim, [ref(row, row["text"]) for row in rows[:3]])
+            own = launch_pids(scene)
+            others = origin == "application" and own and not own & {row.get("pid") or min(own) for row in rows}
+            if others and not death_told(scene) and cause(scene.log) is None:
+                yield Sign(
+                    "xid_untied", f"{claim}, of a process that nothing ties to this launch", [ref(rows[0], rows[0]["text"])]
+                )
+            else:
+                yield Sign(f"xid_{origin}", claim, [ref(row, row["text"]) for row in rows[:3]])
 
 
 @rule("gpu_lost", needs=("kernel_log",))
