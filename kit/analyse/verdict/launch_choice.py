@@ -87,7 +87,8 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     if asked and not fitting:
         return {}
     newest = max(fitting, key=lambda name: (max(fitting[name].times, default=0), name))
-    going = [name for name, log in fitting.items() if not log.over] if _seen_alive(evidence) else []
+    going = [name for name, log in fitting.items() if not log.over and _beside(log, fitting[newest])]
+    going = going if _seen_alive(evidence) else []
     last = max(going or fitting, key=lambda name: (max(fitting[name].times, default=0), name))
     same = [name for name in going or fitting if not _differ(fitting[name], fitting[last])]
     judged = max(same, key=lambda name: (fitting[name].stamped, max(fitting[name].times, default=0), name))

@@ -105,6 +105,16 @@ LOCKS = [
         unlike=[line("lock_wait", "waiting for lock /h/hub/.locks/m.lock", kind="symptom"), ps(20, "/usr/bin/ptxas -v")],
     ),
     shown("lock_line", BATON, unlike=[BATON, ps(20, "/usr/bin/ptxas -v")]),
+    shown("lock_line", BATON, unlike=[BATON, line("build_end", module="norm")]),
+    shown(  # another rank of the same log builds it
+        "lock_served",
+        *(line("build_begin", module="norm", pid=9), line("lock_wait", "baton at /j/lock_norm", kind="symptom", pid=10)),
+        unlike=[
+            line("build_begin", module="norm", pid=9),
+            line("build_end", module="norm", pid=9),
+            line("lock_wait", "baton at /j/lock_norm", kind="symptom", pid=10),
+        ],
+    ),
     shown("lock_frames", stack(10, "wait (torch/utils/file_baton.py)"), unlike=stack(10, "wait (threading.py)")),
     shown(  # another rank builds what the lock protects
         "lock_served",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import Stack, all_stacks
@@ -27,9 +28,22 @@ def _wait(code: str, scene: Scene, claim: str, *where: dict, about: str, ranks: 
 
 @rule("lock_line", "lock_served", needs=("log",))
 def lock_line(scene: Scene) -> Signs:
-    """The log says that it waits for a lock."""
-    if mark := scene.log.last("lock_wait"):
-        yield _wait("lock_line", scene, f"waiting for a lock: {short(mark.text, 120)}", mark.ref, about=mark.text)
+    """The log says that it waits for a lock; where it tells of a build as well, whether that is done, and by whom it is done."""
+    waits, built = scene.log.last("lock_wait"), scene.log.last("build_end")
+    if waits is None or built is not None and built.order > waits.order:
+        return
+    begun = scene.log.last("build_begin")
+    claim = f"waiting for a lock: {short(waits.text, 120)}"
+    if begun is not None and (built is None or built.order < begun.order) and _named_by(begun, waits):
+        yield Sign("lock_served", f"{claim}, for what another rank builds: {short(begun.text, 80)}", [waits.ref, begun.ref])
+    else:
+        yield _wait("lock_line", scene, claim, waits.ref, about=waits.text)
+
+
+def _named_by(begun: Mark, waits: Mark) -> bool:
+    """Whether a lock's path bears the name of what is built, and not by who waits."""
+    module = str(begun.fields.get("module") or "")
+    return len(module) > 0 and module in waits.text and (begun.label, begun.pid) != (waits.label, waits.pid) != (None, None)
 
 
 def _waiting_stacks(scene: Scene) -> list[Stack]:
