@@ -240,7 +240,10 @@ def _without_neighbours(found: list[Capture], notes: list[Note]) -> list[Capture
     """Captures without the logs of services beside the launch, where a file holds those of several."""
     of_launch: dict[str, set[str]] = {}
     streams = [capture for capture in found if capture.stream]
-    told = [capture for capture in streams if _of_a_launch(capture)]
+    told = [capture for capture in streams if log_detection.of_a_launch(capture.head())]
+    if not told:  # the only web server among them is the launch; of several it may be any
+        web = [capture for capture in streams if log_detection.of_a_launch(capture.head(), own=False)]
+        told = web if len({capture.stream for capture in web}) == 1 else []
     pods = {(capture.file, _pod(capture)) for capture in told}
     # A node's name is that of all containers of a pod, of which one may tell the launch and the others stand beside it.
     told += [one for one in streams if naming.is_node(one.stream or "") and (one.file, _pod(one)) not in pods]
@@ -269,12 +272,6 @@ def _workload(service: str) -> str:
     """
     pod, _, container = service.partition("/")
     return _REPLICA.sub("", pod) + ("/" + container) * bool(container)
-
-
-def _of_a_launch(capture: Capture) -> bool:
-    """Whether a stream is of a server, a launcher or a training, by how its lines begin."""
-    head = capture.content.head(HEAD_BYTES).decode("utf-8", "replace") if capture.content else ""
-    return log_detection.of_a_launch(head)
 
 
 def _pod(capture: Capture) -> str:

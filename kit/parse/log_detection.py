@@ -40,8 +40,10 @@ _OTHER = re.compile(
 )
 
 
-def of_a_launch(head: str) -> bool:
+def of_a_launch(head: str, own: bool = True) -> bool:
     """Whether a service is a server, a launcher or a training, by how its lines begin; a download's bar counts too.
+
+    Without `own` any web server is one.
 
     Examples
     --------
@@ -49,7 +51,7 @@ def of_a_launch(head: str) -> bool:
     (False, True)
     """
     sample = ANSI.sub("", head).replace("\r", "\n")
-    return _certain(own=True).search(sample) is not None or _BAR.search(sample) is not None
+    return _certain(own).search(sample) is not None or _BAR.search(sample) is not None
 
 
 RARE = 20

@@ -20,6 +20,8 @@ LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
+NO_ERRORS = ("teardown", "closing", "client", "noise")
+"""Roles of errors that are nobody's failure."""
 FAILED_EXITS = ("exit_failed", "program_error")
 """Codes of lines that fail a launch whose log closes on them: exit codes, and errors by their form alone."""
 NOT_BY_ITSELF = ("tree_gone", *FAILED_EXITS)
@@ -30,6 +32,8 @@ AFTER_WORK = ("done", "saved")
 """Those that tell an end only of what has worked."""
 WITH_WORDS = (*STEPS, "bar_full")
 """Those that tell an end only where a word follows."""
+EXITS = {"exit_code", "signal"}
+"""Fields of a death that say how it came."""
 LAUNCHING = ("launch", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
 """Phases of a launch that goes on; a download may be a job's whole work."""
 SERVERS = ("ready", "http_listening", "port_open")
@@ -65,15 +69,26 @@ def closes(log: LogDigest, mark: Mark) -> bool:
         return False  # what is through was no work: the launch goes on
     worked, counted = log.last_work.get(mark.log, -1) >= 0, log.share_done(mark)
     if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
-        return after > 1 and (counted == 1 if mark.code in STEPS else counted in (None, 1))
+        said = after > 1 or any(other.code == "worker_died" and other.order > mark.order for other in log.marks)
+        return said and (counted == 1 if mark.code in STEPS else counted in (None, 1) and not _within(log, mark))
     return mark.code not in AFTER_WORK or worked and (mark.code != "saved" or counted in (None, 1))
 
 
+def _within(log: LogDigest, mark: Mark) -> bool:
+    """Whether a full bar is one of many within another bar, which stands before its total and was drawn after it."""
+    return any(bar.order > mark.order and 0 < bar.n < (bar.total or 0) for bar in log.bars)
+
+
 def _against_end(log: LogDigest, mark: Mark, other: Mark) -> bool:
-    """Whether an error tells that a closing line was not the end: one after it, or a death that stands before own words."""
+    """Whether an error tells that a closing line was not the end: one after it, or a death that stands before own words.
+
+    Ray ends its workers when all is done and reports each as a death.
+    """
     if other.log != mark.log or other.kind != "error":
         return False
     died = mark.code in OWN_WORDS + STEPS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
+    through = other.order > mark.order and log.share_done(mark) == 1 and not EXITS & other.fields.keys()
+    died = died and not through
     return died or other.order > mark.order and (other.role in ("initiating", "header") or other.code == "killed")
 
 
@@ -120,7 +135,7 @@ def first_error(log: LogDigest) -> Mark | None:
     if began is not None and began.role == "initiating":
         return began
     every = errors(log)
-    marks = [mark for mark in every if mark.role not in ("teardown", "closing", *ENDING) and not survived(log, mark)]
+    marks = [mark for mark in every if mark.role not in (*NO_ERRORS, *ENDING) and not survived(log, mark)]
     own = [mark for mark in marks if mark.role != "header"]
     told = any(mark.role in ENDING for mark in every)  # the header of an interrupt is no error either, nor how what is left died
     return next(iter(own or ([] if told else marks or _deaths(log, every))), None)

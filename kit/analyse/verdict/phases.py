@@ -273,11 +273,11 @@ LEADING = 3
 def at_rest(evidence: Evidence) -> dict | None:
     """The line that shows a server ready which loads a model only when it is asked for one, and has not been asked yet."""
     log = evidence.log
-    if not log.of("port_open") or not traits(log.server, evidence.run.knowledge).rests:
+    if not traits(log.server, evidence.run.knowledge).rests:
         return None
     busy = any(ORDER.get(mark.phase or "", 0) > 0 for mark in log.marks) or log.bars or log.of("bind_error")
     answers = [mark for mark in log.of("probe_request") if "status" in mark.fields]
-    served = answers or log.of("serve_begin")
+    served = answers or log.of("port_open") and log.of("serve_begin")
     return served[0].ref if served and not busy else None
 
 

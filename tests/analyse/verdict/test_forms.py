@@ -15,7 +15,7 @@ FORMS = {entry["name"]: entry for entry in tomllib.loads(Path("tests/data/forms.
 @pytest.mark.parametrize("name", FORMS)
 def test_the_state_by_form(name: str, tmp_path: Path) -> None:
     form = FORMS[name]
-    (tmp_path / "server.log").write_text(form["text"])
+    (tmp_path / form.get("file", "server.log")).write_text(form["text"])
     verdict = kit.verdict(tmp_path)
     assert verdict.state in form["state"]
     if "class" in form:

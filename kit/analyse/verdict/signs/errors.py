@@ -88,12 +88,19 @@ def died_in_silence(scene: Scene) -> bool:
     return bool(scene.log.of("worker_died") or failed_exit(scene)) and not explained and scene.fact("signal") not in CRASH_SIGNALS
 
 
+def _follows(mark: Mark, other: Mark) -> bool:
+    """Whether a mark comes after another: streams of one file are read one by one, and some logs have no stamps."""
+    if mark.log != other.log and mark.capture == other.capture:
+        return mark.line > other.line
+    return mark.order > other.order and (mark.log == other.log or (mark.time is None) == (other.time is None))
+
+
 @rule("error_after_ready", "fails_since_error", needs=("log",))
 def late_error(scene: Scene) -> Signs:
     """An error after the ready line, and whether a request was answered since."""
     first = first_error(scene.log)
     ready = [mark for mark in scene.log.marks if mark.phase in ("ready", "serving")]
-    if scene.fact("ready") and first is not None and ready and first.order > ready[0].order:
+    if scene.fact("ready") and first is not None and ready and _follows(first, ready[0]):
         yield Sign("error_after_ready", f"an error after it was ready: {short(first.text, 140)}", [first.ref])
         if scene.fact("generate_works") is False and first.role == "initiating":
             claim = "it was ready, an error of its own came, and since then a request gets no answer"

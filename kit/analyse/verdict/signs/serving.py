@@ -79,6 +79,7 @@ def training(scene: Scene) -> Signs:
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
         behind, began = scene.log.records - steps[-1].order - 1, cause(scene.log)
         failed = began is not None and began.role == "initiating" and began.order > steps[-1].order
+        failed = failed or any(mark.order > steps[-1].order for mark in scene.log.of("worker_died"))
         if behind <= scene.limits["records_after_step"] and not failed:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
     times = [mark.time for mark in steps if mark.time is not None]
