@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 COLOUR = rb"(?:\x1b\[[\d;]*m)*"
@@ -51,9 +52,13 @@ class Wrapping:
 
     def _holds(self, lines: list[bytes]) -> bool:
         matching = re.compile((COLOUR if self.stays else b"") + rb"(?:" + self.pattern + rb")").match
-        marks = [found[0] for line in lines if (found := matching(line))]
-        if len(marks) < (self.least or (LEAST_STAYING if self.stays else LEAST)) * len(lines):
-            return False
+        marks: list[bytes] = []
+        spare = len(lines) - ceil((self.least or (LEAST_STAYING if self.stays else LEAST)) * len(lines))
+        for number, line in enumerate(lines, 1):
+            if found := matching(line):
+                marks.append(found[0])
+            elif number - len(marks) > spare:
+                return False
         if self.few and len({re.sub(rb"\d+", b"", mark) for mark in marks}) > 1 + len(lines) // FEW:
             return False
         return not self.counts or _counts_up(marks, self.counts)

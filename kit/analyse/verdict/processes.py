@@ -309,10 +309,14 @@ class Titles:
 
     def __init__(self, rules: Sequence[ProcessRule]):
         self._rules = rules
+        self._telling = sorted((rule for rule in rules if rule.role in ROLES), key=lambda rule: ROLES.index(rule.role))
+        self._roles: dict[str, str] = {}
 
     def role(self, title: str) -> str:
         """Role that a title tells, `other` where it tells none."""
-        return next((role for role in ROLES if any(rule.role == role and rule.fits(title) for rule in self._rules)), "other")
+        if title not in self._roles:
+            self._roles[title] = next((rule.role for rule in self._telling if rule.fits(title)), "other")
+        return self._roles[title]
 
     def rank(self, title: str, sizes: dict[str, int]) -> int | None:
         """Global rank that a title names; an engine's counts only where no worker has one."""

@@ -17,6 +17,7 @@ from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
 from kit.clock import NS, show_time
+from kit.intake.beginnings import may_hold
 from kit.tool_table import Tool, filled, table
 from kit.untrusted import whole_number
 
@@ -96,13 +97,15 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     told = [str(row["text"]) for row in evidence.events]
     # A row of `kubectl get pods` says how a pod is, not why: the events and the description are still to come.
     seen = {str(row.get("source")) for row in evidence.events if not _ROW_OF_PODS.match(row["text"])}
-    orchestrators = {name for name, marks in known.orchestrators.items() if any(map(marks.search, texts))}
+    orchestrators = {name for name, marks in _possible(known.orchestrators, texts).items() if any(map(marks.search, texts))}
     # Whatever the program: where it lists models as OpenAI's interface does, it can be asked for a token.
     lists = any(row.get("purpose") == "models" and '"data"' in (row.get("body") or "") for row in evidence.probes)
     server = settings.server or ("openai" if lists else "")
     port = _port(scene) if any(server in tool.servers for tool in known.tools.values()) else None
     opens = any(mark.phase in ("warmup", "ready", "serving") for mark in evidence.log.marks)
-    roles = [role for role in known.roles if any(map(role.marks.search, texts)) and not (role.portless and opens)]
+    possible = _possible({role.name: role.marks for role in known.roles}, texts)
+    roles = [role for role in known.roles if role.name in possible and any(map(role.marks.search, texts))]
+    roles = [role for role in roles if not (role.portless and opens)]
     names = _names(scene, settings, over)
     holding = {
         "behind": bool(names["behind"]),
@@ -165,9 +168,17 @@ def accelerator_of(evidence: Evidence, texts: Iterable[str] = ()) -> str | None:
 
 def _told(marks: dict[str, re.Pattern[str]], texts: Iterable[str]) -> str | None:
     votes: Counter[str] = Counter()
-    for text, times in Counter(texts).items():  # a descriptor is in each sample
+    counts = Counter(texts)  # a descriptor is in each sample
+    marks = _possible(marks, counts)
+    for text, times in counts.items():
         votes.update({name: times for name, pattern in marks.items() if pattern.search(text)})
     return votes.most_common(1)[0][0] if votes else None
+
+
+def _possible(marks: dict[str, re.Pattern[str]], texts: Iterable[str]) -> dict[str, re.Pattern[str]]:
+    """The marks that some of the texts may hold: most are of other systems, and are looked for in no text by itself."""
+    together = "\n".join(texts)
+    return {name: pattern for name, pattern in marks.items() if may_hold(pattern, together)}
 
 
 def _sources(evidence: Evidence) -> Iterable[list[str]]:
