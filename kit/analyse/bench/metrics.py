@@ -212,10 +212,11 @@ def _refusal(inputs: BenchInputs, metric: Metric, rows: dict[str, pd.DataFrame])
     if units[0] != units[1] or max(map(len, units)) > 1:
         return finding("units_differ", units=sorted(units[0] | units[1]))
     ids = {text for side in rows.values() for text in side["definition"].fillna("")}
-    tools = set(inputs.bench.runs.set_index("run")["tool"].loc[metric.group.runs])
     if len(ids) > 1:
         return finding("definitions_differ", definitions=sorted(text or "unknown" for text in ids))
-    if len(tools) > 1 and metric.quantity in ("itl", "tpot"):
+    runs = inputs.bench.runs
+    tools = set(runs["tool"][runs["run"].isin(metric.group.runs)]) if metric.quantity in ("itl", "tpot") else ()
+    if len(tools) > 1:
         return finding("not_same_measurement", metric=metric.quantity, tools=" and ".join(sorted(tools)))
     return metric.unfit
 

@@ -63,7 +63,7 @@ def welch(base: Sequence[float], cand: Sequence[float]) -> Estimate:
     >>> [round(limit, 4) for limit in found.interval(0.95)]
     [0.0273, 0.0727]
     """
-    parts = [statistics.variance(side) / len(side) for side in (base, cand)]
+    parts = [_squares(side) / (len(side) - 1) / len(side) for side in (base, cand)]
     total = sum(parts)
     freedom = (
         total**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (base, cand), strict=True))
@@ -99,8 +99,14 @@ def pooled_sd(groups: Sequence[Sequence[float]]) -> tuple[float | None, int]:
     freedom = sum(len(group) - 1 for group in groups if len(group) > 1)
     if not freedom:
         return None, 0
-    squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups if len(group) > 1)
+    squares = sum(_squares(group) for group in groups if len(group) > 1)
     return math.sqrt(squares / freedom), freedom
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Sum of squared distances from the mean: `statistics.variance` reckons with fractions, a tenth of a comparison's time."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
 
 
 def least_p(n: int, m: int) -> float:
