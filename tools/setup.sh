@@ -39,10 +39,12 @@ fi
 say "setting up .venv with Python $(version "$chosen") from requirements.lock (once, two to three minutes, 1.4 GB; pip says nothing meanwhile)"
 "$chosen" -m venv --clear .venv
 # The lock holds the build backend too, so that nothing outside the lock is fetched.
-if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --require-hashes -r requirements.lock; then
+if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-compile --require-hashes -r requirements.lock; then
     say "the packages of requirements.lock could not be installed (pip's reason stands above);" \
         "check the network or your pip configuration and run make again."
     exit 2
 fi
 PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .
+# pip compiles on one core, and with it what packages bring to test themselves, a quarter of all. Some files are for other Pythons.
+.venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib kit || true
 touch .venv/.ready
