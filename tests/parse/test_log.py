@@ -192,6 +192,19 @@ def test_who_asks_for_a_peer_again_and_again(line: str, host: str | None) -> Non
     assert row["milestone"] == "peer_asked" and fields(row).get("host") == host
 
 
+@pytest.mark.parametrize(
+    ("line", "milestone", "phase"),
+    [
+        ("INFO 03-31 07:50:16 [tpu_model_runner.py:773]   -- num_tokens: 32", "build_begin", "compile"),
+        ("(app-1, pid=37) 2024-06-15 15:34:40,506\tSUCC scripts.py:550 -- Deployed Serve app successfully.", "ready", "ready"),
+        ("Deployed app 'llm' successfully.", "ready", "ready"),
+    ],
+)
+def test_what_a_line_tells(line: str, milestone: str, phase: str) -> None:
+    row = one(line)
+    assert (row["milestone"], row["phase"]) == (milestone, phase)
+
+
 def test_lock_lines_are_symptoms_and_carry_the_path():
     rows, _ = recorded("sglang-lock-wait", "2025-12-31 21:22:37")
     waits = [row for row in rows if row["milestone"] == "lock_wait"]

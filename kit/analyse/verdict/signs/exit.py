@@ -48,7 +48,7 @@ def kernel_kill(scene: Scene) -> Signs:
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
         elif open_end and not explained and not _outlived(scene, alike):
-            known_by = "and nothing here tells of what" if alone else "of a name that the launch's processes have"
+            known_by = "a process that nothing else here names" if alone else "of a name that the launch's processes have"
             yield Sign("oom_kill_alike", f"{claim}, {known_by}", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
