@@ -1,14 +1,16 @@
 """Kill every writer at each of its writes, fill its disk there, step its clock; open what is left and count what was lost.
 
-    python tools/faults.py                 # every point of every writer: some minutes
-    python tools/faults.py --most 4        # at most so many points of each
+    python tools/faults.py                 # every place of every writer: some minutes
+    python tools/faults.py --most 4        # at most so many places of each
     python tools/faults.py --only pull
 
-A point is an operation on a file of the run: open, write, fsync, rename, remove, mkdir, truncate. At point n the writer, a
-process of its own, is killed before the operation (`kill`), or after half of the bytes of a write (`half`); or the operation
-and all writes after it fail as on a full, read-only or broken disk; or the host answers no request from the n-th on (`drop`).
-Then the run is opened again: it must open, every whole line that is in a raw file must be a row, and no byte that the kernel
-had taken may be gone. A pull is run again and must be whole. Exit code 1 where anything was lost or a foreign exception came.
+A place is an operation on a file of the run (open, write, fsync, rename, remove, mkdir, truncate) and the lines of the kit that
+it is called from. One that is met many times, as in a loop, fails once: at its first time, or in the midst of them where it is
+killed. There the writer, a process of its own, is killed before the operation (`kill`), or after half of the bytes of a write
+(`half`); or the operation and all writes after it fail as on a full, read-only or broken disk, by turns; or the host answers no
+request from there on (`drop`). Then the run is opened again: it must open, every whole line that is in a raw file must be a row,
+and no byte that the kernel had taken may be gone. A pull is run again and must be whole. Exit code 1 where anything was lost or a
+foreign exception came.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import errno
 import gzip
 import io
 import mmap
+import multiprocessing
 import os
 import signal
 import struct
@@ -59,21 +62,23 @@ from kit.render.report import write as write_report
 LINES = 200
 LINE = "INFO 02-18 02:11:52 [core.py:58] line {:06d} HF_TOKEN=planted{:06d}\n"
 FAILS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno.EIO}
-DROP = "drop"
-WAYS = ("kill", "half", *FAILS, DROP)
+KILL, HALF, DROP, WRITE = "kill", "half", "drop", "write"
+PACKAGE = str(Path(kit.__file__).parent) + os.sep
+SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""A disk that is quick to take what is synced: the places are the same."""
 QUIET: dict[str, Any] = {"progress": lambda text: None}
 
 
 class Faults:
-    """Counts operations on files below a folder, and lets one of them fail. Installed in a process that is to end."""
+    """Counts operations on files below a folder by their places, and lets one fail. Installed in a process that is to end."""
 
-    def __init__(self, folder: Path, at: int, how: str, shared: mmap.mmap):
-        self.folder, self.at, self.how, self.shared, self.count, self.taken = str(folder), at, how, shared, 0, 0
-        self.failing = False
+    def __init__(self, folder: Path, fault: Fault, shared: mmap.mmap, met: int):
+        self.folder, self.fault, self.shared, self.met = str(folder), fault, shared, met
+        self.failing, self.taken, self.times = False, 0, Counter()
 
     def install(self) -> None:
         """Replace what writes, or what asks the host."""
-        if self.how == DROP:
+        if self.fault.how == DROP:
             asks = ((LocalHost, ("ask", "run", "open_file", "read_file", "start_shell")), (LocalFile, ("read", "stream", "stat")))
             for kind, names in (*asks, (LocalStream, ("read",))):
                 for name in names:
@@ -85,29 +90,42 @@ class Faults:
         self._open = builtins.open
         builtins.open = io.open = self.open  # type: ignore[assignment]
 
-    def point(self, path: object, data: Any = None, file: Any = None) -> None:
+    def here(self, what: str) -> bool:
+        """Whether the fault is to be now: a place is told by what is done and by the lines of the kit that ask for it."""
+        frame, lines = sys._getframe(2), []
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(PACKAGE):
+                lines.append(f"{name[len(PACKAGE) :]}:{frame.f_lineno}")
+            frame = frame.f_back
+        place = " ".join((what, *lines[:4]))
+        self.times[place] += 1
+        os.write(self.met, f"{place}\n".encode())
+        return place == self.fault.place and self.times[place] == self.fault.time
+
+    def point(self, what: str, path: object, data: Any = None, file: Any = None) -> None:
         """One operation."""
-        if isinstance(path, int) or not str(path).startswith(self.folder):
+        name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else str(path)
+        if not name.startswith(self.folder):
             return
-        self.count += 1
-        self.shared[:16] = struct.pack("qq", self.count, self.taken)
-        if self.count == self.at:
-            if self.how == "half" and data is not None:
+        how = self.fault.how
+        self.shared[:8] = struct.pack("q", self.taken)
+        if self.here(what):
+            if how == HALF:
                 file.write(bytes(data)[: len(data) // 2])
                 file.flush()
-            if self.how in ("kill", "half"):
+            if how in (KILL, HALF):
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.failing = self.how in FAILS
+            self.failing = how in FAILS
         if self.failing:
-            raise OSError(FAILS[self.how], os.strerror(FAILS[self.how]), str(path))
+            raise OSError(FAILS[how], os.strerror(FAILS[how]), name)
 
     def _dropped(self, act: Callable) -> Callable:
         """The connection is gone from the point on, for good."""
 
         def dropped(*args: Any, **more: Any) -> Any:
-            self.count += 1
-            self.shared[:16] = struct.pack("qq", self.count, self.taken)
-            if 0 < self.at <= self.count:
+            self.failing = self.here(act.__qualname__) or self.failing
+            if self.failing:
                 raise HostLost("local", "the connection was dropped", "run it again")
             return act(*args, **more)
 
@@ -116,7 +134,7 @@ class Faults:
     def _counted(self, act: Callable) -> Callable:
         def counted(path: Any, *args: Any, **more: Any) -> Any:
             if act.__name__ not in ("unlink", "rmdir") or not self.failing:
-                self.point(path)
+                self.point(act.__name__, path)
             return act(path, *args, **more)
 
         return counted
@@ -124,7 +142,7 @@ class Faults:
     def open(self, path: Any, mode: str = "r", *args: Any, **more: Any) -> Any:
         if isinstance(path, int) or not set(mode) & set("wax+"):
             return self._open(path, mode, *args, **more)
-        self.point(path)
+        self.point("open", path)
         return Written(self._open(path, mode, *args, **more), str(path), self)
 
 
@@ -135,9 +153,8 @@ class Written:
         self._file, self._path, self._faults = file, path, faults
 
     def write(self, data: Any) -> int:
-        self._faults.point(
-            self._path, data.encode() if isinstance(data, str) else data, getattr(self._file, "buffer", self._file)
-        )
+        raw = data.encode() if isinstance(data, str) else data
+        self._faults.point(WRITE, self._path, raw, getattr(self._file, "buffer", self._file))
         count = self._file.write(data)
         if f"{os.sep}raw{os.sep}" in self._path:
             self._faults.taken += count or 0
@@ -315,38 +332,80 @@ WRITERS = (
 )
 
 
-def trial(writer: Writer, at: int, how: str, failures: list[str], step_s: int = 0) -> tuple[int, int]:
-    """One run of a writer with a fault at a point: the points that it came by, and the rows that were lost."""
-    shared = mmap.mmap(-1, 16)
-    with tempfile.TemporaryDirectory(prefix="stallkit-faults-") as name:
-        folder = Path(name).resolve()
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, at the how many-th time at which a place is met; nothing where there is no place."""
+
+    how: str = KILL
+    place: str = ""
+    time: int = 1
+    step_s: int = 0
+
+
+@dataclass
+class Trial:
+    """What came of a run of a writer with a fault: places met, and how often; rows lost; what else failed."""
+
+    met: dict[str, int]
+    lost: int
+    failures: list[str]
+
+
+def trial(name: str, fault: Fault) -> Trial:
+    """One run of a writer with a fault."""
+    writer = next(one for one in WRITERS if one.name == name)
+    shared, failures = mmap.mmap(-1, 8), []
+    with tempfile.TemporaryDirectory(prefix="stallkit-faults-", dir=SCRATCH) as scratch, tempfile.TemporaryFile() as met:
+        folder = Path(scratch).resolve()
         apart(lambda: writer.prepare(folder))
 
         def act() -> object:
-            if step_s:
+            if fault.step_s:
                 real, began = time.time_ns, time.monotonic()
-                time.time_ns = lambda: real() + step_s * 10**9 * (time.monotonic() - began > 0.3)
-            Faults(folder / "run" if writer.name != "report" else folder, at, how, shared).install()
+                time.time_ns = lambda: real() + fault.step_s * 10**9 * (time.monotonic() - began > 0.3)
+            Faults(folder / "run" if name != "report" else folder, fault, shared, met.fileno()).install()
             return writer.act(folder)
 
         code, said = apart(act)
-        points, taken = struct.unpack("qq", shared[:16])
+        taken = struct.unpack("q", shared[:8])[0]
         there = sum(path.stat().st_size for path in folder.glob("run/raw/*"))
         found, told = apart(lambda: min(writer.lost(folder), 60))
-        where = f"{writer.name}, {how} at point {at}"
-        if code not in (0, 3, -signal.SIGKILL):
-            failures.append(f"{where}: exit code {code}\n{said}")
-        if found > 60 or found < 0 or found == 3:
-            failures.append(f"{where}: what is left does not open ({found})\n{told}")
-        if how in ("kill", "half") and writer.name in ("collect", "guard") and there < taken:
-            failures.append(f"{where}: {taken - there} bytes that were written are gone")
-        return points, found
+        met.seek(0)
+        places = Counter(met.read().decode().splitlines())
+    where = f"{name}, {fault}"
+    if code not in (0, 3, -signal.SIGKILL):
+        failures.append(f"{where}: exit code {code}\n{said}")
+    if found > 60 or found < 0 or found == 3:
+        failures.append(f"{where}: what is left does not open ({found})\n{told}")
+    if fault.how in (KILL, HALF) and name in ("collect", "guard") and there < taken:
+        failures.append(f"{where}: {taken - there} bytes that were written are gone")
+    return Trial(places, found, failures)
+
+
+def faults_of(writer: Writer, most: int) -> tuple[list[Fault], list[Trial]]:
+    """The faults to try with a writer, and the runs without one that told its places."""
+    plain, faults = [trial(writer.name, Fault())], []
+    times = some(plain[0].met, most)
+    for number, (place, count) in enumerate(times):
+        middle = (count + 1) // 2
+        faults += [Fault(KILL, place, middle), Fault([*FAILS][number % len(FAILS)], place)]
+        faults += [Fault(HALF, place, middle)] if place.startswith(WRITE) else []
+    if writer.name in ("collect", "pull", "triage"):
+        plain.append(trial(writer.name, Fault(DROP)))
+        faults += [Fault(DROP, place) for place, _ in some(plain[1].met, most)]
+    faults += [Fault(step_s=step_s) for step_s in (-3600, 3600) if writer.name == "collect"]
+    return faults, plain
+
+
+def some(met: dict[str, int], most: int) -> list[tuple[str, int]]:
+    """At most so many of the places, evenly."""
+    return [*met.items()][:: max(1, -(-len(met) // most))]
 
 
 def two_at_once(failures: list[str]) -> int:
     """Two pulls into one folder, two readers that make one cache, a reader of a run that is being recorded; rows lost."""
     lost = 0
-    with tempfile.TemporaryDirectory(prefix="stallkit-faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="stallkit-faults-", dir=SCRATCH) as name:
         folder = Path(name).resolve()
         source(folder)
         for act in (pulls, caches):
@@ -376,41 +435,34 @@ def two_at_once(failures: list[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--most", type=int, default=10**6, help="points of each writer and way")
+    parser.add_argument("--most", type=int, default=10**6, help="places of each writer")
     parser.add_argument("--only", choices=[writer.name for writer in WRITERS])
+    parser.add_argument("--jobs", type=int, default=2, help="trials side by side")
     args = parser.parse_args()
     for path in (kit.sample_path("sg01-capture-hang"), kit.sample_path("sg02-one-snapshot")):  # loaded once, here
         kit.open_run(path).frame("log")
     failures: list[str] = []
-    kills, errors, drops, steps, lost = Counter(), Counter(), Counter(), 0, 0
-    print(f"{'writer':<8} {'points':>6} {'kills':>6} {'failed writes':>14} {'drops':>6} {'rows lost':>10}")
-    for writer in WRITERS:
-        if args.only not in (None, writer.name):
-            continue
-        points, gone = trial(writer, 0, "kill", failures)
-        for how in WAYS:
-            if how == DROP:
-                if writer.name not in ("collect", "pull", "triage"):
-                    continue
-                asked, gone_too = trial(writer, 0, how, failures)
-                gone += gone_too
-            last = asked if how == DROP else points
-            for at in range(1, last + 1, max(1, -(-last // args.most))):
-                gone += trial(writer, at, how, failures)[1]
-                (errors if how in FAILS else drops if how == DROP else kills)[writer.name] += 1
-        if writer.name == "collect":
-            for step_s in (-3600, 3600):
-                gone += trial(writer, 0, "kill", failures, step_s)[1]
-                steps += 1
-        lost += gone
-        print(
-            f"{writer.name:<8} {points:>6} {kills[writer.name]:>6} {errors[writer.name]:>14} {drops[writer.name]:>6} {gone:>10}",
-            flush=True,
-        )
+    total, lost, missed = Counter(), 0, 0
+    print(f"{'writer':<8} {'points':>6} {'places':>6} {'kills':>6} {'failed writes':>14} {'drops':>6} {'rows lost':>10}")
+    with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
+        for writer in WRITERS:
+            if args.only not in (None, writer.name):
+                continue
+            faults, trials = faults_of(writer, args.most)
+            plain = trials[0].met
+            came = pool.starmap(trial, [(writer.name, fault) for fault in faults], 1)
+            missed += sum(bool(fault.place) and fault.place not in one.met for fault, one in zip(faults, came, strict=True))
+            failures += [failure for one in (*trials, *came) for failure in one.failures]
+            tried = Counter(FAILS.get(fault.how) and "failed" or fault.how for fault in faults if fault.place)
+            total += tried + Counter(steps=sum(bool(fault.step_s) for fault in faults))
+            gone = sum(one.lost for one in (*trials, *came))
+            lost += gone
+            counts = f"{tried[KILL] + tried[HALF]:>6} {tried['failed']:>14} {tried[DROP]:>6} {gone:>10}"
+            print(f"{writer.name:<8} {sum(plain.values()):>6} {len(plain):>6} {counts}", flush=True)
     both = args.only in (None, "pull")
     lost += two_at_once(failures) if both else 0
-    print(f"clock steps: {steps}; two processes on one run: {2 * both} pairs")
-    counts = f"kills: {kills.total()}, failed writes: {errors.total()}, drops: {drops.total()}"
+    print(f"clock steps: {total['steps']}; two processes on one run: {2 * both} pairs; places not met again: {missed}")
+    counts = f"kills: {total[KILL] + total[HALF]}, failed writes: {total['failed']}, drops: {total[DROP]}"
     print(f"{counts}, rows lost: {lost}, failures: {len(failures)}")
     for failure in failures[:10]:
         print(failure)
