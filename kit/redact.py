@@ -37,7 +37,7 @@ ENVIRON_NAMES = frozenset(
 _HINTS = """
 token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql mariadb
 redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp sudo add-mask
-wandb openssl usermod useradd racadm +@ assword pin: pin= pin" pin'
+wandb openssl usermod useradd racadm honeycomb +@ assword pin: pin= pin" pin'
 """.split()
 """Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
 _URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
@@ -75,9 +75,9 @@ _BY_PLACE = (
     ("auth ", r"(\bAUTH\s+[\w-]{1,60}\s+)(?!\[redacted\])(?=\S*\d)[^\s:=]+"),
     (
         "variable",
-        r"(\bvariable\s+\"[^\"\s]{0,60}(?:token|key|secret|pass\w*)\"\s*\{[^}\r\n]{0,200}\bdefault\s*=\s*\")(?!\[redacted\])[^\"]+",
+        r"(\bvariable\s+\"?[^\"\s]{0,60}(?:token|key|secret|pass\w*)\"?\s*\{[^}\r\n]{0,200}\bdefault\s*=\s*\")(?!\[redacted\])[^\"]+",
     ),
-    ("snmp", r"(\bsnmp-server\s+community\s+)(?!\[redacted\])\S+"),
+    ("snmp", r"(\bsnmp(?:-server)?\s+community(?:\s+string)?[\s:=]+)(?!\[redacted\])\S+"),
     ("<(echo", r"(<\(echo\s+['\"]?)(?!\[redacted\])[^\s'\")]+"),
     (
         "send",  # a script of expect, pexpect or chat
@@ -87,6 +87,8 @@ _BY_PLACE = (
     ),
     ("send", r"(?i)(" + SENDS + r")(?!\[redacted\])[^'\"\\\r\n]+(?=\\{1,2}[rn]['\"][^\r\n]{0,100}(?:assword|passphrase))"),
     ("username", r"(['\"]username['\"]:\s*['\"][^'\"]{1,100}['\"],\s*['\"]key['\"]:\s*['\"])(?!\[redacted\])[^'\"]+"),  # Kaggle
+    ("random_password", r"(\"result\":\s*\")(?!\[redacted\])[^\"]+"),  # Terraform's state
+    ("x-honeycomb", r"(?i)(x-honeycomb-team['\"]?:\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
     ("add-mask", r"(::add-mask::)(?!\[redacted\])\S+"),
 )
 _FIXED = tuple((hint, re.compile(pattern)) for hint, pattern in _BY_PLACE)
@@ -104,11 +106,10 @@ _XML = re.compile(
     r"(<)(?:\w{1,40}:|name>|\w{1,40}\s[^<>]{0,100}?\b(?:key|name)=['\"])?(" + NAME + r")"
     r"((?:['\"\s][^<>]{0,200})?>(?:<!\[CDATA\[)?|</name>\s{0,40}<value>)(?=[^<>]{1,4000}(?:</|>))"
 )
-_WORD = r"(?:token|secret|passw|passphrase|pwd|key|cred|pass\b|jwt|auth|psk|bindpw)"
+_WORD = r"[A-Za-z0-9_.-]{0,60}?(?:token|secret|passw|passphrase|pwd|key|cred|pass\b|jwt|auth|psk|bindpw)[A-Za-z0-9_]{0,40}"
+_TWO = r"(?:api|access|secret|private|license|account|munge|fernet)[ ]"
 _GAPPED = re.compile(
-    r"(?i)(?<![A-Za-z0-9_.-])()((?:api|access|secret|private|license|account)[ ](?:key|token)|[A-Za-z0-9_.-]{0,60}?"
-    + _WORD
-    + r"[A-Za-z0-9_]{0,40})("
+    rf"(?i)(?<![A-Za-z0-9_.-])()({_TWO}(?:key|token)|{_WORD})("
     + QUOTE
     + r"?(?:[ \t]{1,40}(?:[|\u2502\u2503]|\.{3,40}|is|was|of|provided)?:?[ \t]{0,40}|:[ ]|,[ ]?[bu]?(?=['\"]))"
     + QUOTE
@@ -116,12 +117,12 @@ _GAPPED = re.compile(
 )
 _FLAG = re.compile(r"(?<![\w-])(--?)(" + NAME + r")((?:['\"]?,)?[ \t]+)(?=\S)")
 _SPOKEN = re.compile(
-    r"(?i)(?<![A-Za-z0-9_.-])()((?:(?:api|access|secret|private|license|account)[ ])?(?:key|token)|[A-Za-z0-9_.-]{0,60}?"
-    + _WORD
-    + r"[A-Za-z0-9_]{0,40})((?:[ ]?(?:\([^()\r\n]{1,60}\)|\[[^\[\]\r\n]{1,60}\]|<[^<>\r\n]{1,60}>|#\d{1,3}|no\.[ ]\d{1,3})"
-    + r"|[ ](?:header|value|variable)|,?[ ](?:for|from|in|of|to|is|was|read|changed)(?:[ ]['\"]?[\w@./:-]{1,60}['\"]?){1,5}?"
-    + r"|:[ ]?[A-Za-z][\w.]{0,40}(?:\[[^\]\r\n]{1,60}\])?(?:[ ]\|[ ]\w{1,20})?)"
-    + r"(?:[ ]?[:=]|[ ]to)[ ]{1,4}['\"]?|[ ]to[ ]['\"]?)(?=\S)"
+    rf"(?i)(?<![A-Za-z0-9_.-])()((?:{_TWO})?(?:key|token)|{_WORD})("
+    r"(?:[ ]?(?:\([^()\r\n]{1,60}\)|\[[^\[\]\r\n]{1,60}\]|<[^<>\r\n]{1,60}>|#\d{1,3}|no\.[ ]\d{1,3})"
+    r"|[ ](?:header|value|variable)|[ ](?:was[ ])?(?:re)?set(?=[ ]to[ ])"
+    r"|,?[ ](?:for|from|in|of|to|is|was|read|changed)(?:[ ]['\"]?[\w@./:-]{1,60}['\"]?){1,5}?"
+    r"|:[ ]?[A-Za-z][\w.]{0,40}(?:\[[^\]\r\n]{1,60}\])?(?:[ ]\|[ ]\w{1,20})?)"
+    r"(?:[ ]?[:=]|[ ]to)[ ]{1,4}['\"]?|[ ]to[ ]['\"]?)(?=\S)"
 )
 """A secret that words or brackets part from its name: `token (from a file): …`, `password of user ada: …`,
 `key: str = …`."""
@@ -166,7 +167,7 @@ _LONG_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9-]*(?:=|\Z)|-[A-Za-z]\Z")
 def _is_secret(name, between, value, flag):
     """Whether the value behind a secret's name is one."""
     bare = re.sub(QUOTE, "", value).strip("\\[] ")
-    if not bare or bare == "redacted" or MARK in value:
+    if not bare or bare == "redacted" or MARK in value or bare.isupper() and words_of(bare) == words_of(name):
         return False
     if HARMLESS.match(bare):
         return strict_name(name) and bare[:1].isdecimal() and not flag and not name.lower().endswith("s")  # `secrets: 3 mounted`
@@ -188,6 +189,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
         or value[:1] in "[{"
         or bare[:1] in "/-#("
         or re.search(r"[=(/]|://", bare[:-2])
+        and not (len(bare) > 30 and is_random(bare))
         or HARMLESS.match(bare)
     ):
         return False
@@ -200,6 +202,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
         and len(words) > 1
         or STRICT.intersection(words) - {"secret", "secrets"}
         or words[-1] not in ("secret", "key", "token", "pass")
+        or words[-2:] == ["auth", "pass"]
     ):
         return True
     mixed = re.search(r"[a-z]", bare) and re.search(r"[A-Z]", bare) and not PHRASE.match(bare)
@@ -219,7 +222,8 @@ def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
             continue
         value = (_FLAG_VALUE if is_flag else _TEXT if pattern is _XML else _VALUE).match(text, found.end())
         word = value.group(0).strip(".,:") if value is not None else ""
-        if not word or is_flag and (_LONG_FLAG.match(word) or word.lower() in PROSE):
+        told = word.isdecimal() and text.startswith(" bytes", value.end())  # by `kubectl describe`
+        if not word or told or is_flag and (_LONG_FLAG.match(word) or word.lower() in PROSE):
             continue
         if is_flag and between[:1] == "," and not _is_secret_behind_a_gap(name, between, word, flag):
             continue  # `--api-key, --port and so on`
@@ -371,6 +375,7 @@ openssl: enc/-k
 snmpget snmpwalk snmpset: -A -X -c
 redfishtool racadm: -p
 useradd usermod: -p
+htpasswd: -b/=last
 rabbitmqctl: change_password/=last add_user/=last
 gh: secret/-b secret/--body
 ab: -A:

@@ -23,7 +23,8 @@ _ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "cr
 _BEFORE_KEY = frozenset(
     """
     api access secret private signing encryption auth ssh account master service shared admin client license deploy host
-    session storage ssl tls webhook hf app application subscription preshared decryption consumer functions management
+    session storage ssl tls webhook hf app application subscription preshared decryption consumer functions management fernet
+    munge cookie
     """.split()
 )
 _NOT_TOKEN = frozenset(
@@ -39,14 +40,15 @@ _ABOUT = frozenset(
     policy mode manager config server version usage per budget format provider prefix ring bytes seconds error errors field
     prediction probability probs embedding embeddings latency throughput class fn func function parser head heads cache shape
     dim index indices position positions logprobs mask group rotation refresh required enabled timeout validity ref refs reference
-    selector algorithm algorithms alg exchange
+    selector algorithm algorithms alg exchange encryption
     """.split()
 )
 """Words behind a secret's that make the name one about a secret: `password_file`, `token_ids`, `secretName`."""
-_OTHER_KEYS = frozenset("monkey turkey hotkey donkey jockey keyboard passkey".split())
+_OTHER_KEYS = frozenset("monkey turkey hotkey donkey jockey keyboard passkey pkey".split())
 HARMLESS = re.compile(
-    r"(?:none|null|nil|true|false|auto|unset|yes|no|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\$\{?\w+\}?|\$\(.*|%\w+%|\{\{.*|<.*|"
-    r"/(?:run|etc|var|home|root|tmp|srv|opt|mnt)/[\w./-]+|empty|required|optional|disabled|enabled|missing|expired|unknown|[a-z_]+\[\d*|\(.*|\{.*|\*{2,}|x{4,}|\.{2,}|redacted|os\.environ.*|str|int|bool|optional.*|secretstr)\Z",
+    r"(?:none|null|nil|true|false|auto|unset|yes|no|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\$\{?\w+(?::?[-?+])?\}?|\$\(.*|%\w+%|\{\{.*|<.*|"
+    r"(?:[\w.-]+:)?/(?:run|etc|var|home|root|tmp|srv|opt|mnt)/[\w./-]+|empty|required|optional|disabled|enabled|missing|expired|unknown|[a-z_]+\[\d*|\(.*|\{.*|\*{2,}|-|x{4,}|\.{2,}|redacted|hidden|masked|files|str|int|bool|optional.*|secretstr|"
+    r"(?:os\.|process\.)?(?:get)?env(?:iron)?\b.*|[a-z_]{1,40}(?:\.[a-z_]{1,40}){0,3}\.[a-z_]{0,40}(?:key|token|secret|password))\Z",
     re.IGNORECASE,
 )
 """Values that hold no secret: plain numbers and words, references, stars that somebody put in its place."""

@@ -19,18 +19,21 @@ SHAPES = (
     r"nvapi-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}|1//0[A-Za-z0-9_-]{30,}",
     r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|rubygems_[a-f0-9]{48}|CLOJARS_[A-Za-z0-9]{60}",
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}|eyJrIjoi[A-Za-z0-9]{60,}",  # JSON web token, Grafana
-    r"(?:gsk|r8|fw|jina|ntn|figd|whsec|sbp|pcsk|rdme|pnu|tfp|sq[upa]|sgp|glsa|glc|sm_[aps]at|fo1|fm[12][ar]?|vercel_\w{4,8})_"
+    r"(?:gsk|r8|fw|jina|ntn|figd|whsec|sbp|pcsk|rdme|pnu|tfp|sq[upa]|sgp|glsa|glc|sm_[aps]at|fo1|rnd|rpa|fm[12][ar]?|vercel_\w{4,8})_"
     r"[A-Za-z0-9+/=_-]{16,}|(?:xai|pplx|tvly|nk|p8e|ico|pul|tk-us|fio-u|xkeysib|sq0[a-z]{3})-[A-Za-z0-9_-]{20,}",
     r"tgp_v1_[A-Za-z0-9_-]{20,}|pscale_[a-z]{2,5}_[A-Za-z0-9_=.-]{32,}|CCIPAT_\w{40,}|HRKU-[A-Za-z0-9_-]{30,}|NRAK-[A-Z0-9]{27}",
     r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}|A3(?:-[A-Z0-9]{5,11}){5,6}|ops_eyJ[A-Za-z0-9+/]{100,}|AKCp[A-Za-z0-9]{60,}|cmVmd[A-Za-z0-9]{59}",
     r"dapi[a-f0-9]{32}|hv[sbr]\.[A-Za-z0-9_-]{16,}|do[opr]_v1_[a-f0-9]{32,}|lsv2_(?:pt|sk)_[A-Za-z0-9_]{24,}|wandb_v1_\w{20,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{24,}|lin_api_[A-Za-z0-9]{20,}|EZ[AT]K[A-Za-z0-9]{54}",
     r"key-[0-9a-f]{32}|tskey-[a-z]+-[A-Za-z0-9-]{10,}|sntry[su]_[A-Za-z0-9_=+/]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|SK[0-9a-f]{32}",
-    r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}|discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{16,}",
+    r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}|discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{16,}|LTAI[A-Za-z0-9]{16,}",
     r"(?:pat|sat)\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}|pat[A-Za-z0-9]{14}\.[a-f0-9]{64}|dp\.[a-z]{2}\.[A-Za-z0-9]{40,}",
-    r"ATATT3[A-Za-z0-9_=-]{50,}|API-[A-Z0-9]{26}|sha256~[A-Za-z0-9_-]{43}|dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}|EAA[A-Z][A-Za-z0-9]{80,}",
+    r"ATATT3[A-Za-z0-9_=-]{50,}|API-[A-Z0-9]{26}|sha256~[A-Za-z0-9_-]{43}|dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}|EAA[A-Z][A-Za-z0-9_-]{56,}",
     r"v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}|AQVN[A-Za-z0-9_-]{35,}|[0-9a-f]{32}-us[0-9]{1,2}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}",
     r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,}|[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk|[A-Za-z0-9]{40,76}AZDO[A-Za-z0-9]{4}",
+    r"webhook\.office\.com/webhookb2/[a-z0-9@-]{36,}/IncomingWebhook/[a-z0-9]{32}|amzn\.mws\.[0-9a-f-]{36}|APA91b[A-Za-z0-9_-]{90,}",
+    r"oy2[a-z0-9]{43}|ATBB[A-Za-z0-9]{28,}|[01]/[0-9]{16}:[0-9a-f]{32}|[0-9a-f]{36}NRAL|secret_[a-z0-9-]+_[0-9a-f]{32}\.[A-Za-z0-9]{32}",
+    r"\$(?:2[abxy]?|1|5|6|7|y|gy|apr1|argon2[id]{1,2}|scrypt)\$[A-Za-z0-9./$=,+_-]{20,}",  # a password, hashed
     r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{20,}",  # a key in base64
     r"[A-Za-z]{2,12}[_.-][A-Za-z0-9]{24,}",  # any prefix, where what follows is random: see token_mark
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import string
 from functools import cache
 from pathlib import Path
@@ -785,8 +786,11 @@ def look_alikes() -> list[str]:
 
 
 def written_later(name: str) -> list[str]:
-    """Templates of the third corpus, which was written without a look at the rules; docs/reliability.md has what came of it."""
-    return [line.replace("\\n", "\n") for line in (THIRD / f"{name}.txt").read_text(encoding="utf-8").splitlines()]
+    """Templates of a corpus that was written without a look at the rules; docs/reliability.md has what came of it."""
+    return [
+        re.sub(r"(?<!\\)\\n", "\n", line).replace("\\\\", "\\")
+        for line in (THIRD / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 @cache
@@ -801,3 +805,20 @@ def third_placements() -> list[tuple[str, list[str]]]:
 @cache
 def third_look_alikes() -> list[str]:
     return list(dict.fromkeys(text.format(**numbers()) for text in written_later("look_alikes") for _ in range(2)))
+
+
+@cache
+def fourth(name: str) -> list[tuple[str, list[str]]]:
+    """Texts of the fourth corpus, and what is secret in each: `<h32>` are signs by chance, « » stand around secrets."""
+    classes = {"a": LOWER, "l": LOWER, "A": UPPER, "b": LETTERS, "h": HEX, "d": string.digits, "c": LETTERS + "+/"}
+    words, own = [*WORD, "Zeppelin_77", "tr0ub4dor.and3", "correct-horse-9", "8fJq2LmNpR4t"], random.Random(41)
+
+    def fill(found: re.Match[str]) -> str:
+        kind, count = found[1], found[2]
+        if kind == "w":
+            return own.choice(words)
+        lengths = (8, 4, 4, 4, 12) if kind == "u" else (int(count),)
+        return "-".join("".join(own.choices(HEX if kind == "u" else classes[kind], k=length)) for length in lengths)
+
+    texts = [re.sub(r"<([wu]|[alAbhdc](?=\d))(\d*)>", fill, text) for text in written_later(f"fourth_{name}")]
+    return [(re.sub("[«»]", "", text), re.findall("«(.*?)»", text, re.DOTALL)) for text in texts]

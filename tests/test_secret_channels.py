@@ -16,11 +16,30 @@ from kit.capture.logs.scrub import Scrubber
 from kit.cli import main
 from kit.redact import scrub_argv, scrub_environ, scrub_text
 from kit.render.notebook import scrub as scrub_notebook
-from tests.secret_corpus import ARGV, CARRIERS, ENVIRON, PLAIN, WORD, look_alikes, placements, third_look_alikes, third_placements
+from tests.secret_corpus import (
+    ARGV,
+    CARRIERS,
+    ENVIRON,
+    PLAIN,
+    WORD,
+    fourth,
+    look_alikes,
+    placements,
+    third_look_alikes,
+    third_placements,
+)
 
 MOST = 0.01
 """Of the placements that may leak, and of the look-alikes that may be masked."""
 LINE = "INFO 02-18 02:11:52 [core.py:58] Loading model weights took 93.42 GB and 7.1 seconds\n"
+
+
+def fourth_placements() -> list[tuple[str, list[str]]]:
+    return fourth("placements")
+
+
+def fourth_look_alikes() -> list[str]:
+    return [text for text, _ in fourth("look_alikes")]
 
 
 def lines_of(text: str) -> bytes:
@@ -42,7 +61,9 @@ def few(leaks: list[str]) -> bool:
 
 @pytest.mark.parametrize("clean", [scrub_text, by_line], ids=["text", "lines"])
 @pytest.mark.parametrize(
-    ("given", "stays"), [(placements, look_alikes), (third_placements, third_look_alikes)], ids=["second", "third"]
+    ("given", "stays"),
+    [(placements, look_alikes), (third_placements, third_look_alikes), (fourth_placements, fourth_look_alikes)],
+    ids=["second", "third", "fourth"],
 )
 def test_secrets_go_and_look_alikes_stay(given, stays, clean) -> None:
     texts, same = given(), stays()
