@@ -28,18 +28,12 @@ PACKAGE = Path(kit.__file__).parent
 MEASURED = Path(__file__).parent / "data" / "measured_patterns.txt"
 """Files of the kit, each with a digest of its patterns, all of which `python -m tools.measure_patterns` found to be linear."""
 
-BOUNDED = {
-    "kit.intake.cutting.RECORD": "used at the begin of a line only, where it is linear",
-    "kit.intake.decoding._STAMPED": "used at the begin of a line only, where it is linear",
-    "kit.intake.decoding._RAISED": "used at the begin of a line only, where it is linear",
-    "kit.parse.accelerators._HOLDER": "to be mended: a row of a table that blanks follow",
-    "kit.parse.gpu._HEAD_2": "to be mended: a row of a table that blanks follow",
-    "kit.parse.profiles._SYMBOL": "to be mended: a row of a table that blanks follow",
-    "kit.intake.prose._PRINTED": "used on the first 400 characters of a line",
-}
-"""Patterns that are worse than linear, or would be elsewhere than where they are used, and why none gets a long text."""
+BOUNDED = {"kit.intake.prose._PRINTED": "used on the first 400 characters of a line"}
+"""Patterns that are worse than linear, and why none gets a long text."""
 USED = {"benchmarks.toml": {"fullmatch"}, "options.toml": {"fullmatch"}, "wrappings.toml": {"match"}, "sections.toml": {"match"}}
 """What the patterns of a file of knowledge are used by: on names, on rows, at the begin of a line."""
+AT_BEGIN = frozenset(("prefix", "certain"))
+"""Keys of grammars of logs whose patterns are used at the begin of a line alone."""
 MANY = 64
 """A repetition of fewer is bounded: lines are, and so is what it may cost."""
 OTHER_WORD, OTHER_SIGN = 1 << 128, 1 << 129
@@ -278,6 +272,8 @@ def methods(where: str, of_names: dict[str, set[str]]) -> set[str]:
     if where.startswith("kit."):
         return of_names.get(where) or {"other"}
     name, _, method = where.partition(" re.")
+    if AT_BEGIN.intersection(where.split()[1:2]):
+        return {"match"}
     return {method} if method and name else USED.get(where.split()[0], {"other"})
 
 
@@ -286,12 +282,12 @@ Used = tuple[str, int, tuple[str, ...], str]
 
 
 def by_file() -> dict[str, list[Used]]:
-    """The patterns of each file. Those of grammars of logs are left out: they get the first `MATCH_CHARS` of a record."""
-    of_names, grammars = used_with(PACKAGE), {path.name for path in (PACKAGE / "knowledge" / "logs").iterdir()}
+    """The patterns of each file."""
+    of_names = used_with(PACKAGE)
     found = defaultdict(list)
     for (pattern, flags), where in patterns().items():
         first = where.split()[0]
-        if first not in grammars and where not in BOUNDED:
+        if where not in BOUNDED:
             name = first.rpartition(".")[0] if where.startswith("kit.") else first.partition(":")[0]
             found[name].append((pattern, flags, tuple(sorted(methods(where, of_names))), where))
     return found

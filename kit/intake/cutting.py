@@ -274,7 +274,7 @@ class _Cutter:
 
     def _of_a_log(self, found: list[Segment]) -> bool:
         """Whether a text with a tool's output at its head is a job's log: by its name, and by how much is left."""
-        left = sum(_lines_like(_WORDS, one) for one in found if one.kind in (None, "log") and one.how == "rest")
+        left = sum(_lines_like(_WORDS.match, one) for one in found if one.kind in (None, "log") and one.how == "rest")
         return _NAMED_LOG.search(self.text.title) is not None and left >= LEAST_LEFT
 
     def _piece(self, begin: int, end: int, line: int, how: str, said: announce.Said | None) -> Segment | None:
@@ -437,7 +437,7 @@ class _Cutter:
         left = replace(at_once, content=Content(self.text, touching(rest)), how="rest", name="") if rest else None
         alone = not joined or self.log_first or "log" not in {one.kind for one in joined}
         # What is no log, nor records of one, is what people wrote between outputs.
-        if left is not None and (alone or _lines_like(RECORD, left, self.prefix) >= LEAST_RECORDS):
+        if left is not None and (alone or _lines_like(RECORD.match, left, self.prefix) >= LEAST_RECORDS):
             left.kind = "log" if self.log or self._of_a_log(found) else self.kind(left)
             if left.content.parts == at_once.content.parts:
                 return [at_once]
@@ -467,10 +467,10 @@ class _Cutter:
         return replace(first, content=replace(first.content, parts=parts, leads=first.kind not in ("log", "strace")))
 
 
-def _lines_like(pattern: re.Pattern[bytes], segment: Segment, prefix: bytes = b"") -> int:
+def _lines_like(begins: Callable[[bytes], object], segment: Segment, prefix: bytes = b"") -> int:
     """Lines at the beginning of a segment that begin in some way, behind a prefix."""
     bare = _stripper(prefix).sub if prefix else lambda _, line: line
-    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if pattern.match(bare(b"", line)))
+    return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if begins(bare(b"", line)))
 
 
 def _first_line(text: Text, prefix: bytes) -> bytes:
