@@ -17,7 +17,7 @@ from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from kit import compiled
 from kit.intake import announce, beginnings, terminal, wrapping
@@ -73,8 +73,7 @@ def _as_text(data: bytes) -> str:
     return short_digits(data.decode("utf-8", "replace").replace("\0", ""))[0]
 
 
-@dataclass(frozen=True)
-class _Mark:
+class _Mark(NamedTuple):
     """A line at which a text may be cut."""
 
     begin: int
@@ -177,7 +176,7 @@ def _with_lines(text: Text, marks: list[_Mark]) -> list[_Mark]:
         while mark is not None and mark.begin < offset + len(block):
             line += block.count(b"\n", at, mark.begin - offset)
             at = mark.begin - offset
-            numbered.append(replace(mark, line=line))
+            numbered.append(mark._replace(line=line))
             mark = next(waiting, None)
         if mark is None:
             break
@@ -310,12 +309,13 @@ class _Cutter:
                     else piece
                 )
                 yield replace(piece, announced=Part(start.begin, begin, start.line)) if begin > start.begin else piece
+            adjoins = start.how == "fence" and begin >= mark.begin
             start, said = mark, heading
             if mark.how in ("prompt", "step"):
                 text = re.match(announce.PROMPT, re.sub(r"\x1b\[[\d;]*m", "", mark.text))
                 how, said = "prompt", announce.read("$ " + (text["command"] if text else mark.text.removeprefix(announce.STEP)))
             elif mark.how == "fence" and (not fence or inside):
-                fence, how, said = mark.text.strip(" >"), "fence", self._lead(mark.begin)
+                fence, how, said = mark.text.strip(" >"), "fence", None if adjoins else self._lead(mark.begin)
             elif mark.how == "header":
                 path = mark.text.strip()[4:].rsplit(" <==", 1)[0]
                 how, said = "header", announce.Said(announce.name_of("cat " + path), mark.text.strip())

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from kit.intake.content import Content, Part, Text
 from kit.intake.cutting import Segment
@@ -103,6 +104,7 @@ def _paragraphs(text: Text, taken: list, printed: list) -> Iterable[tuple[bool, 
         yield _within(printed, begin) and not freed, Part(begin, at, first), lines
 
 
+@lru_cache(maxsize=1024)
 def _looks_written(line: str) -> bool:
     """Whether a line may be a person's: mostly letters, and none of the marks of what programs print."""
     plain = _QUOTE.sub("", line)

@@ -183,7 +183,7 @@ def _loaded(line: bytes) -> Any:
 
 def falls(head: bytes) -> bool:
     """Whether JSON lines come newest first; they are read at once then, and not as they come."""
-    records = [record for line in head.split(b"\n") if line.strip() and not _servers_own(record := _loaded(line))]
+    records = (record for line in head.split(b"\n") if line.strip() and not _servers_own(record := _loaded(line)))
     return _newest_first([got[0] for record in records if (got := message_of(record))])
 
 
