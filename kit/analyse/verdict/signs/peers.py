@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.facts_log import PEER_LINES, SYN_STATES
+from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
@@ -15,6 +16,8 @@ from kit.schema import Row
 from kit.untrusted import whole_number
 from kit.words import count_of, short
 
+MEMORY = ("gpu_oom", "host_oom")
+"""Ends of a rank that its peers then wait for in vain."""
 UNREACHED = ("EINPROGRESS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH")
 RECEIVE = ("recvfrom", "recvmsg", "read")
 CONNECTING = frozenset(("connect", "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"))
@@ -94,8 +97,9 @@ def _hub_of(scene: Scene, socket: Row) -> str | None:
 
 @rule("connect_lines", needs=("log",))
 def peer_lines(scene: Scene) -> Signs:
-    """The log says that a peer does not answer, or ends on somebody who asks for one."""
-    if lines := scene.log.of(*PEER_LINES) or _asks_on(scene):
+    """The log says that a peer does not answer, or ends on somebody who asks for one; none where memory ran out before."""
+    lines, began = scene.log.of(*PEER_LINES) or _asks_on(scene), cause(scene.log)
+    if lines and not (began is not None and began.code in MEMORY and began.order < lines[0].order):
         refs = [lines[0].ref, lines[-1].ref][: len(lines)]
         yield Sign("connect_lines", f"a peer does not answer: {short(lines[-1].text, 140)}", refs)
 
