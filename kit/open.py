@@ -196,6 +196,7 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
         at = entry.get("captured_at") or entry.get("started_at") or manifest.get("ended_at")
         about = {key: entry.get(key) for key in ("moment", "pid", "node", "source", "note", "sha256", "host")}
         about |= {"captured_ns": parse_time(at)[0] if at else None, "deleted": bool(entry.get("deleted"))}
+        about["grew_ns"] = parse_time(entry["grew_at"])[0] if entry.get("grew_at") else None
         about["whole"] = bool(entry.get("whole", True))
         if entry.get("kind") in parse.formats():
             captures.append(Capture(entry["file"], file, _declared(file, entry["kind"]), **about))

@@ -38,6 +38,7 @@ class Capture:
     kind: str | None  # kind of parser, None where nothing recognises it
     promised: str | None = None  # kind that the file's name promised where its content is of another
     captured_ns: int | None = None  # when it was taken, UTC nanoseconds
+    grew_ns: int | None = None  # when a log that was recorded got its last lines
     # `moment`, `pid`, `node`: number of the sample, process and node it is about
     moment: int | None = None
     pid: int | None = None

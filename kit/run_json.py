@@ -130,7 +130,7 @@ _CAPTURE = {
     **{key: _text for key in ("kind", "source", "sha256", "note", "host")},
     **{key: _ID for key in ("moment", "pid", "node")},
     **{key: _flag for key in ("whole", "deleted", "at_path")},
-    **{"file": _inside, "started_at": _time, "captured_at": _time, "size": _SIZE},
+    **{"file": _inside, "started_at": _time, "captured_at": _time, "grew_at": _time, "size": _SIZE},
     "pulled": {"offset": _SIZE, "size": _SIZE, "tail_sha256": _text},
 }
 _LAUNCH = {

@@ -316,6 +316,10 @@ class RawFile:
         self.entry["note"] = f"{self.entry['note']}; {text}" if self.entry["note"] else text
         self._manifest.write()
 
+    def grew(self) -> None:
+        """Keep when lines came last: a log may bear no time of its own."""
+        self.entry["grew_at"] = utc_text(self._manifest.now_ns())
+
     def close(self, whole: bool = True) -> None:
         """End the capture: checksum, size, time."""
         if self._file is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from kit.capture.hosts.host import Host
@@ -59,9 +60,16 @@ def writer_of(host: Host, log: str) -> int | None:
     return min(host.processes.same_file(candidates, log), default=None)
 
 
+_STORE = re.compile(r"--?(?:master|rdzv|nccl|dist|rpc|data-parallel|disaggregation|init)[\w-]*[= ]\S{0,200}?(\d{2,5})(?= |$)")
+"""Options of torchrun, vLLM and SGLang for the address of a store, by which the ranks find each other."""
+
+
 def ports_of(host: Host, pid: int) -> list[int]:
-    """TCP ports that a process listens on, lowest first."""
-    return sorted(port for port, owner in host.processes.listeners(pid).items() if owner == pid)
+    """TCP ports that a process listens on for clients, lowest first: none that its command line names as that of a store."""
+    found = sorted(port for port, owner in host.processes.listeners(pid).items() if owner == pid)
+    line = " ".join(host.processes.commands([pid]).get(pid, [])) if found else ""
+    stores = {int(port) for port in _STORE.findall(line)}
+    return [port for port in found if port not in stores]
 
 
 def named(host: Host, fits: Callable[[Process, str], bool]) -> list[int]:

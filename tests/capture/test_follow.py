@@ -113,6 +113,17 @@ def lines(first: int, count: int) -> bytes:
     return b"".join(b"2026-02-18 02:11:52 line %07d of the log\n" % number for number in range(first, first + count))
 
 
+@pytest.mark.parametrize("grows", [True, False])
+def test_when_lines_came_last_is_kept_for_a_log_without_times(grows: bool, manifest, log):
+    log.write_bytes(b"step 1\n")
+    with following(manifest, log):
+        until(lambda: copied(manifest) == b"step 1\n")
+        if grows:
+            append(log, b"step 2\n")
+            until(lambda: copied(manifest) == b"step 1\nstep 2\n")
+    assert ("grew_at" in entries(manifest)["server.log"]) == grows
+
+
 def test_renamed_log_is_copied_to_its_end_and_the_new_file_too(manifest, log):
     log.write_bytes(lines(0, 100))
     with following(manifest, log), open(log, "ab", buffering=0) as writer:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from kit.capture.hosts.host import Host
 from kit.capture.hosts.targets import open_host
+from kit.capture.processes import ports_of
 
 
 @pytest.fixture(params=["local", "paramiko", "openssh"])
@@ -117,3 +119,9 @@ class TestEveryHost:
         assert host.has("awk") and found.python and 0 < found.boot_ns < time.time_ns()
         assert abs(found.offset_ns) <= found.offset_error_ns + 5_000_000
         assert found.utc_offset_s == -time.timezone
+
+
+def test_the_port_of_a_store_is_no_servers() -> None:
+    words = ["torchrun", "--nnodes", "2", "--master-port", "29501", "--rdzv-endpoint=10.0.0.1:29502", "train.py"]
+    known = SimpleNamespace(listeners=lambda pid: {29501: 7, 29502: 7, 8000: 7, 9000: 8}, commands=lambda pids: {7: words})
+    assert ports_of(SimpleNamespace(processes=known), 7) == [8000]

@@ -21,6 +21,7 @@ from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS
 from kit.parse.grammar import lives_on, traits
 from kit.reading import Capture
+from kit.schema import Row
 from kit.untrusted import whole_number
 
 CLOSING_RECORDS = 12
@@ -139,7 +140,17 @@ def silence(evidence: Evidence, processes: Processes, found: Progression) -> dic
     where = [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:300]}]
     if row.get("time") is not None and now is not None and evidence.run.captured_known:
         return {"silence_s": (max(0.0, (now - row["time"]) / NS), where)}
-    return {"silence_s": (_silence_by_age(evidence), where)}
+    arrived = _silence_by_arrival(evidence, row)
+    return {"silence_s": (_silence_by_age(evidence) if arrived is None else arrived, where)}
+
+
+def _silence_by_arrival(evidence: Evidence, last: Row) -> float | None:
+    """Silence of a log without times whose last line is progress: it came while the log was being recorded."""
+    run = evidence.run
+    grew = next((capture.grew_ns for capture in run.captures if capture.file == last["capture"]), None)
+    if grew is None or run.captured_ns is None or evidence.log.tail[-1] is not last:
+        return None
+    return max(0.0, (run.captured_ns - grew) / NS)
 
 
 def _silence_by_age(evidence: Evidence) -> float | None:

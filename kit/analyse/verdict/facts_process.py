@@ -12,6 +12,8 @@ from kit.analyse.verdict.phases import Progression, rank_of
 from kit.analyse.verdict.processes import Processes, frozen, titles_of
 from kit.analyse.verdict.sense import internal_ports
 from kit.analyse.verdict.stacks import main_stacks, places, worker_stacks
+from kit.analyse.verdict.thresholds import thresholds
+from kit.clock import NS
 from kit.parse.curl import purpose
 from kit.schema import Row
 from kit.untrusted import whole_number
@@ -26,6 +28,9 @@ LOCK_NAME = re.compile(r"\block[^/]*$|\.lock$|/lock_[^/]*$|baton")
 LOCK_ARGUMENT = re.compile(r'"([^"]*(?:\.lock|/lock|/lock_[^"/]*|\block))"')
 STORE = re.compile(r"DistNetworkError|TCPStore|server socket|c10d|rdzv|master_port|HashStore")
 """Words of a record about the port of a store, which is not the server's."""
+WRITES = ("write", "writev", "pwrite64", "sendto", "sendmsg")
+DECODED = re.compile(r"\d+<([^>]*)>")
+"""A descriptor as `strace -y` prints it."""
 RUNNING_WCHAN = ("0", "-", "", "do_idle")
 
 
@@ -256,13 +261,33 @@ def _absent(processes: Processes) -> list[int]:
     return absent if len(absent) <= len(listed) / 2 else []
 
 
+def standing_write(evidence: Evidence) -> Row | None:
+    """A write that was open for long when its trace ended, or that is all that its thread did: others only happen to be open."""
+    calls, held_ns = evidence.syscalls, thresholds(evidence.run.knowledge)["write_held_s"] * NS
+    for row in calls.open.values():
+        if row["syscall"] in WRITES and row.get("fd") is not None:
+            when, only = row.get("time"), sum(calls.by_thread[row.get("pid")].values()) == 1
+            if only or when is None or calls.last is None or calls.last - when >= held_ns:
+                return row
+    return None
+
+
+def written_to(evidence: Evidence, write: Row) -> str | None:
+    """What a write's descriptor leads to: as strace says it, else in the table of its own process."""
+    if found := DECODED.match(write.get("args") or ""):
+        return found[1]
+    thread = write.get("pid")
+    owners = {row["pid"] for row in evidence.threads if row.get("tid") == thread} or {thread}
+    tables = {row.get("pid") for row in evidence.fds}
+    own = owners & tables or (tables if len(tables) == 1 else set())
+    return next((row.get("target") for row in evidence.fds if row["fd"] == write["fd"] and row.get("pid") in own), None)
+
+
 def blocked(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     """`wchan` and `blocked_fd`: where a process sleeps, and the descriptor of its unfinished write."""
     given: dict = {}
-    for row in evidence.syscalls.open.values():
-        if row["syscall"] in ("write", "writev", "pwrite64", "sendto", "sendmsg") and row.get("fd") is not None:
-            given["blocked_fd"] = (row["fd"], [ref(row, f"{row['syscall']}({row.get('args', '')[:80]} does not return")])
-            break
+    if row := standing_write(evidence):
+        given["blocked_fd"] = (row["fd"], [ref(row, f"{row['syscall']}({row.get('args', '')[:80]} does not return")])
     main = _first_status(evidence)
     candidates = [
         row

@@ -160,9 +160,9 @@ def flags(command: str) -> dict[str, str]:
 def find_ranks(evidence: Evidence) -> Processes:
     """Find the processes of a launch, their roles, and which rank each is.
 
-    A rank comes, in this order, from: log prefixes with a pid; titles; being the front end of a server without engines;
-    what NCCL's RAS calls the managing process; the order in which a launcher starts equal workers; data-parallel engines, or
-    the one process of a launch of one rank.
+    A rank comes, in this order, from: log prefixes with a pid; titles; the environment of a program that no title tells; being
+    the front end of a server without engines; what NCCL's RAS calls the managing process; the order in which a launcher starts
+    equal workers; data-parallel engines, or the one process of a launch of one rank.
     """
     known = load(evidence.run.knowledge).matcher(evidence.log.server)
     titles = Titles(known.processes)
@@ -175,6 +175,7 @@ def find_ranks(evidence: Evidence) -> Processes:
         rank = titles.rank(process.name, sizes)
         if rank is not None and process.role not in ("helper", "frontend"):
             rank_pid.setdefault(rank, process.pid)
+    _of_environment(evidence, by_pid, rank_pid)
     for rank, pid in rank_pid.items():
         process = by_pid.setdefault(pid, Process(pid))
         process.rank = rank
@@ -218,6 +219,15 @@ def _ranks_of_log(evidence: Evidence, sizes: dict[str, int]) -> dict[int, int]:
         if rank is not None:
             rank_pid.setdefault(rank, pid)
     return rank_pid
+
+
+def _of_environment(evidence: Evidence, by_pid: dict[int, Process], rank_pid: dict[int, int]) -> None:
+    """Ranks of a program that no title tells, as its launcher set them; its children have inherited the variable."""
+    given = {row["pid"]: row["value"] for row in evidence.host if row.get("source") == "environ" and row.get("key") == "RANK"}
+    for pid, value in given.items():
+        process = by_pid.get(pid)
+        if process and process.role == "other" and given.get(process.ppid) != value and str(value).isdecimal():
+            rank_pid.setdefault(int(value), pid)
 
 
 def _zombies(by_pid: dict[int, Process]) -> None:

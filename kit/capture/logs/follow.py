@@ -117,6 +117,8 @@ class FollowedFile:
         self.offset, self.tail, self.whole = 0, b"", True
         self._host, self._scrubber = host, Scrubber()
         self._sure, self._grew_back_from = True, 0
+        self._first = True
+        """What stood there already says not when it was written."""
         stat = file.stat()
         self.identity = stat.identity
         self._skip_to = stat.size - (MOST_BYTES - HEAD_BYTES) if stat.size > MOST_BYTES else 0
@@ -130,7 +132,11 @@ class FollowedFile:
             self._truncated()
             size = self.file.stat().size
         self._sure = True
+        first = self._first
+        self._first = False
         for block in blocks(self.file, self.offset, size, ended):
+            if not first:
+                self.raw.grew()
             if self._grew_back_from and self.offset == 0 and block[:1] == b"\0":
                 self._skip_hole()
                 return self.copy(ended)

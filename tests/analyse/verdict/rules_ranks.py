@@ -39,6 +39,7 @@ STACKS = [
         *(ps(10, "python train.py --local_rank=1"), *stack(10, REDUCE)),
         unlike=[ps(10, "python train.py --local_rank=1"), *stack(10, SYNC)],
     ),
+    shown("part_in_collective", *workers(4), *both(REDUCE), unlike=[*workers(3), *both(REDUCE)]),
     shown("same_collective_frames", *workers(3), *both(REDUCE), unlike=[*workers(8), *both(REDUCE)]),
     shown("same_device_frames", *TWO, *both(SYNC, FORWARD), unlike=[*TWO, *both(SYNC, "x (pynccl.py)")]),
     shown("ranks_at", *TWO, *stack(10, "cuModuleLoadData (libcuda.so)"), unlike=[*TWO, *stack(99, "f (a.py)")]),

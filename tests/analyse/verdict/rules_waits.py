@@ -209,6 +209,33 @@ PEERS = [
 OUTPUT = [
     shown("wchan_pipe_write", worker(0, wchan="pipe_write"), unlike=[worker(0, wchan="pipe_read")]),
     shown("write_unfinished", call("write", "1, ...", fd=1, state="open"), unlike=call("write", "1, ...", fd=1, ret="9")),
+    shown(  # open for long when the trace ended, and not by chance
+        "write_unfinished",
+        *call("write", "1, ...", fd=1, ret="9"),
+        *call("write", "1, ...", fd=1, state="open"),
+        *call("futex", "0x1", pid=11, times=3),
+        unlike=[
+            *call("write", "1, ...", fd=1, ret="9"),
+            *call("write", "1, ...", fd=1, state="open"),
+            *call("futex", "0x1", pid=11),
+        ],
+    ),
+    shown(  # the descriptors are those of the process that writes
+        "write_unfinished",
+        call("write", "7<pipe:[5]>, ...", fd=7, state="open"),
+        unlike=[*call("write", "7<socket:[5]>, ...", fd=7, state="open"), row("fds", pid=10, fd=7, target="pipe:[123]")],
+    ),
+    shown(
+        "write_unfinished",
+        call("write", "7, ...", fd=7, state="open"),
+        row("fds", pid=10, fd=7, target="pipe:[123]"),
+        row("fds", pid=12, fd=7, target="socket:[9]"),
+        unlike=[
+            *call("write", "7, ...", fd=7, state="open"),
+            row("fds", pid=12, fd=7, target="pipe:[123]"),
+            row("fds", pid=10, fd=7, target="socket:[9]"),
+        ],
+    ),
     shown(
         "write_unfinished",
         call("write", "7, ...", fd=7, state="open"),

@@ -8,7 +8,8 @@ import pytest
 
 import kit
 from kit.analyse.verdict.rules import all_signs
-from tests.analyse.verdict.scenes import BEGIN, NS, error, line, row, scene, stack, twice
+from kit.reading import Capture
+from tests.analyse.verdict.scenes import BEGIN, NOW_S, NS, error, line, row, scene, stack, twice
 
 FRONT = row("processes", pid=7, state="S", cmdline="vllm serve org/m --port 8000")
 LISTENS = row("sockets", state="LISTEN", local_port=8000, pid=7, process="python3")
@@ -215,3 +216,11 @@ def test_the_next_line_of_a_watchdog_tells_where_its_rank_stood(tmp_path: Path, 
     (tmp_path / "train.log").write_text(TIMED_OUT.format(n=0) + TIMED_OUT.format(n=1) + STOOD.format(n=2, at=at))
     facts = kit.verdict(tmp_path).facts
     assert (facts.value("ranks_same_seq"), facts.value("lagging_ranks")) == (same, None if same else [2])
+
+
+@pytest.mark.parametrize(("last", "silence"), [("train_step", 5.0), ("other", None)], ids=["progress came last", "not known"])
+def test_silence_of_a_log_without_times_is_since_its_last_lines_came(last: str, silence: float | None) -> None:
+    steps = [line("train_step", step=n, phase="train_step", at=None) for n in range(3)]
+    more = [] if last == "train_step" else [line(None, "and something else", "other", at=None)]
+    grown = Capture(file="server.log", path=Path(__file__), kind="log", grew_ns=BEGIN + (NOW_S - 5) * NS)
+    assert scene(*steps, *more, captures=[grown]).facts.value("silence_s") == silence

@@ -27,7 +27,7 @@ TITLES = Titles(grammar.load().matcher(None).processes)
         ("VLLM::DPCoordinator", "helper", None),
         ("text-generation-server serve --rank 2", "worker", 2),
         ("/opt/conda/bin/torchrun train.py", "frontend", None),
-        ("python -m torch.distributed.launch --node_rank=1 train.py", "frontend", 1),
+        ("python -m torch.distributed.launch --node_rank=1 train.py", "frontend", None),
         ("python train.py RANK=3", "other", 3),
         ("NODE_RANK=3 python train.py", "other", None),
         ("/usr/local/cuda/bin/cicc -arch sm_90a", "compiler", None),
@@ -38,6 +38,13 @@ TITLES = Titles(grammar.load().matcher(None).processes)
 )
 def test_titles_tell_role_and_rank(title: str, role: str, rank: int | None) -> None:
     assert (TITLES.role(title), TITLES.rank(title, {"tp": 8})) == (role, rank)
+
+
+def launched_by_torchrun() -> list:
+    """An agent with two ranks, and a loader that has inherited the variable of one."""
+    tree = [(41, 1, None), (42, 41, 3), (43, 41, 2), (44, 43, 2)]
+    listed = [row("processes", pid=pid, ppid=ppid, state="S", cmdline="python train.py") for pid, ppid, _ in tree]
+    return listed + [row("host", source="environ", key="RANK", value=str(rank), pid=pid) for pid, _, rank in tree if rank]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +63,9 @@ def test_titles_tell_role_and_rank(title: str, role: str, rank: int | None) -> N
             {42: 0, 43: 1},
         ),
         ([row("processes", pid=41, state="S", cmdline="postgres"), row("processes", pid=42, state="S", cmdline="cron")], {}),
+        (launched_by_torchrun(), {42: 3, 43: 2}),
     ],
-    ids=["log before order of pids", "title", "the one process", "engines", "a launcher", "strangers"],
+    ids=["log before order of pids", "title", "the one process", "engines", "a launcher", "strangers", "environment"],
 )
 def test_ranks_come_from_what_names_them(parts: list, ranks: dict[int, int]) -> None:
     processes = scene(*parts).processes

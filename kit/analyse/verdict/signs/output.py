@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.analyse.verdict.facts_process import standing_write, written_to
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -22,10 +23,10 @@ def sleeps_in_write(scene: Scene) -> Signs:
 @rule("write_unfinished", needs=("syscalls",))
 def write_open(scene: Scene) -> Signs:
     """A write to its output, or to a pipe, does not return."""
-    descriptor = scene.fact("blocked_fd")
-    if descriptor is None:
+    write = standing_write(scene.evidence)
+    if write is None:
         return
-    target = next((row.get("target") for row in scene.evidence.fds if row["fd"] == descriptor), None)
+    descriptor, target = write["fd"], written_to(scene.evidence, write)
     if descriptor in (1, 2) or (target or "").startswith("pipe:"):
         place = f" ({target})" if target else ""
         claim = f"write() to descriptor {descriptor}{place} does not return"

@@ -125,6 +125,8 @@ def steps(scene: Scene) -> Signs:
     if scene.silence_s is None and not run.captured_known and moved and scene.log.records - marks[-1].order <= LEAST_FRAMES:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last is the log's last word", [marks[-1].ref])
     times = [mark.time for mark in marks if mark.time is not None]
+    if scene.silence_s is not None and not times and scene.silence_s <= scene.limits["recent_s"]:
+        yield Sign(f"{kind}_bar_moves", f"{words}; the last came while it was recorded", [marks[-1].ref])
     if scene.silence_s is None or len(times) < scene.limits["least_steps"]:
         return
     pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))

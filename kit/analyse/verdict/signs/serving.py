@@ -89,6 +89,9 @@ def training(scene: Scene) -> Signs:
     if pace is not None and quiet is not None and quiet <= scene.limits["steps_missed"] * pace:
         claim = f"the last step is at most {show_duration(quiet)} old, a step takes {show_duration(pace)}"
         yield Sign("training_goes_on", claim, [steps[-1].ref])
+    elif pace is None and quiet is not None and quiet <= scene.limits["recent_s"]:
+        claim = f"the last step came {show_duration(quiet)} before the end of the recording"
+        yield Sign("training_goes_on", claim, [steps[-1].ref])
 
 
 def _quiet_at_most(scene: Scene) -> float | None:

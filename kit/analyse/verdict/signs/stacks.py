@@ -50,9 +50,9 @@ def same_place(scene: Scene) -> Signs:
         if all(stack.category == "collective" or stack.within(NCCL_FRAMES) for stack in mains.values()):
             world = scene.processes.world_size
             # Whom the others wait for may be among those that nobody looked at.
-            part = len(mains) < (world or 0) / 2 or len(mains) == 1 and world is None
+            part = len(mains) <= (world or 0) / 2 or len(mains) == 1 and world is None
             of = f"{len(mains)} of {world} ranks that were looked at are" if world else "one rank that was looked at is"
-            who = f"the {of}" if part else who
+            who = f"the {of}" if part or len(mains) < (world or 0) else who
             code = "part_in_collective" if part else "same_collective_frames"
             yield Sign(code, f"{who} in the same collective: {stack.place}", refs)
         else:
