@@ -51,6 +51,14 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+LONGEST = ("test_project.py::test_checker[types]", "test_notebooks.py::test_all_run_from_any_folder", "test_wheel.py::")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first: at the end one worker would go on with it alone."""
+    items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Workers of `-n auto`: one more than cores, since a sixth of the time a test waits, for a shell, a host, a browser."""

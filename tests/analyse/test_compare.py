@@ -66,11 +66,12 @@ def launch(folder: Path, backend: str, tp: str, port: int, *, ready: bool, anon_
     return folder
 
 
-@pytest.fixture
-def pair(tmp_path):
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
     """One launch that became ready with triton, one that hangs in capture with flashinfer; spelled differently."""
-    a = launch(tmp_path / "good", "triton", "-tp 2", 30000, ready=True)
-    b = launch(tmp_path / "bad", "flashinfer", "--tensor-parallel-size=2", 30001, ready=False, anon_gib=20)
+    folder = tmp_path_factory.mktemp("pair")
+    a = launch(folder / "good", "triton", "-tp 2", 30000, ready=True)
+    b = launch(folder / "bad", "flashinfer", "--tensor-parallel-size=2", 30001, ready=False, anon_gib=20)
     return kit.compare(a, b, captured_at=("2026-02-18 00:10:00", "2026-02-18 00:10:00"))
 
 

@@ -407,7 +407,7 @@ def test_a_sampler_that_prints_other_json_ends_the_samples_not_the_recording(fak
 def test_a_packed_bomb_is_cut_and_the_pull_fails_with_a_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(pulling, "MOST_UNPACKED_BYTES", 1 << 17)
     monkeypatch.setattr("kit.cli.live.end_in_order_on_signals", lambda: None)
-    (tmp_path / "bomb.log.gz").write_bytes(gzip.compress(b"\n" * (8 << 20)))
+    (tmp_path / "bomb.log.gz").write_bytes(gzip.compress((b" " * 63 + b"\n") * (8 << 14)))
     (tmp_path / "good.log").write_text("INFO 02-18 02:11:52 a\n")
     out = tmp_path / "run"
     assert main(["pull", "local", str(tmp_path / "bomb.log.gz"), str(tmp_path / "good.log"), "-o", str(out)]) == 3

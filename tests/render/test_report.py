@@ -99,7 +99,7 @@ def test_it_loads_nothing_and_only_its_own_scripts_run(compared) -> None:
 
 def test_it_says_what_why_what_next_and_compares_those_two(compared) -> None:
     page = Page(compared.read_text(encoding="utf-8"))
-    verdict = kit.verdict(DATA / "pipe-ticker", against=DATA / "healthy-tp2")
+    verdict = kit.verdict(kit.sample("pipe-ticker"), against=kit.sample("healthy-tp2"))
     order = (verdict.plain, "Run first", verdict.next[0]["command"], verdict.evidence[0]["claim"], f"({verdict.klass})")
     order += ("a = healthy-tp2, b = pipe-ticker", "all other classes", "--tensor-parallel-size 2", "What was captured and read")
     places = [page.text.index(one) for one in order]
@@ -139,7 +139,7 @@ def test_a_table_of_gpus_alone_makes_a_report_without_empty_sections(tmp_path) -
 
 @pytest.mark.parametrize("name", RUNS)
 def test_markdown_of_a_bundled_run(name: str) -> None:
-    found = kit.verdict(DATA / name)
+    found = kit.verdict(kit.sample(name))
     whole, brief = markdown(DATA / name), markdown(DATA / name, brief=True)
     assert whole.startswith(f"**{found.state}") and "**environment and flags**" in whole
     assert brief.startswith(f"**{found.state}") and len(brief) < len(whole) / 2
