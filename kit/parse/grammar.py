@@ -155,12 +155,15 @@ class Grammars:
         votes: dict[str, tuple[int, int, bool, int]] = {}
         lines = list(lines)
         bare = [_WRITER.sub("", line) for line in lines]
+        prefixed = [at for at, line in enumerate(lines) if bare[at] != line]
         text = "\n".join(lines)
         for grammar in (g for g in self.all if g.detect and g.role in ("server", "training")):
             patterns = [pattern for pattern in grammar.detect if may_hold(pattern, text)]
-            told, named = ([at for at, line in enumerate(of) if any(p.search(line) for p in patterns)] for of in (bare, lines))
+            told = [at for at, line in enumerate(bare) if any(p.search(line) for p in patterns)]
+            named = [at for at in prefixed if any(p.search(lines[at]) for p in patterns)]
+            named += [at for at in told if bare[at] == lines[at]]
             if told or named:
-                votes[grammar.name] = len(told), len(named), grammar.role == "server", -(told or named)[0]
+                votes[grammar.name] = len(told), len(named), grammar.role == "server", -min(told or named)
         return max(votes, key=lambda name: votes[name], default=None)
 
     def matcher(self, server: str | None) -> Matcher:

@@ -156,7 +156,8 @@ def absent_sources(found: list[Hypothesis], scene: Scene, signs: dict[str, Sign]
     """What the rules that bear on the likely classes need and nobody gave, each with the command that gets it."""
     least = scene.limits["leading_share"]
     likely = [hypothesis.klass for hypothesis in found if hypothesis.share >= least]
-    rules = [entry for entry in RULES if any(abs(known.weight(code)) >= 1 for known in likely for code in entry.codes)]
+    bearing = {code for known in likely for code in known.signs if abs(known.weight(code)) >= 1}
+    rules = [entry for entry in RULES if bearing.intersection(entry.codes)]
     needed = {name for entry in rules for need in entry.needs if not scene.has(need) for name in need.split("|")}
     sentences = []
     if "log" in needed:
