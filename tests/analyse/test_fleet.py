@@ -11,6 +11,7 @@ import kit
 from kit.analyse import fleet as fleets
 from kit.analyse.fleet import Fleet, HostFacts, hosts_of, odd_host
 from kit.cli import main
+from tests.sshd import READY_S
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from fleet import cluster, launch
@@ -63,7 +64,7 @@ def test_workers_give_the_same_answer_though_one_is_killed(
     with cluster(tmp_path, 2) as (address, workers):
         there = kit.fleet(four, address, progress=lambda facts: workers[0].kill())
         assert there.verdict().to_dict() == here.verdict().to_dict()
-        assert workers[0].wait(5) and there.remarks == []
+        assert workers[0].wait(READY_S) and there.remarks == []
         monkeypatch.setattr(fleets, "_fitting", lambda client, remarks: (["tcp://127.0.0.1:9"], ["of another version"]))
         monkeypatch.setattr(fleets, "read_host", lambda name, *more: by_host[name])
         monkeypatch.setattr(fleets, "LOST_S", 0.0)

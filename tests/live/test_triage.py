@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from kit.document.text import render
 from kit.errors import EvidenceError, UsageError
 from kit.live.triage import triage
 from kit.open import open_run
+from kit.run import Run
 from tests.live.launches import OwnTime
 from tests.sshd import READY_S, wait_for
 
@@ -231,13 +233,13 @@ def test_wrong_calls_are_refused(arguments: dict, error: type) -> None:
         triage(**arguments)
 
 
-def test_a_ledger_is_derived_where_none_was_recorded(data: Path) -> None:
-    ledger = ledger_of(open_run(data / "sg01-capture-hang"))
+def test_a_ledger_is_derived_where_none_was_recorded(opened: Callable[[str], Run]) -> None:
+    ledger = ledger_of(opened("sg01-capture-hang"))
     refuting = next(step for step in ledger if "only the log was lost" in step["because"])
     assert refuting["test"] == "listeners"
     assert ledger[0]["leading"][0][0] == "undetermined" and ledger[-1]["leading"][0][0] == "device_hang"
     assert sum(step["changed"] for step in ledger) == 1
-    stacks = [step["test"] for step in ledger_of(open_run(data / "pipe-ticker")) if "stacks" in step["test"]]
+    stacks = [step["test"] for step in ledger_of(opened("pipe-ticker")) if "stacks" in step["test"]]
     assert stacks == ["stacks of all ranks"], "a step for a Mac tells nothing of Linux"
     text = render(document(ledger))
     assert max(map(len, text.splitlines())) <= 110 and "device_hang instead of undetermined" in text

@@ -78,7 +78,7 @@ def inflate(path: Path, kind: str) -> None:
     noise = NOISE[kind](rng)
     mixed = []
     for line in lines[:-1]:
-        mixed += [line, *(next(noise) for _ in range(0 if "\r" in line else rng.randrange(12)))]
+        mixed += [line, *(next(noise) for _ in range(0 if "\r" in line else rng.randrange(6)))]
     path.write_bytes("\n".join([*mixed, lines[-1]]).encode())
 
 
