@@ -40,6 +40,8 @@ class Log:
     serves: bool = False
     loads: bool = False
     models: set[str] = field(default_factory=set)
+    peers: set[int] = field(default_factory=set)
+    """Ports of others that it speaks of as its own workers."""
     programs: set[str] = field(default_factory=set)
     title: str = ""
     over: bool = False
@@ -119,6 +121,7 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         log.comes_on |= mark.kind in ("progress", "ready")
         log.serves |= mark.phase in LISTENING
         log.loads |= mark.phase not in (None, "launch", "dist_init", *LISTENING)
+        log.peers |= {whole_number(mark.fields.get("peer_port"))} - {None}
         log.models |= {_last_name(mark.fields.get("model"))} - {""}
     for name, programs in evidence.log.programs.items():
         logs[name].programs = programs - IN_OTHERS
@@ -150,7 +153,7 @@ def _differ(one: Log, other: Log) -> bool:
     Where the begin of one is lost it may be another part of the same launch: then a day lies between them, or half an hour where
     stamps tell both times and the later one shows work of its own; a minute is enough where the earlier one failed.
     """
-    if one is other:
+    if one is other or one.port in other.peers or other.port in one.peers:
         return False
     if None not in (one.port, other.port) and one.port != other.port:
         return True

@@ -210,6 +210,11 @@ ERRORS = [
         *(error("watchdog_exit", role="cascade"), line("probe_request", phase="serving")),
         unlike=[line("probe_request", phase="serving"), error("watchdog_exit", role="cascade")],
     ),
+    shown(
+        "outlives_worker",
+        line("backend_lost", "Remove stale worker: http://h:21002", kind="symptom"),
+        unlike=[line("backend_lost", "Remove stale worker: http://h:21002", kind="symptom"), line("backend_joined")],
+    ),
     shown("worker_died_line", error("worker_died", role="cascade"), unlike=[line("worker_exit")]),
     shown(
         "silent_death",

@@ -132,6 +132,11 @@ OTHER_MODEL = (
     "ERROR 10-09 08:11:20 [core.py:632] torch.OutOfMemoryError: CUDA out of memory.\n"
 )
 OTHER_PROGRAM = OTHER_MODEL.replace(" /n...", "")
+CONTROLLER = (
+    "2025-10-09 08:20:05 | INFO | stdout | INFO:     Uvicorn running on http://0.0.0.0:21001 (Press CTRL+C to quit)\n"
+    "2025-10-09 08:20:41 | INFO | controller | Register a new worker: http://localhost:30000\n"
+    "2025-10-09 08:20:48 | INFO | controller | Remove stale worker: http://localhost:30000\n"
+)
 PLAIN = "".join(f"2025-10-09 08:20:{10 * n} step {n}/900 loss=1.{n}\n" for n in range(1, 5))
 PS = """\
 UID          PID    PPID  C STIME TTY          TIME CMD
@@ -154,6 +159,9 @@ root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_ser
             {"a.log": SERVER.format(minute=14, port=30007) + FAILS.format(minute=15), "b.log": PLAIN},
             "ready",
             id="failed minutes before, the later without a begin",
+        ),
+        pytest.param(
+            {"a.log": SERVER + SERVES, "c.log": CONTROLLER}, "zombie_server", id="a controller that names the port of its worker"
         ),
         pytest.param(
             {"a.log": SERVER.format(minute=10, port=30007) + FAILS.format(minute=20), "b.log": SERVER + SERVES, "ps.txt": PS},

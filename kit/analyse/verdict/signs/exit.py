@@ -24,7 +24,7 @@ from kit.words import count_of, named, short
 BEFORE_WORK = ("download", *LAUNCHING)
 TIME_OVER = re.compile(r"TIME LIMIT|\bwalltime\b|TERM_RUNLIMIT|\btime limit\b")
 """What Slurm, PBS and LSF say of a job that had no more time."""
-DEATH_MARKS = ("worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
+DEATH_MARKS = ("backend_lost", "worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
 @rule("kernel_oom_kill", "oom_kill_alike", "oom_kill_untied", needs=("kernel_log",))
@@ -194,6 +194,14 @@ def outlives_abort(scene: Scene) -> Signs:
     died, answered = scene.log.first("watchdog_exit", "abort"), scene.log.last("probe_request", "health_failed")
     if died and answered and answered.log == died.log and answered.order > died.order:
         yield Sign("outlives_abort", f"the front end answers on after a worker aborted: {short(died.text, 100)}", [answered.ref])
+
+
+@rule("outlives_worker", needs=("log",))
+def outlives_worker(scene: Scene) -> Signs:
+    """A front end that lives says that its worker is gone, and no other has come."""
+    lost, joined = scene.log.last("backend_lost"), scene.log.last("backend_joined")
+    if lost is not None and (joined is None or joined.order < lost.order):
+        yield Sign("outlives_worker", f"the front end goes on without its worker: {short(lost.text, 120)}", [lost.ref])
 
 
 def _died_first(scene: Scene) -> list[int]:
