@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from kit.errors import KitError
 from kit.frames import FRAMES
 from kit.reading import FAILED
 from kit.untrusted import MOST_DEPTH, MOST_RANKS, load_json, ranks_in
+from tools import hostile
 
 STAMP = "[2026-02-18 00:28:26 TP{}] Load weight begin. avail mem=93.42 GB\n"
 ARGS = "[2026-02-18 00:28:20] server_args=ServerArgs(model_path='/m', tp_size={}, port={})\n"
@@ -150,3 +152,18 @@ def test_a_text_that_begins_as_a_compose_file_and_is_none(tmp_path: Path) -> Non
     assert opened(tmp_path)["state"]
     (tmp_path / "compose.txt").write_text("x-a:\n  b: 1\n\nversion: 3\nservices:\n  vllm:\n    image: x\n")
     assert "is a compose file, no evidence of a launch" in kit.open_run(tmp_path).notes["reason"].tolist()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names that are no UTF-8, and what links to /proc")
+@pytest.mark.parametrize("kind", hostile.KINDS)
+def test_a_hostile_folder_opens_or_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `tools/hostile.py` makes large: archives, links, pickles, control characters, nests, fences and all else."""
+    monkeypatch.setattr(hostile, "SCALE", 0.0005)
+    (tmp_path / "server.log").write_text(STAMP.format(0))
+    hostile.KINDS[kind](tmp_path)
+    try:
+        judged = kit.verdict(tmp_path)
+    except KitError as error:
+        assert error.do
+    else:
+        assert json.dumps(judged.to_dict(), allow_nan=False) and str(judged).encode()

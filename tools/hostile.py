@@ -39,6 +39,12 @@ from kit.frames import FRAMES
 LINE = "[2026-02-18 00:28:26 TP0] Load weight begin. avail mem=93.42 GB\n"
 MIB = 1 << 20
 LONGEST_S = 60
+SCALE = 1.0
+"""How large the inputs are: tests make small ones of the same kinds."""
+
+
+def many(count: int) -> int:
+    return max(2, int(count * SCALE))
 
 
 class Calls:
@@ -71,7 +77,7 @@ def zip_nested(folder: Path) -> None:
 
 def zip_entries(folder: Path) -> None:
     with zipfile.ZipFile(folder / "many.zip", "w") as one:
-        for number in range(60_000):
+        for number in range(many(60_000)):
             one.writestr(f"f{number}.log", "x")
 
 
@@ -98,9 +104,12 @@ def tar_members(folder: Path) -> None:
 def notebook(folder: Path) -> None:
     wrong = [1, None, {"outputs": {"a": 1}}, {"cell_type": 3, "source": {"x": [1]}, "outputs": [3, {"text": {"a": 1}}]}]
     (folder / "wrong.ipynb").write_text(json.dumps({"cells": wrong, "nbformat": "x", "metadata": []}))
-    (folder / "deep.ipynb").write_text('{"cells":' + "[" * 20_000 + "]" * 20_000 + "}")
+    (folder / "deep.ipynb").write_text('{"cells":' + "[" * many(20_000) + "]" * many(20_000) + "}")
     html = [
-        {"output_type": "display_data", "data": {"text/html": ["<script>" * 20_000], "image/svg+xml": "<svg onload=x>" * 9999}}
+        {
+            "output_type": "display_data",
+            "data": {"text/html": ["<script>" * many(20_000)], "image/svg+xml": "<svg onload=x>" * many(9999)},
+        }
     ]
     cells = [{"cell_type": "code", "source": ["x"], "metadata": {}, "outputs": html}]
     (folder / "html.ipynb").write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
@@ -110,8 +119,8 @@ def parquet(folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({f"c{number}": [1] for number in range(8000)}), folder / "wide.parquet")
-    pq.write_table(pa.table({"text": pa.array(["x" * 1000] * 2_000_000).dictionary_encode()}), folder / "bomb.parquet")
+    pq.write_table(pa.table({f"c{number}": [1] for number in range(many(8000))}), folder / "wide.parquet")
+    pq.write_table(pa.table({"text": pa.array(["x" * 1000] * many(2_000_000)).dictionary_encode()}), folder / "bomb.parquet")
     data = (folder / "bomb.parquet").read_bytes()
     (folder / "cut.parquet").write_bytes(data[:200] + data[-300:])
 
@@ -146,7 +155,7 @@ def folders(folder: Path) -> None:
         deep = deep / "dd"
         deep.mkdir()
     (deep / "x.log").write_text(LINE)
-    for number in range(5000):
+    for number in range(many(5000)):
         (folder / f"f{number}.log").write_text("x\n")
 
 
@@ -160,19 +169,19 @@ def unreadable(folder: Path) -> None:
 def pickles(folder: Path) -> None:
     (folder / "nccl_trace_rank_0").write_bytes(pickle.dumps({"entries": [Calls()]}))
     (folder / "nccl_trace_rank_1").write_bytes(b"\x80\x02\x8b\xff\xff\xff\x7f" + b"1" * 100)
-    (folder / "nccl_trace_rank_2").write_bytes(b"\x80\x04]q\x00" + b"(h\x00h\x00h\x00h\x00el" * 20_000 + b".")
+    (folder / "nccl_trace_rank_2").write_bytes(b"\x80\x04]q\x00" + b"(h\x00h\x00h\x00h\x00el" * many(20_000) + b".")
 
 
 def database(folder: Path) -> None:
     with sqlite3.connect(folder / "profile.sqlite") as one:
         one.execute("create table t(a)")
-        one.executemany("insert into t values(?)", [("x" * 1000,)] * 2000)
+        one.executemany("insert into t values(?)", [("x" * 1000,)] * many(2000))
     one.close()
 
 
 def sparse(folder: Path) -> None:
     with open(folder / "big.log", "wb") as file:
-        file.truncate(20 << 30)
+        file.truncate(many(20 << 30))
 
 
 def text(name: str, *parts: bytes | str | tuple[bytes | str, int]) -> Callable[[Path], object]:
@@ -182,7 +191,7 @@ def text(name: str, *parts: bytes | str | tuple[bytes | str, int]) -> Callable[[
         with (folder / name).open("wb") as file:
             for part in parts:
                 data, count = part if isinstance(part, tuple) else (part, 1)
-                file.write((data.encode() if isinstance(data, str) else data) * count)
+                file.write((data.encode() if isinstance(data, str) else data) * (many(count) if count > 1 else 1))
 
     return write
 
@@ -190,27 +199,31 @@ def text(name: str, *parts: bytes | str | tuple[bytes | str, int]) -> Callable[[
 KINDS: dict[str, Callable[[Path], object]] = {
     **{kind.__name__: kind for kind in (zip_names, zip_nested, zip_entries, zip_lies, tar_members, notebook, parquet, names)},
     **{kind.__name__: kind for kind in (links, folders, unreadable, pickles, database, sparse)},
-    "zip_bomb": lambda folder: (folder / "a.zip").write_bytes(packed("big.log", b"a" * (300 * MIB))),
-    "xz_bomb": lambda folder: (folder / "a.log.xz").write_bytes(lzma.compress(b"0" * (200 * MIB))),
-    "bz2_bomb": lambda folder: (folder / "a.log.bz2").write_bytes(bz2.compress(b"0" * (300 * MIB))),
-    "gzip_members": lambda folder: (folder / "a.log.gz").write_bytes(gzip.compress(LINE.encode()) * 20_000),
+    "zip_bomb": lambda folder: (folder / "a.zip").write_bytes(packed("big.log", b"a" * many(300 * MIB))),
+    "xz_bomb": lambda folder: (folder / "a.log.xz").write_bytes(lzma.compress(b"0" * many(200 * MIB))),
+    "bz2_bomb": lambda folder: (folder / "a.log.bz2").write_bytes(bz2.compress(b"0" * many(300 * MIB))),
+    "gzip_members": lambda folder: (folder / "a.log.gz").write_bytes(gzip.compress(LINE.encode()) * many(20_000)),
     "run_json_keys": text(
         "run.json", '{"format":"stallkit-run","version":1,"captures":3,"captures":[{"file":"a","file":"../x"}]}'
     ),
-    "run_json_long": text(
-        "run.json", json.dumps({"format": "stallkit-run", "version": 1, "captures": [{"file": "raw/f", "kind": "log"}] * 200_000})
+    "run_json_long": lambda folder: (folder / "run.json").write_text(
+        json.dumps({"format": "stallkit-run", "version": 1, "captures": [{"file": "raw/f", "kind": "log"}] * many(200_000)})
     ),
     "long_line": text("server.log", "[2026-02-18 00:28:26 TP0] ", ("ab ", 27 * MIB), "\n", LINE),
     "bars": text("server.log", ("\rLoading shards:  42% Completed | 36/85 [00:07<24:40, 30.21s/it]", 300_000)),
     "zeros": text("server.log", (b"\0", 50 * MIB), LINE),
-    "deep_lines": text("server.log", (('{"a":' * 150) + "1" + "}" * 150 + "\n") * 3000),
-    "many_keys": lambda folder: (folder / "r.json").write_text(json.dumps({f"k{number}": number for number in range(400_000)})),
+    "deep_lines": text("server.log", ('{"a":' * 150 + "1" + "}" * 150 + "\n", 3000)),
+    "many_keys": lambda folder: (folder / "r.json").write_text(
+        json.dumps({f"k{number}": number for number in range(many(400_000))})
+    ),
     "png": text("shot.log", b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000_000)),
     "pdf": text("paper.log", b"%PDF-1.7\nstream\n" + random.Random(2).randbytes(MIB) + b"\nendstream\n" * 1000),
     "binary": lambda folder: (folder / "core.txt").write_bytes(Path(sys.executable).read_bytes()[: 2 * MIB]),
-    "controls": text("server.log", bytes(range(1, 32)) * 50_000 + LINE.encode() + b"\x9b31m" * 10_000),
-    "html": text("page.html", "<html><pre>" + "&lt;" * 300_000 + "</pre>" * 1000),
-    "mail": text("m.eml", "".join(f'Content-Type: multipart/mixed; boundary="b{at}"\n\n--b{at}\n' for at in range(3000))),
+    "controls": text("server.log", (bytes(range(1, 32)), 50_000), LINE, (b"\x9b31m", 10_000)),
+    "html": text("page.html", "<html><pre>", ("&lt;", 300_000), ("</pre>", 1000)),
+    "mail": lambda folder: (folder / "m.eml").write_text(
+        "".join(f'Content-Type: multipart/mixed; boundary="b{at}"\n\n--b{at}\n' for at in range(many(3000)))
+    ),
     "colours": text("server.log", ("\x1b[31m", 400_000), "\n", LINE),
     "prompts": text("paste.txt", ("root@host:~# ls\n", 60_000)),
     "fences": text("paste.md", ("```\n", 120_000)),

@@ -126,6 +126,36 @@ def test_a_list_of_rotated_copies_names_files_of_its_folder_alone(fakes: Path, h
         assert rotated_copies(host, "/srv/server.log") == ["/srv/server.log.1"]
 
 
+ANSWERS = 'sh -c "$SSH_ORIGINAL_COMMAND" | '
+LOGINS = {
+    "endless": "exec yes HF_TOKEN=planted12345",
+    "endless complaints": "exec yes HF_TOKEN=planted12345 >&2",
+    "NULs": "head -c 100000 /dev/zero",
+    "noise": "head -c 65536 /dev/urandom",
+    "a bomb": "head -c 20000000 /dev/zero | gzip",
+    "brackets": "yes '[' | head -c 65536",
+    "steering": "printf '\\033[2J\\033]0;owned\\007\\n' | tee /dev/stderr; exit 3",
+    "silence": "exec sleep 600",
+    "cut": ANSWERS + "head -c 60",
+    "NULs for digits": ANSWERS + r"sed -u 's/[0-9]/\x00/g'",
+    "nines": ANSWERS + "sed -u 's/[0-9]/9/g'",
+    "each line twice": ANSWERS + "sed -u p",
+}
+
+
+@pytest.mark.parametrize("how", LOGINS)
+def test_a_login_that_answers_with_anything_else_ends_in_a_sentence(how: str, make_sshd, tmp_path: Path, monkeypatch) -> None:
+    for act in (Shell.__init__, Shell.ask, Shell._ask, Host.ask):
+        monkeypatch.setattr(act, "__defaults__", (0.5,))
+    monkeypatch.setattr(pulling, "PAUSES_S", ())
+    (tmp_path / "a.log").write_text("INFO 02-18 02:11:52 a\n" * 50)
+    server = make_sshd(login=LOGINS[how])
+    with pytest.raises(KitError) as refused:
+        pull(server.target, str(tmp_path / "a.log"), out=tmp_path / "run", **server.options(), **QUIET)
+    said = str(refused.value) + "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert refused.value.do and "planted12345" not in said and not set(said) & {"\x1b", "\x07", "\0"}
+
+
 # streams
 
 ENDLESS, DROPS, SILENT = "exec yes HF_TOKEN=planted12345", "while :; do printf 'x '; sleep 0.02; done", "exec sleep 600"

@@ -106,8 +106,11 @@ class MarkedStream(Stream):
             before, found, rest = self._head.partition(self._mark)
             if found:
                 self.noise, self._head, self._mark = before.decode("utf-8", "replace"), rest, b""
-            elif len(self._head) > NOISE_KEPT_BYTES:
+                break
+            if len(self._head) > NOISE_KEPT_BYTES:
                 self._head = self._head[-NOISE_KEPT_BYTES // 2 :]
+            if time.monotonic() > deadline:  # a login that prints without an end never lets a read wait so long
+                return False
         return True
 
     def _last_words(self) -> str:
