@@ -280,7 +280,7 @@ class _Reader:
             kept.pop(tid, None)
             touched.add(tid)
         for row in entry["rows"]:
-            kept[row[0]] = (line, row)
+            kept[row[0]] = (line, _checked(row))
             touched.add(row[0])
         if entry.get("left_out"):
             yield from sampler_rows.left_out(entry, self.base(line))
@@ -392,6 +392,14 @@ class _Reader:
 
 def _state(letter: str | None) -> str | None:
     return letter if letter in STATES else None
+
+
+def _checked(row: list) -> list:
+    """The row of a thread; an error of `WRONG_FORM` where it is none: at its line, not where a stretch of samples ends."""
+    _, state, utime, stime, _, _, call, _, _, run, wait, _ = row
+    if utime + stime + (run or 0) + (wait or 0) < 0 or call and not call.isascii():
+        raise ValueError(row)
+    return row if _state(state) else [row[0], None, *row[2:]]
 
 
 def _owner(uids: object) -> str | None:

@@ -118,10 +118,11 @@ def test_odd_lines_are_counted_and_the_rest_is_read():
         "",
         *sample(0, [thread(7)], True),
         '{"k":"threads","n":0}',
+        '{"k":"threads","n":0,"pid":7,"rows":[[7,"S",1,1,0,"x",null,null,"python3",1,1,1,1]]}',
         *sample(1, [], False),
     ]
     rows, report = read(lines)
-    assert report.reasons == {"line that is not a sampler record": 4} and len(of(rows, "threads")) == 2
+    assert report.reasons == {"line that is not a sampler record": 5} and len(of(rows, "threads")) == 2
 
 
 def test_vanished_process_refused_files_and_unknown_values():
