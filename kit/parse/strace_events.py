@@ -31,6 +31,8 @@ _ATTACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? attached(?: with 
 _DETACHED = re.compile(r"Process (?P<pid>\d{1,10})(?:<[^>]*>)? detached")
 _STACK = re.compile(r"^ > \S")
 _DUMP = re.compile(r"^ (?:\| [0-9a-f]{5,}  |\* \d+ (?:bytes )?in (?:buffer|vector|msg))")
+_SAID = ("[ Process PID=", "System call usage summary for ")
+"""How further messages begin: of a program that makes calls of several personalities."""
 _RULE = re.compile(r"^\s*-{3,}(?: -{3,})*\s*$")
 _RESUMES = re.compile(r"<\.\.\. resuming interrupted (\S+) \.\.\.>$")
 _PLAIN_VALUE = re.compile(r"-?\d+|0x[0-9a-f]+|[A-Z][A-Z0-9_|]*")
@@ -167,7 +169,7 @@ class Joiner:
             return
         elif message := _MESSAGE.match(body):
             self._message(number, message["text"], prefix)
-        elif body.startswith("[ Process PID="):
+        elif body.startswith(_SAID):
             self.ready.append(self._event("message", number, prefix, text=body.rstrip()))
         elif body.startswith(("---", "+++")) and self._end(number, prefix):
             return

@@ -29,7 +29,8 @@ RESUMED = re.compile(r"<\.\.\. (?P<name>\S+) resumed>(?P<rest>.*)$")
 RESULT = re.compile(r"\s*= ?(?P<result>.*)$")
 DURATION = re.compile(r" <(?P<duration>\d{1,10}(?:\.\d{1,12})?)>$")
 _ERRNO = re.compile(r"(?:-1|\?) (?P<errno>E[A-Z0-9_]+)\b")
-_MESSAGE = re.compile(r"(?:\^C)?(?:/\S*/)?strace: ")
+_MESSAGE = re.compile(r"(?:\^C)?(?:/\S*/)?strace: |Process \d{1,10} (?:attached|detached|suspended|resumed)\b")
+"""strace's own message; before 4.20 those of threads did not name it."""
 _CHANGED = re.compile(r"<pid changed to (\d{1,10}) \.\.\.>")
 _SHOWN_WRITE = re.compile(
     r'(?P<head>(?:fd=)?(?:0x)?\d+(?:<[^>]*>)?, (?:buf=)?"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"(?P<more>\.\.\.)?, '
@@ -123,7 +124,7 @@ def scan(text: str, at: int = 0, depth: int = 0) -> Scan:
                 return Scan("closed", at, at + 1, 0)
             depth -= 1
             at += 1
-        elif char in "s/^" and _MESSAGE.match(text, at) and not (at and text[at - 1].isalnum() and char != "s"):
+        elif char in "s/^P" and _MESSAGE.match(text, at) and not (at and text[at - 1].isalnum() and char != "s"):
             return Scan("message", at, at, depth)
         else:
             at += 1

@@ -315,6 +315,11 @@ def test_what_strace_was_not_asked_for_is_named():
     assert "the trace has no clock" not in str(traced("producer-died"))
 
 
+def test_a_program_that_was_traced_alone_has_no_pid_in_its_lines(tmp_path):
+    (tmp_path / "alone.strace").write_text('10:00:01 execve("/bin/a", ["a"], 0x7f) = 0\n10:00:02 +++ exited with 3 +++\n')
+    assert [thread.end for thread in kit.calls(tmp_path).trace.threads.values()] == ["exited with 3"]
+
+
 def test_no_calls_is_said_with_the_command_that_records_them(tmp_path):
     (tmp_path / "server.log").write_text("INFO 01-01 00:00:00 [a.py:1] hello\n")
     with pytest.raises(EvidenceError, match="strace -f -tt -T -yy"):

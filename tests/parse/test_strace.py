@@ -35,6 +35,11 @@ def rows_of(lines: list[str], **about: object) -> tuple[list[dict], list[dict], 
     return given["syscalls"], given["tool_errors"], report
 
 
+def joined(lines: list[str]) -> list[dict]:
+    joiner = Joiner()
+    return [*(event for number, line in enumerate(lines, 1) for event in joiner.feed(number, line)), *joiner.finish()]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_case(case):
     want = json.loads(case.read_text())["events"]
@@ -137,6 +142,21 @@ def test_first_process_has_no_pid_while_it_is_alone():
         ("clone3", "{flags=CLONE_VM} => {parent_tid=[41]}, 88", "merged"),
         ("wait4", "-1, NULL, 0, NULL", "merged"),
     ]
+
+
+def test_messages_before_4_20_do_not_name_strace_within_a_call_either():
+    lines = [
+        "10:00:00 clone(Process 41 attached",
+        "child_stack=0, flags=SIGCHLD) = 41",
+        "[pid    40] wait4(-1, Process 42 attached",
+    ]
+    lines += [" <unfinished ...>", "System call usage summary for 32 bit mode:"]
+    events = joined(lines)
+    assert [(event["args"], event["lines"]) for event in events if event["kind"] == "syscall"] == [
+        ("child_stack=0, flags=SIGCHLD", [1, 2]),
+        ("-1", [3, 4]),
+    ]
+    assert [event.get("attached") for event in events if event["kind"] == "message"] == [41, 42, None]
 
 
 def test_execve_of_a_thread_returns_under_the_pid_of_its_process():

@@ -195,19 +195,18 @@ def _ends(trace: Trace, threads: dict[int, Thread]) -> None:
     """How threads ended, as strace prints it after their last call."""
     if trace.signals is None or not len(trace.signals):
         return
-    for row in trace.signals[trace.signals["kind"].isin(["exited", "killed"])].itertuples():
-        thread = threads.get(int(row.pid)) if row.pid == row.pid and row.pid is not None else None
+    said = trace.signals.assign(pid=trace.signals["pid"].fillna(-1).astype("int64"))
+    for row in said[said["kind"].isin(["exited", "killed"])].itertuples():
+        thread = threads.get(row.pid)
         if thread is None:
             continue
         at = (row.time.value - trace.began_ns) / NS if trace.began_ns is not None and row.time == row.time else None
         thread.end = f"exited with {int(row.code)}" if row.kind == "exited" else f"killed by {row.signal}"
         thread.end_s = at
     last = trace.rows[~trace.rows["unreturned"]].groupby("pid")["line"].max()
-    stops = trace.signals[trace.signals["kind"].eq("stopped") | trace.signals["signal"].eq("SIGCONT")]
-    for row in stops.dropna(subset="pid").itertuples():
-        thread = threads.setdefault(
-            int(row.pid), Thread(int(row.pid), *_known(trace, int(row.pid)))
-        )  # it may make no call at all
+    stops = said[said["kind"].eq("stopped") | said["signal"].eq("SIGCONT")]
+    for row in stops.itertuples():
+        thread = threads.setdefault(row.pid, Thread(row.pid, *_known(trace, row.pid)))  # it may make no call at all
         thread.stopped = row.signal if row.kind == "stopped" and last.get(thread.pid, 0) < row.line else ""
 
 
