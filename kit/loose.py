@@ -15,6 +15,7 @@ from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, pr
 from kit.parse import log_detection
 from kit.parse.prose import claims_something
 from kit.parse.text import HEAD_BYTES
+from kit.parse.tracers import other_tracer
 from kit.reading import FAILED, Capture
 from kit.untrusted import WRONG_FORM, no_surrogates
 
@@ -134,6 +135,9 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
         if isinstance(item, Note):
             notes.append(item)
             continue
+        if item.kind in (None, "strace") and (why := _of_another_tool(item.content.text.head(HEAD_BYTES))):
+            notes += [Note(item.file, why)] if Note(item.file, why) not in notes else []
+            continue
         of_words = item.kind == prose.KIND
         if (of_words or item.kind is None and item.how == "file") and of_words != (item.file in spoken):
             if item.file in spoken and _printed((left := prose.around(item, spoken[item.file])).head()):
@@ -200,6 +204,12 @@ def _no_evidence(segment: Segment) -> str | None:
     return next((why for sign, why in _NO_EVIDENCE if sign.search(head)), None)
 
 
+def _of_another_tool(head: bytes) -> str | None:
+    """What a text is that another tool than strace wrote, some of whose lines could be strace's."""
+    tool = other_tracer(head.decode("utf-8", "replace"))
+    return f"is output of {tool}, not of strace" if tool else None
+
+
 def _unknown(segment: Segment) -> Note:
     head = segment.head().strip()
     announced = {
@@ -215,7 +225,7 @@ def _unknown(segment: Segment) -> Note:
 
 
 def _capture(path: Path, name: str, segment: Segment | None, promised: str | None = None) -> Capture:
-    as_it_lies = segment is None or segment.how == "file" and segment.content.text.data == path
+    as_it_lies = segment is None or segment.how == "file" and segment.content.text.data == path and not segment.content.strip
     title = None if segment is None or segment.how == "file" else segment.name or None
     file = name if segment is None else segment.file
     here = naming.named(f"{file}/{title}" if title else file)

@@ -162,7 +162,7 @@ class Content:
     def open(self, mode: str = "rb") -> BinaryIO:
         """Open for reading; only binary reading is known."""
         whole = self.parts == (Part(0, self.text.size, 1),)
-        if whole:
+        if whole and not self.strip:
             return self.text.data.open("rb")
         stream = io.BufferedReader(_Joined(self), BLOCK_BYTES)
         if not self.strip:

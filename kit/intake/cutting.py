@@ -255,6 +255,11 @@ class _Cutter:
         at_once = replace(_as_it_lies(self.text), kind=kind)
         if re.match(rb"\s*(?:\{|\[\s*(?:[\[{\"]|-?[\d.]+\s*[,\]]))", self.text.head(256)):
             return [at_once]  # JSON: of a tool, of the sampler
+        if kind is None and self.prefix and self.text.size <= MOST_BARED:
+            bare = replace(at_once, content=self._bare(at_once.content))
+            bare.kind = self.kind(bare)
+            if bare.kind not in (None, "log"):
+                return [bare]  # a tool whose output went through ts
         self.log = kind == "log"
         self.log_first = self.log and RECORD.match(_first_line(self.text, self.prefix)) is not None
         marks = _marks(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)

@@ -11,6 +11,7 @@ from typing import Any
 from kit.frames import FRAMES
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.text import LineReader, head_of
+from kit.parse.tracers import other_tracer
 from kit.schema import Row
 from kit.tool_table import table
 
@@ -56,6 +57,8 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
         return None, None
     is_text = head.count("\ufffd") <= BINARY * len(head)
     named = _named(name)
+    if other_tracer(head):
+        return None, named[0] if named else None
     score, best = 0.0, ""
     for kind, entry in sorted(formats().items(), key=lambda pair: not (pair[0] in named or pair[1].insists)):
         if score > 1.0 and not (kind in named or entry.insists):

@@ -12,6 +12,7 @@ from kit import compiled
 from kit.clock import parse_time
 from kit.errors import EvidenceError, UsageError, nearest
 from kit.frames import FRAMES
+from kit.intake import Segment, segments
 from kit.parse import TABLES_FROM_BYTES, recognise
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.records import ANSI
@@ -21,6 +22,7 @@ from kit.parse.strace_rows import CallRows, Clock, Wanted, clock_of, is_relative
 from kit.parse.strace_scan import split_prefix
 from kit.parse.syscall_names import all_names
 from kit.parse.text import LineReader, head_of
+from kit.parse.tracers import other_tracer
 
 if TYPE_CHECKING:
     import pandas
@@ -64,21 +66,39 @@ def read(
     span = (-(1 << 63) if moments[0] is None else moments[0], (1 << 63) - 1 if moments[1] is None else moments[1])
     wanted = Wanted(tuple(columns or declared.by_name), span if window else None, frozenset(calls) if calls is not None else None)
     files = [one for one in sorted(Path(path).iterdir()) if one.is_file()] if Path(path).is_dir() else [Path(path)]
-    found = [_frame_of(one, wanted) for one in files]
+    found = [_frame_of(lines, one, wanted) for one in files for lines in _captures(one, strict=True)]
     parts = [part for part in found if len(part)]
     return (
         pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0] if parts else declared.empty()[list(wanted.columns)]
     )
 
 
-def _frame_of(path: Path, wanted: Wanted) -> pandas.DataFrame:
-    """The wanted calls of one file."""
+def _captures(path: Path, strict: bool) -> list[LineReader]:
+    """What strace wrote of a file: itself, or what is packed in it, or stands behind stamps of others.
+
+    Raises EvidenceError where another tool wrote it, and, if `strict`, where nothing of strace is in it.
+    """
     head = head_of(path)
     kind = recognise(path.name, head)[0]
-    if kind != "strace" and head.strip():
-        looks = f"it looks like {kind}" if kind else "no parser knows what it is"
-        raise EvidenceError(f"{path.name} is not output of strace", looks, "give the file that `strace -o FILE` wrote")
-    source, report, lines = Source(path.name, path.stat().st_mtime_ns), Report(), LineReader(path)
+    if kind == "strace" or not head.strip():
+        return [LineReader(path)]
+    found = [one for one in segments(path, lambda name, text: recognise(name, text)[0]) if isinstance(one, Segment)]
+    captures = [LineReader(one.content) for one in found if one.kind == "strace" and one.how == "file"]
+    heads = [head, *(one.head() for one in found)]
+    tool = next((tool for one in heads if (tool := other_tracer(one))), None)
+    if captures or not strict and tool is None:
+        return captures or [LineReader(path)]
+    looks = f"output of {tool}" if tool else kind
+    raise EvidenceError(
+        f"{path.name} is not output of strace",
+        f"it looks like {looks}" if looks else "no parser knows what it is",
+        "give the file that `strace -o FILE` wrote",
+    )
+
+
+def _frame_of(lines: LineReader, path: Path, wanted: Wanted) -> pandas.DataFrame:
+    """The wanted calls of one file."""
+    source, report = Source(path.name, path.stat().st_mtime_ns), Report()
     tables = strace_tables(lines, source, report, wanted) if lines.size >= TABLES_FROM_BYTES else None
     if tables is not None:
         import pyarrow
@@ -97,8 +117,9 @@ def read_events(paths: Iterable[Path | str]) -> Iterator[Event]:
     `paths`: files of one capture (-ff writes one a thread, with the pid as the name's end). Yields `file`, `lines` (numbers from
     1), `kind` (syscall, signal, stopped, exited, killed, superseded, message, summary, other), `pid`, `comm`, `ts`; `rel`, `nr`,
     `ip`, `context` where printed. A syscall has `syscall`, `args`, `result`, `ret`, `errno`, `duration`, `state` (done, merged,
-    open, orphan, detached, moved, cut) and, where it was split, `ts_end` and `pid_end`. All values but numbers of lines, pids and
-    calls are text as printed. Raises OSError where a file cannot be read.
+    open, orphan, detached, moved, cut) and, where it was split, `ts_end` and `pid_end`; `output`: what the program printed
+    into its lines. All values but numbers of lines, pids and calls are text as printed. Raises OSError where a file cannot be
+    read, EvidenceError where another tool wrote it.
 
     Examples
     --------
@@ -109,10 +130,10 @@ def read_events(paths: Iterable[Path | str]) -> Iterator[Event]:
     [('close', '2', '0.000010')]
     """
     for path in map(Path, paths):
-        events = sorted(_events(LineReader(path), pid_of_name(path.name)), key=lambda event: event["order"])
-        for event in events:
-            del event["order"]
-            yield {"file": path.name, **event}
+        for lines in _captures(path, strict=False):
+            for event in sorted(_events(lines, pid_of_name(path.name)), key=lambda event: event["order"]):
+                del event["order"]
+                yield {"file": path.name, **event}
 
 
 def _events(lines: Iterable[str], pid: int | None, clock: Clock | None = None) -> Iterator[Event]:

@@ -13,6 +13,7 @@ from kit.parse.strace_scan import (
     RESUMED,
     Prefix,
     Scan,
+    bytes_shown_later,
     scan,
     shown_output,
     shown_text,
@@ -36,6 +37,7 @@ _SAID = ("[ Process PID=", "System call usage summary for ")
 _RULE = re.compile(r"^\s*-{3,}(?: -{3,})*\s*$")
 _RESUMES = re.compile(r"<\.\.\. resuming interrupted (\S+) \.\.\.>$")
 _PLAIN_VALUE = re.compile(r"-?\d+|0x[0-9a-f]+|[A-Z][A-Z0-9_|]*")
+_RETURNS = re.compile(r"\) += ")
 _GOES_ON = re.compile(r"\)|,| ?=> | <(?:unfinished|detached|pid changed)|[\]}]")
 """What the rest of an interrupted line begins with."""
 
@@ -91,6 +93,7 @@ class Joiner:
         self.partial: Event | None = None
         self.after_message = False
         self.output: list[str] = []
+        self.output_bytes = 0
         self.blanks: list[int] = []
         self.table: _Table | None = None
         self.made = 0
@@ -104,6 +107,7 @@ class Joiner:
             self.table = None
         if not line.strip():
             self.blanks.append(number)
+            self.output_bytes -= len(line) + 1
             return
         if self.latest is not None and (_STACK.match(line) or _DUMP.match(line)):
             self.latest["lines"].append(number)
@@ -229,9 +233,8 @@ class Joiner:
             args, output, rest = shown
             event["args"] = args
             self._advance(event, number, rest, 0)
-            self.ready.append(self._event("other", number, None, text=output[0]))
-            self.latest = event
-            self.output = output[1:]
+            event.setdefault("output", []).append(output[0])
+            self.output, self.output_bytes = output[1:], 0 if rest else bytes_shown_later(args, output[0])
         else:
             self._advance(event, number, rest, 0)
         return True
@@ -241,7 +244,7 @@ class Joiner:
         found = scan(text, 0, depth)
         event["args"] += text[: found.stop]
         if found.kind in ("unfinished", "end") and "ts_end" not in event:
-            self._take_output(event, number)
+            self._take_output(event)
         self.partial = None
         self.latest = event
         if found.kind == "closed":
@@ -261,7 +264,7 @@ class Joiner:
             if self.after_message:
                 self._message(number, text[found.stop :].removeprefix("^C"))
 
-    def _take_output(self, event: Event, number: int) -> None:
+    def _take_output(self, event: Event) -> None:
         """Take out what another thread's unfinished write has put on the terminal in the middle of this call."""
         if _PLAIN_VALUE.fullmatch(event["args"].rsplit(", ", 1)[-1]):
             return
@@ -274,8 +277,8 @@ class Joiner:
             text, whole = shown
             place = event["args"].rfind(text) if whole else event["args"].find(text)
             if place > 0 and (not whole or place + len(text) == len(event["args"])):
-                output, event["args"] = event["args"][place:], event["args"][:place]
-                self.ready.append(self._event("other", number, None, text=output))
+                other.setdefault("output", []).append(event["args"][place:])
+                event["args"] = event["args"][:place]
                 return
 
     def _open(self, event: Event, found: Scan) -> None:
@@ -339,6 +342,18 @@ class Joiner:
     def _go_on(self, number: int, line: str) -> bool:
         """Take a line as the rest of a call that was interrupted by a message or by the program's output."""
         event = self.partial
+        if self.output_bytes > 0 and not _RETURNS.match(line):
+            raw, size = line.encode("utf-8", "replace"), self.output_bytes
+            self.output_bytes -= len(raw) + 1
+            if len(raw) <= size:
+                self._other(number, line)
+                self.latest = event
+            else:
+                event.setdefault("output", []).append(raw[:size].decode("utf-8", "replace"))
+                event["lines"].append(number)
+                event["end_line"] = number
+                self._advance(event, number, raw[size:].decode("utf-8", "replace"), event.get("depth", 0))
+            return True
         if self.output and line == self.output[0]:
             self.output.pop(0)
             self._other(number, line)
@@ -359,12 +374,12 @@ class Joiner:
             return False
         event["lines"].append(number)
         event["end_line"] = number
-        self.output = []
+        self.output, self.output_bytes = [], 0
         self._advance(event, number, line, event.get("depth", 0))
         return True
 
     def _cut(self) -> None:
-        event, self.partial, self.output = self.partial, None, []
+        event, self.partial, self.output, self.output_bytes = self.partial, None, [], 0
         if event is not None:
             event["state"] = "cut"
             self.ready.append(event)

@@ -239,6 +239,8 @@ def shown_output(name: str, args: str) -> tuple[str, list[str], str] | None:
     text, tail = unescape(found["text"]), found["tail"]
     length = str(len(text))
     digits = length if not found["more"] and tail.startswith(length) else (re.match(r"(?:0x)?\d+", tail) or [""])[0]
+    first = tail.find(text.split("\n")[0]) if found["more"] else 0
+    digits = digits[:first] if 0 < first < len(digits) else digits  # output that begins with digits
     rest = tail[len(digits) :]
     if not digits or not rest or re.match(r"\)\s*(?:=|$)| <(?:unfinished|detached) |\s*$", rest):
         return None
@@ -246,9 +248,23 @@ def shown_output(name: str, args: str) -> tuple[str, list[str], str] | None:
     ended = len(lines) > 1 or bool(found["more"])
     if not rest.startswith(lines[0]) and not (text and text.startswith(rest)):
         return None
+    if found["more"] and len(raw := rest.encode("utf-8", "replace")) > (size := int(digits, 0)):
+        return found["head"] + digits, [raw[:size].decode("utf-8", "replace")], raw[size:].decode("utf-8", "replace")
     if ended:
         return found["head"] + digits, [rest, *[line for line in lines[1:-1]]], ""
     return found["head"] + digits, lines, rest[len(lines[0]) :]
+
+
+def bytes_shown_later(args: str, line: str) -> int:
+    r"""Bytes that a write whose text strace cut goes on to put on the terminal after a line of it.
+
+    Examples
+    --------
+    >>> bytes_shown_later(r'1, "one\ntw"..., 8', "one"), bytes_shown_later(r'1, "one\ntwo\n", 8', "one")
+    (4, 0)
+    """
+    size = re.search(r'"\.\.\., (?:count=)?(0x[0-9a-f]{1,8}|\d{1,9})$', args)
+    return max(0, int(size.group(1), 0) - len(line.encode("utf-8", "replace")) - 1) if size else 0
 
 
 def shown_text(name: str, args: str) -> tuple[str, bool] | None:

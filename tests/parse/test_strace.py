@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import kit
+from kit.errors import EvidenceError
 from kit.frames import FRAMES
 from kit.parse import recognise, strace_events
 from kit.parse.base import Report, Source
-from kit.parse.strace import Clock, looks_like_strace, parse_strace, read_events
+from kit.parse.strace import Clock, looks_like_strace, parse_strace, read, read_events
 from kit.parse.strace_events import Joiner
 from kit.parse.strace_scan import scan, shown_output, split_prefix
 
@@ -105,19 +108,26 @@ def test_split_calls_are_joined_and_no_duration_is_lost():
 
 def test_output_of_the_program_inside_calls_of_two_threads():
     events = list(read_events([DATA / "output-between-threads.strace"]))
-    assert [event["text"] for event in events if event["kind"] == "other"] == [
-        'say "hi" (ok) = 0',
-        "no newline",
-        "two",
-        "lines",
-        "x" * 100,
-    ]
+    assert [event["text"] for event in events if event["kind"] == "other"] == ['say "hi" (ok) = 0', "lines"]
+    assert [event["output"] for event in events if "output" in event] == [["no newline"], ["two"], ["x" * 100]]
     assert [
         (event["syscall"], event["args"], event["ret"])
         for event in events
         if event["kind"] == "syscall" and event["syscall"] in ("madvise", "exit")
     ] == [("madvise", "0x7fb8ac610000, 8368128, MADV_DONTNEED", "0"), ("exit", "0", "?")]
     assert {event["ret"] for event in events if event.get("syscall") == "write"} == {"18", "10", "101"}
+
+
+def test_output_that_looks_like_strace_is_told_by_the_bytes_of_its_write():
+    first = "+++ exited with 9 +++ and more text\n"
+    more = "[pid  4242] <... read resumed>1) = 1\n\n7 close(3) = 0"
+    size = len(first + more)
+    lines = [f'10:00:00 write(1, "{first[:8]}"..., {size}{first}{more}) = {size} <0.1>', "10:00:01 +++ exited with 0 +++"]
+    events = joined("\n".join(lines).split("\n"))
+    assert [(event["kind"], event["lines"]) for event in events] == [("other", [2]), ("syscall", [1, 4]), ("exited", [5])]
+    assert events[1]["output"] == [first.strip(), "7 close(3) = 0"] and events[1]["duration"] == "0.1"
+    (event,) = joined([r'10:00:00 write(2, "123 abc"..., 9123 abcde) = 9'])
+    assert (event["args"], event["output"], event["ret"]) == (r'2, "123 abc"..., 9', ["123 abcde"], "9")
 
 
 def test_detached_on_a_terminal():
@@ -326,6 +336,36 @@ def test_output_is_no_argument_only_where_it_is_the_written_text():
     assert shown_output("write", '1, "ab", 2ab) = 2') == ('1, "ab", 2', ["ab"], ") = 2")
     assert shown_output("write", '1, "ab", 2 <unfinished ...>') is None
     assert shown_output("read", '0, "ab", 2ab') is None
+
+
+OTHERS = {
+    "perf trace": "     0.080 ( 0.017 ms): sh/7 close(fd: 4)   = 0\n     0.090 (         ): sh/7 read(fd: 4)   ...\n",
+    "ltrace": "7 10:00:00.1 SYS_close(3) = 0\n7 10:00:00.2 free(0x55)\n7 10:00:00.3 SYS_gettid() = 8\n7 10:00:00.4 pause() = 3\n",
+    "truss of FreeBSD": "  7: 0.1 close(3)   = 0 (0x0)\n  7: 0.2 open(\"/a\",O_RDONLY,00) ERR#2 'No such file'\nhello\n",
+    "truss of Solaris or illumos": "7:\t 0.1 close(3)\t\t= 0\n7/1:\t 0.2 read(0, 0x08, 8)\t(sleeping...)\n",
+    "dtruss": 'SYSCALL(args) \t\t = return\n  7/0x2c:   5 close(0x3)\t\t = 0 0\n  7/0x2c:   5 stat("/n\\0")\t\t = -1 Err#2\n',
+    "sysdig": "1 10:00:00.000000001 3 cat (7) > read fd=3 size=8\n2 10:00:00.000000002 3 cat (7) < read res=8 data=a\n",
+}
+
+
+@pytest.mark.parametrize("tool", OTHERS)
+def test_what_another_tracer_wrote_is_named_and_never_read(tool, tmp_path):
+    path = tmp_path / "strace.txt"
+    path.write_text(OTHERS[tool])
+    for reads in (read, lambda path: list(read_events([path]))):
+        with pytest.raises(EvidenceError, match=f"not output of strace: it looks like output of {tool}"):
+            reads(path)
+    assert f"strace.txt is output of {tool}, not of strace" in kit.open_run(path).unread()
+
+
+def test_packed_and_stamped_captures_are_read_as_they_are(tmp_path):
+    lines = ["[pid     7] close(3) = 0 <0.1>", '[pid     7] write(1, "a\\n", 2a', ") = 2 <0.1>", "+++ exited with 0 +++"]
+    stamped = "".join(f"Nov 30 22:02:52.7456{n:02} {line}\n" for n, line in enumerate(lines))
+    for name, content in (("a.strace.gz", gzip.compress("\n".join(lines).encode())), ("b.strace", stamped.encode())):
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert [event["lines"] for event in read_events([path])] == [[1], [2, 3], [4]]
+        assert kit.open_run(path).frame("syscalls")["line"].tolist() == read(path)["line"].tolist() == [1, 2]
 
 
 def test_content_decides():
