@@ -315,9 +315,29 @@ def test_what_strace_was_not_asked_for_is_named():
     assert "the trace has no clock" not in str(traced("producer-died"))
 
 
-def test_a_program_that_was_traced_alone_has_no_pid_in_its_lines(tmp_path):
-    (tmp_path / "alone.strace").write_text('10:00:01 execve("/bin/a", ["a"], 0x7f) = 0\n10:00:02 +++ exited with 3 +++\n')
-    assert [thread.end for thread in kit.calls(tmp_path).trace.threads.values()] == ["exited with 3"]
+ALONE = """10:00:01 execve("/bin/a", ["a"], 0x7f) = 0
+10:00:02 set_tid_address(0x7f) = 40
+10:00:03 +++ exited with 3 +++
+"""
+THREADS = """10:00:01 execve("/bin/a", ["a"], 0x7f) = 0
+10:00:02 clone3({flags=CLONE_THREAD}, 88strace: Process 41 attached
+ <unfinished ...>
+[pid    41] 10:00:03 close(3) = 0
+[pid    40] 10:00:03 <... clone3 resumed>) = 2<a> /* 41 in strace's PID NS */
+[pid    41] 10:00:04 execve("/bin/b", ["b"], 0x7f <unfinished ...>
+[pid    40] 10:00:05 +++ superseded by execve in pid 41 +++
+10:00:05 <... execve resumed>) = 0
+10:00:06 +++ exited with 3 +++
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"), [(ALONE, {40: ("a", "exited with 3")}), (THREADS, {40: ("b", "exited with 3"), 41: ("a", "went on as 40")})]
+)
+def test_lines_without_a_pid_are_of_the_process_that_strace_started(text, ends, tmp_path):
+    (tmp_path / "a.strace").write_text(text)
+    threads = kit.calls(tmp_path).trace.threads
+    assert {pid: (thread.name, thread.end) for pid, thread in threads.items()} == ends
 
 
 def test_no_calls_is_said_with_the_command_that_records_them(tmp_path):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kit.analyse.calls.arguments import DESCRIPTOR, KNOWLEDGE, OPENS, READS, WRITES, descriptors, other_end, split, string, thing
-from kit.analyse.calls.trace import BIRTHS, Trace
+from kit.analyse.calls.trace import BIRTHS, Trace, number_of
 
 if TYPE_CHECKING:
     import pandas
@@ -198,7 +198,7 @@ def _change(found: Descriptors, at: int, row: Any, process: int) -> None:
     call, args = row.syscall, row.args or ""
     result = DESCRIPTOR.match(row.result or "")
     if call in BIRTHS:
-        if (row.ret or "").isdecimal() and "CLONE_THREAD" not in args and (child := int(row.ret)):
+        if "CLONE_THREAD" not in args and (child := number_of(row.result)):
             for fd, one in list(found.now[process].items()):
                 found.now[child][fd] = replace(one, process=child, begin=at, until=-1, how="inherited")
                 found.held.append(found.now[child][fd])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kit.analyse.calls.arguments import classes
 from kit.analyse.calls.blocked import STACKS, plain
 from kit.analyse.calls.budget import OUTSIDE
+from kit.analyse.calls.trace import NO_PID
 from kit.clock import show_seconds
 from kit.document import Block, Command, Document, Item, Section, Table
 from kit.words import count_of
@@ -301,7 +302,7 @@ def _descriptors(calls: Calls) -> list[Block]:
 def _untold(calls: Calls) -> list[Block]:
     """What strace cannot know, or was not asked for, with what would tell it."""
     trace, rows = calls.trace, calls.trace.rows
-    pid = next((one.process for one in trace.threads.values()), "PID")
+    pid = next((one.process for one in trace.threads.values() if one.process != NO_PID), "PID")
     done = rows[~rows["unreturned"]]
     blocks: list[Block] = []
 

@@ -19,6 +19,10 @@ KEPT = (
 )
 """Columns of a trace."""
 BIRTHS = ("clone", "clone3", "fork", "vfork")
+NO_PID = -1
+TELLS_PID = ("set_tid_address", "gettid", "getpid")
+"""Calls whose result is the id of a process that has one thread."""
+_ELSEWHERE = re.compile(r"/\* (\d{1,10}) in strace's PID NS \*/")
 _CHILD_TID = re.compile(r"child_tid(?:ptr)?=(0x[0-9a-f]+)")
 _PRIVATE = re.compile(r"(0x[0-9a-f]+), \w+_PRIVATE")
 _MOST_SHARED = 64
@@ -52,7 +56,21 @@ class Thread:
         >>> Thread(7, 7, name="worker").label, Thread(8, 7).label
         ('worker (7)', '8')
         """
+        if self.pid == NO_PID:
+            return self.name or "no pid printed"
         return f"{self.name} ({self.pid})" if self.name else str(self.pid)
+
+
+def number_of(result: str | None) -> int | None:
+    """Id of a process or thread that a call returned, as strace itself knows it.
+
+    Examples
+    --------
+    >>> number_of("3<sh> /* 22830 in strace's PID NS */"), number_of("41"), number_of("-1 EAGAIN (Try again)")
+    (22830, 41, None)
+    """
+    found = _ELSEWHERE.search(result or "") or re.match(r"(\d{1,10})(?=[<\s]|$)", result or "")
+    return int(found.group(1)) if found else None
 
 
 class Trace:
@@ -69,9 +87,9 @@ class Trace:
     until_s : float, optional
         Second at which the trace is taken to end: what came later is left out, calls that came back later had not.
 
-    `rows`: the calls in the order in which they took effect: columns `KEPT`: of the frame, `pid` being -1 where it is not known,
-    and `begin_s`, `end_s` (seconds of the trace), `took_s`, `kind` (class of call), `unreturned`. `span_s`: from the first to the
-    last clock of the trace; None without a clock. `began_ns`: UTC nanoseconds of its first clock.
+    `rows`: the calls in the order in which they took effect: columns `KEPT`: of the frame, `pid` being `NO_PID` where
+    it is not known, and `begin_s`, `end_s` (seconds of the trace), `took_s`, `kind` (class of call), `unreturned`. `span_s`:
+    from the first to the last clock of the trace; None without a clock. `began_ns`: UTC nanoseconds of its first clock.
     """
 
     def __init__(
@@ -87,7 +105,7 @@ class Trace:
         rows = calls.assign(**{name: calls[name].fillna("") for name in ("args", "ret", "result")})
         self.began_ns = int(rows["time"].min().value) if len(rows) and rows["time"].notna().any() else None
         rows["begin_s"] = (rows["time"] - rows["time"].min()).dt.total_seconds() if self.began_ns is not None else np.nan
-        rows["pid"] = rows["pid"].fillna(-1).astype("int64")
+        rows["pid"] = rows["pid"].fillna(NO_PID).astype("int64")
         rows["unreturned"] = rows["state"].isin(UNRETURNED)
         rows["took_s"] = rows["duration_s"].where(~rows["unreturned"])
         rows["end_s"] = rows["begin_s"] + rows["took_s"].fillna(0.0)
@@ -107,12 +125,37 @@ class Trace:
             order = rows["line"].astype("float").where(births, ends).where(~rows["unreturned"], np.inf)
         self.rows = rows.loc[order.sort_values(kind="stable").index, list(KEPT)].reset_index(drop=True)
         self.signals = signals
+        if (self.rows["pid"] == NO_PID).any() and self.rows["capture"].nunique() == 1:
+            self._name_the_first()
         self.known = known or {}
         clocks = [rows["begin_s"].max(), rows["end_s"].max()]
         if signals is not None and len(signals) and self.began_ns is not None and signals["time"].notna().any():
             clocks.append((signals["time"].max().value - self.began_ns) / NS)
         self.span_s = (float(np.nanmax(clocks)) if until_s is None else until_s) if self.began_ns is not None else None
         self.threads = _threads(self)
+
+    def _name_the_first(self) -> None:
+        """Give the lines that have no pid that of the process which strace started: it prints none while there is one alone.
+
+        After that has ended they are another's.
+        """
+        rows, said = self.rows.sort_values("line"), self.signals
+        bare = rows[rows["pid"] == NO_PID]
+        born = set(rows.loc[rows["syscall"].isin(BIRTHS), "result"].map(number_of))
+        seen = [*rows["pid"].tolist(), *(said["pid"].dropna().tolist() if said is not None else ())]
+        others = [int(pid) for pid in seen if pid != NO_PID and pid not in born]
+        told = bare.loc[bare["syscall"].isin(TELLS_PID), "result"].map(number_of).dropna()
+        if rows["pid"].iloc[0] == NO_PID and others:
+            first = others[0]
+        elif len(told):
+            first = int(told.iloc[0])
+        else:
+            return
+        ends = said[(said["pid"] == first) & said["kind"].isin(["exited", "killed"])]["line"] if said is not None else ()
+        last = min(ends, default=float("inf"))
+        self.rows.loc[(self.rows["pid"] == NO_PID) & (self.rows["line"] <= last), "pid"] = first
+        if said is not None:
+            self.signals = said.assign(pid=said["pid"].where(said["pid"].notna() | (said["line"] > last), first))
 
     @cached_property
     def by_thread(self) -> dict[int, pandas.DataFrame]:
@@ -144,9 +187,12 @@ def _threads(trace: Trace) -> dict[int, Thread]:
     for row in telling.itertuples():
         thread = threads[row.pid]
         at = row.begin_s if row.begin_s == row.begin_s else None
-        if row.syscall in BIRTHS and (row.ret or "").isdecimal() and int(row.ret) > 0:
+        if row.syscall in BIRTHS and (number_of(row.result) or 0) > 0:
             _birth(threads, thread, row, at)
         elif row.syscall in ("execve", "execveat") and row.ret == "0":
+            if (leader := threads.get(thread.process, thread)) is not thread:  # the caller goes on under the id of its process
+                _end(threads, [thread], f"went on as {leader.pid}", at)
+                thread = leader
             words = split(row.args or "")
             program = string(words[0]) if words else None
             argv = re.findall(r'"((?:[^"\\]|\\.)*)"', words[1]) if len(words) > 1 else []
@@ -172,7 +218,7 @@ def _known(trace: Trace, pid: int) -> tuple[int, int | None, str]:
 
 
 def _birth(threads: dict[int, Thread], thread: Thread, row, at: float | None) -> None:
-    child = int(row.ret)
+    child = number_of(row.result)
     same = "CLONE_THREAD" in (row.args or "")
     found = _CHILD_TID.search(row.args or "")
     threads[child] = Thread(
@@ -195,7 +241,7 @@ def _ends(trace: Trace, threads: dict[int, Thread]) -> None:
     """How threads ended, as strace prints it after their last call."""
     if trace.signals is None or not len(trace.signals):
         return
-    said = trace.signals.assign(pid=trace.signals["pid"].fillna(-1).astype("int64"))
+    said = trace.signals.assign(pid=trace.signals["pid"].fillna(NO_PID).astype("int64"))
     for row in said[said["kind"].isin(["exited", "killed"])].itertuples():
         thread = threads.get(row.pid)
         if thread is None:
