@@ -13,20 +13,24 @@ from kit.parse.records import ANSI
 HEAD_LINES = 60
 """First lines that are looked at."""
 LEAST, LEAST_SHARE = 2, 0.3
-"""So many of them, and such a share, begin as the tool's: the program's own output and headings stand between them."""
+"""So many of them, and such a share, are the tool's: the program's own output and headings stand between them."""
 _TOOLS = {
-    "perf trace": re.compile(r" *(?:\d+\.\d{3}|\?) \( *(?:\d+\.\d{3} ms|) *\): "),
+    "perf trace": re.compile(r"^ {0,20}(?:\d{1,12}\.\d{3}|\?) \( {0,20}(?:\d{1,9}\.\d{3} ms)? {0,20}\): "),
     "ltrace": re.compile(
-        r"(?:\[pid \d+\] |\d+ )?(?:\d[\d:.]+ )?(?:SYS_\w+\(|[\w+.-]+\.so[\d.]*->\w+\(|__libc_start_main\()|.*<no return \.\.\.>$"
+        r"^(?:\[pid \d{1,7}\] |\d{1,7} )?(?:\d[\d:.]{1,20} )?(?:SYS_\w{1,40}\(|[\w+.-]{1,60}\.so[\d.]{0,12}->\w)"
+        r"|__libc_start_main\(|<no return \.\.\.>$"
     ),
-    "sysdig": re.compile(r"\d+ \d\d:\d\d:\d\d\.\d{9} \d+ \S+ \(\d+(?:\.\d+)?\) [<>] \w+"),
-    "dtruss": re.compile(r".*\bSYSCALL\(args\)\s+= return\s*$|.*\w\(.*\)\t+ *= (?:-?\w+ \d+|-1 Err#\d+)\s*$"),
-    "truss of FreeBSD": re.compile(r".*\w\(.*\)\s+(?:= -?\d+ \(0x[0-9a-f]+\)|ERR#\d+ ')"),
+    "sysdig": re.compile(r"^\d{1,19} \d\d:\d\d:\d\d\.\d{9} \d{1,4} \S{1,60} \(\d{1,9}(?:\.\d{1,9})?\) [<>] \w"),
+    "dtruss": re.compile(r"\bSYSCALL\(args\)\s{1,9}= return|\)\t{1,4} {0,3}= (?:-?\w{1,20} \d{1,9}|-1 Err#\d{1,3})\s{0,3}$"),
+    "truss of FreeBSD": re.compile(r"\)\s{1,60}(?:= -?\d{1,20} \(0x[0-9a-f]{1,16}\)|ERR#\d{1,4} ')"),
     "truss of Solaris or illumos": re.compile(
-        r"\d+(?:/\d+)?:\s+(?:\d+\.\d+\s+)?(?:\w+\(.*\)\s*(?:=|Err#\d|\((?:sleeping|returning)|argc =)|Received signal #\d)"
+        r"^\d{1,7}(?:/\d{1,5})?:\s{1,9}(?:\d{1,9}\.\d{1,9}\s{1,9})?"
+        r"(?:[a-z]\w{1,40}\([^)]{0,300}\)\s{0,9}(?:=|Err#\d|\((?:sleeping|returning)|argc =)|Received signal #\d)"
     ),
-    "kdump (ktrace)": re.compile(r" *\d+ (?:\d+ )?\S+ +(?:\d\S* )?(?:CALL  \w+|RET   \w+|NAMI  \"|GIO   fd \d)"),
-    "the audit log": re.compile(r"type=[A-Z_]+ msg=audit\("),
+    "kdump (ktrace)": re.compile(
+        r"^ {0,8}\d{1,7} (?:\d{1,9} )?\S{1,40} {1,20}(?:\d[\d.]{0,20} )?(?:CALL  \w|RET   \w|NAMI  \"|GIO   fd \d)"
+    ),
+    "the audit log": re.compile(r"^type=[A-Z_]{1,40} msg=audit\("),
 }
 
 
@@ -41,7 +45,7 @@ def other_tracer(head: str) -> str | None:
     >>> other_tracer("7 close(3) = 0\n7 read(4, \"\", 832) = 0\n")
     """
     lines = [ANSI.sub("", line[:500]).rstrip("\r") for line in head.split("\n", HEAD_LINES)[:HEAD_LINES] if line.strip()]
-    for name, begins in _TOOLS.items():
-        if sum(1 for line in lines if begins.match(line)) >= max(LEAST, LEAST_SHARE * len(lines)):
+    for name, mark in _TOOLS.items():
+        if sum(1 for line in lines if mark.search(line)) >= max(LEAST, LEAST_SHARE * len(lines)):
             return name
     return None
