@@ -70,6 +70,14 @@ def _njit() -> Any:
     return njit
 
 
+def numba_types() -> Any:
+    """`numba.types`; who imports it from numba loads scipy."""
+    _njit()
+    from numba import types
+
+    return types
+
+
 def inner(function: Callable) -> Any:
     """Compile a function that only other compiled functions call: a way into it from Python would take a sixth of the time."""
     return _njit()(**HOW, no_cpython_wrapper=True)(function)

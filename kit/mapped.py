@@ -72,7 +72,7 @@ class Copy:
         if name not in self.texts:
             self.texts[name] = self.opened.enter_context(pa.ipc.new_file(self._file(name), texts.schema))
             self.texts[name].write_table(pa.table([pa.nulls(self.rows, texts[name].type)], schema=texts.schema))
-        self.texts[name].write_table(texts)
+        self.texts[name].write_table(texts.combine_chunks())  # each part takes time when the copy is opened
 
     def _put(self, name: str, kind: str, values: pyarrow.ChunkedArray) -> None:
         import pyarrow as pa
@@ -112,8 +112,9 @@ def load(
         return np.asarray(np.memmap(found[name], kind, mode="c"))
 
     def texts(name: str) -> Any:
-        if name not in found:
-            return pa.chunked_array([pa.nulls(len(times), pa.large_string())])
+        if name not in found:  # as chunks that are all the same memory
+            nulls = pa.nulls(min(len(times), 1 << 16), pa.large_string())
+            return pa.chunked_array([nulls[: len(times) - at] for at in range(0, len(times), 1 << 16)], nulls.type)
         return pa.ipc.open_file(pa.memory_map(str(found[name]))).read_all()[name]
 
     times = values("time", "i8")

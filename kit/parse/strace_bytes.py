@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
-from kit.compiled import inner, keeping, sources_of
+from kit.compiled import inner, keeping, numba_types, sources_of
 
 compiled = keeping(*sources_of("strace"))
+types = numba_types()
 NO_CLOCK, EPOCH, OF_DAY = range(3)
 NONE = -1
 PAD = 64
