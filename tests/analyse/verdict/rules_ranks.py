@@ -121,6 +121,12 @@ STACKS = [
     shown(
         "launch_stopped", ps(9, "VLLM::EngineCore", "T"), worker(0), unlike=[ps(9, "VLLM::EngineCore"), worker(0, "T"), worker(1)]
     ),
+    shown("launch_stopped", ps(9, "vllm serve m", "T"), worker(0), unlike=[ps(9, "bash", "T"), worker(0)]),
+    shown(  # a debugger holds it; a tracer does so for a moment
+        "launch_stopped",
+        *twice("processes", "state", "t", "t", pid=9, cmdline="VLLM::EngineCore", tool="ps"),
+        unlike=twice("processes", "state", "S", "t", pid=9, cmdline="VLLM::EngineCore", tool="ps"),
+    ),
     shown("launch_frozen", worker(0, "D", wchan="__refrigerator"), unlike=[worker(0, "D", wchan="folio_wait_bit_common")]),
     shown(
         "launch_frozen",

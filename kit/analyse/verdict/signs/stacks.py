@@ -216,10 +216,16 @@ def stopped(scene: Scene) -> Signs:
         claim = f"{named('rank', ranks)} {_are(held)} stopped (state T), waiting for SIGCONT"
         yield Sign("rank_stopped", claim, [_state_ref(process) for process in held], ranks)
     launch = [process for process in scene.processes.of_role("frontend", "engine", "worker", "other") if process.states]
-    held = [process for process in launch if process.states[-1] == "T"]
-    if held and (len(held) == len(launch) or any(process.role == "engine" for process in held)):
-        claim = f"{named('pid', (process.pid for process in held))} {_are(held)} stopped (state T), waiting for SIGCONT"
+    held = [process for process in launch if _halted(process)]
+    if held and (len(held) == len(launch) or any(process.role in ("engine", "frontend") for process in held)):
+        how = "stopped (state T), waiting for SIGCONT" if held[0].states[-1] == "T" else "held by a debugger (state t)"
+        claim = f"{named('pid', (process.pid for process in held))} {_are(held)} {how}"
         yield Sign("launch_stopped", claim, [_state_ref(process) for process in held[:3]])
+
+
+def _halted(process: Process) -> bool:
+    """Whether it is stopped, or held by a tracer in all samples: strace and py-spy hold it for moments only."""
+    return process.states[-1] == "T" or len(process.states) > 1 and set(process.states) == {"t"}
 
 
 def _are(processes: list[Process]) -> str:
