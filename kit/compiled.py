@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ _PASSES = {
 it has yet to be compiled. That takes 8 s of CPU for logs and 15 s for traces, loading numba 0.7 s; a megabyte of a busy log takes
 80 ms without and 20 ms with it, of a trace 650 ms and 15 ms (`benchmarks/logs.py`, `benchmarks/strace.py`).
 """
-HOW = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-"""How functions are compiled: without the interpreter's lock, with numpy's division, without a way into them from C."""
+HOW = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+"""How functions are compiled: without the interpreter's lock, with numpy's division, without a way into them from C, and without
+counting who refers to an array, which took a quarter of the time: none of them makes one."""
 
 
 def pays(kind: str, size: int) -> bool:
@@ -61,9 +62,6 @@ def _njit() -> Any:
         sys.modules["scipy"] = None
     try:
         from numba import njit
-        from numba.core.registry import cpu_target
-
-        cpu_target.target_context.refresh()
     finally:
         if hidden:
             del sys.modules["scipy"]
@@ -93,8 +91,16 @@ def keeping(*sources: str) -> Callable[[Callable], Any]:
     def compiled(function: Callable) -> Any:
         function.__qualname__ = f"{function.__name__}-{version}"  # names what is kept
         try:
-            return _njit()(**HOW, cache=True)(function)
+            found = _njit()(**HOW, cache=True)(function)
+            found._cache.load_overload = partial(_load_kept, found._cache)
+            return found
         except RuntimeError:  # "no locator available": neither folder is writable
             return _njit()(**HOW)(function)
 
     return compiled
+
+
+def _load_kept(kept: Any, signature: Any, context: Any) -> Any:
+    """A function that was kept, as numba loads it, but without the parts of numba that only compiling needs: those take 0.2 s."""
+    with kept._guard_against_spurious_io_errors():
+        return kept._load_overload(signature, context)

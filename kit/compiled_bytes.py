@@ -71,7 +71,7 @@ def mixed(value):
     return value ^ (value >> HALF)
 
 
-@compiled
+@inner
 def place(keys, numbers, key):
     """Where a key stands in a table, or would: its lowest bits say, or it is one after that."""
     mask = np.uint64(keys.size - 1)
@@ -81,10 +81,16 @@ def place(keys, numbers, key):
     return at
 
 
-@compiled
+@inner
 def find(keys, numbers, key):
     """Number of a key; UNKNOWN where it is not there."""
     return numbers[place(keys, numbers, key)]
+
+
+@compiled
+def number_of(keys, numbers, key):
+    """As `find`, for callers that are not compiled: what others compiled calls would not be made part of them when it is kept."""
+    return find(keys, numbers, key)
 
 
 @compiled
@@ -99,9 +105,8 @@ def table(size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(size, np.uint64), np.full(size, UNKNOWN, np.int32)
 
 
-def codes_of(same: bytes = b"", dropped: bytes = b"") -> np.ndarray:
-    """Codes of all bytes: one of some that are all alike, 0 of those that add nothing to a key."""
+def codes_of(same: bytes) -> np.ndarray:
+    """Codes of all bytes: one of some that are all alike."""
     codes = np.random.default_rng(14).integers(1, 1 << 63, 256, np.uint64) | ONE
-    codes[list(same)] = codes[list(same[:1])]
-    codes[list(dropped)] = 0
+    codes[list(same)] = codes[same[0]]
     return codes

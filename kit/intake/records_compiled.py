@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping
-from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, find, is_at, put, table
+from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, find, is_at, number_of, put, table
 
 compiled = keeping(__file__)
 
 SIZE, MOST, MOST_STRINGS, MOST_DIGITS, STRIDE = 1 << 15, 1 << 13, 64, 18, 16
-LONGEST_ADDED, LEVEL_WITHIN, LONGEST_LEARNT = 128, 60, 8192
+LONGEST_ADDED, LEVEL_WITHIN, LONGEST_LEARNT, LONGEST_AROUND = 128, 60, 8192, 1024
 MESSAGE, TIME, BEFORE, ADDED, EXACT, WIDTH = range(6)
 """Of a form: which of its strings are message and time (-1: none), sizes of what stands before the time and before the message,
 and whether numbers in other strings tell forms apart."""
@@ -57,6 +57,11 @@ def _hex(char):
         return char - 48
     char |= 32
     return char - 87 if 97 <= char <= 102 else -1
+
+
+@inner
+def _is_digit(char):
+    return 48 <= char <= 57
 
 
 @inner
@@ -236,47 +241,105 @@ def _put(out, to, data, begin, end):
     return to + end - begin
 
 
+@inner
+def _note_digits(data, at, end, strings, message, time, exact, free):
+    """Note which bytes around the message of a record may be other digits in a record of its form; False where that is not known.
+
+    Those of other strings may, but for the century of the time, and of numbers all but the first.
+    """
+    number, quoted, (begin, stop) = 0, False, strings[message]
+    if begin - at + end - stop > free.size:
+        return False
+    for n in range(at, end):
+        place = n - at if n < begin else n - stop + begin - at
+        if 0 <= strings[number, 0] <= n < strings[number, 1]:
+            if number != message:
+                same = n < strings[number, 0] + 2 if number == time else exact
+                free[place] = _is_digit(byte_at(data, n)) and not same
+            continue
+        number += strings[number, 1] == n and strings[number, 0] >= 0
+        char = byte_at(data, n)
+        if char == BACKSLASH:
+            return False
+        quoted ^= char == QUOTE
+        free[place] = _is_digit(char) and _is_digit(byte_at(data, n - 1)) and not quoted and not exact if n > at else False
+    return True
+
+
+@inner
+def _is_like(data, at, other, size, free, place):
+    """Whether bytes are those of another place, but for digits that may differ."""
+    odd = np.uint8(at + size > data.size)
+    for n in range(0 if odd else size):  # all are looked at in one go
+        char = byte_at(data, at + n)
+        fixed = np.uint8(free[np.uintp(place + n)] == 0) | np.uint8(char < 48) | np.uint8(char > 57)
+        odd |= np.uint8(char != byte_at(data, other + n)) & fixed
+    return odd == 0
+
+
+@inner
+def _form_of(data, at, end, key, state, strings, shapes, forms):
+    """Form of a line, and whether numbers in its strings matter; NONE or less where it is to be read with care."""
+    state[KEY] = np.int64(key)
+    shape = find(shapes.keys, shapes.numbers, key)
+    if shape < 0:
+        return NONE, False
+    about = shapes.about[shape]
+    exact = about[EXACT] != 0
+    full = scan(data, at, strings, np.int64(1))[0] if exact else key
+    key = values_key(data, strings, about[MESSAGE], about[TIME], full, exact)
+    state[KEY] = np.int64(key)
+    return (find(forms.keys, forms.numbers, key) if key else NONE), exact
+
+
 @compiled
-def unwrap(data, at, out, to, state, strings, shapes, forms):
-    """Write out what lines say, from a place on; gives the begin of the line that is to be read with care, and the end."""
+def unwrap(data, at, out, to, state, strings, free, shapes, forms):
+    """Write out what lines say, from a place on; gives the begin of the line that is to be read with care, and the end.
+
+    A record that is the one before but for message and digits is of its form. `free`: room for what is known of its bytes.
+    """
     state[FULL] = 0
+    form, last, head, stop, tail, when, until = NONE, -1, 0, 0, 0, 0, 0  # of the last record that was looked at byte by byte
     while at < data.size:
         state[KEY] = 0
-        key, end = scan(data, at, strings, np.int64(0))  # a plain 0 is a type of its own, for which it is compiled again
-        if byte_at(data, at) != 123 or key == 0:
-            break
-        state[KEY] = np.int64(key)
-        shape = find(shapes.keys, shapes.numbers, key)
-        if shape < 0:
-            break
-        about = shapes.about[shape]
-        full = scan(data, at, strings, np.int64(1))[0] if about[EXACT] else key
-        key = values_key(data, strings, about[MESSAGE], about[TIME], full, about[EXACT] != 0)
-        state[KEY] = np.int64(key)
-        form = find(forms.keys, forms.numbers, key) if key else NONE
-        if form < 0:
-            break
+        begin = at + head
+        end = _quote(data, begin) if last >= 0 and _is_like(data, at, last, head, free, 0) else -1
+        if end >= 0 and _is_like(data, end, stop, tail, free, head):
+            shift = at - last if when < stop else end - stop
+            first, second = when + shift, until + shift
+            end += tail - 1
+        else:
+            key, end = scan(data, at, strings, np.int64(0))  # a plain 0 is a type of its own, for which it is compiled again
+            if byte_at(data, at) != 123 or key == 0:
+                break
+            form, exact = _form_of(data, at, end, key, state, strings, shapes, forms)
+            if form < 0:
+                break
+            message, time = forms.about[form, MESSAGE], forms.about[form, TIME]
+            (begin, stop), (first, second) = strings[message], strings[max(time, 0)]
+            known = _note_digits(data, at, end, strings, message, time, exact, free)
+            last, head, tail, when, until = at if known else -1, begin - at, end + 1 - stop, first, second
         if to + 2 * LONGEST_ADDED + end - at > out.size:
             state[FULL] = 1
             break
-        about, text, first = forms.about[form], forms.texts[form], to
+        about, text, line = forms.about[form], forms.texts[form], to
         before, added = about[BEFORE], about[ADDED]
         to = _put(out, to, text, 0, before)
         if about[TIME] >= 0:
-            to = _put(out, to, data, strings[about[TIME], 0], strings[about[TIME], 1])
+            to = _put(out, to, data, first, second)
             out[np.uintp(to)] = 32
             to += 1
-        message = _put(out, to, text, before, before + added)
-        last, ends = _copied(data, strings[about[MESSAGE], 0], strings[about[MESSAGE], 1], out, message, state[TEXT_OK])
-        says = _says_level(out, message, last, text[before : before + added - 1]) if added and last >= 0 else 0
-        if last < 0 or says < 0 or (state[ENDS] and not ends) or _opens_record(out, message, last):
+        said = _put(out, to, text, before, before + added)
+        close, ends = _copied(data, begin, end + 1 - tail, out, said, state[TEXT_OK])
+        says = _says_level(out, said, close, text[before : before + added - 1]) if added and close >= 0 else 0
+        if close < 0 or says < 0 or (state[ENDS] and not ends) or _opens_record(out, said, close):
             state[KEY] = 0
-            return at, first
+            return at, line
         if says:
-            last = _put(out, to, out, message, last)
+            close = _put(out, to, out, said, close)
         state[ENDS] |= ends
-        out[np.uintp(last)] = NEWLINE
-        to, at = last + 1, end + 1
+        out[np.uintp(close)] = NEWLINE
+        to, at = close + 1, end + 1
         state[LINES] += 1
     return at, to
 
@@ -301,7 +364,7 @@ class _Table:
 
     def number(self, key: np.uint64) -> int:
         """Number of a form; NONE where it is not known."""
-        return int(find(self.arrays.keys, self.arrays.numbers, key))
+        return int(number_of(self.arrays.keys, self.arrays.numbers, key))
 
     def put(self, key: np.uint64, form: _Form | None) -> None:
         """Remember a form; None of one whose lines are read with care."""
@@ -369,8 +432,8 @@ class Records:
     def __init__(self, read: Read):
         self._read = read
         self._shapes, self._forms = _Table(), _Table()
-        self._strings = np.zeros((MOST_STRINGS + 1, 2), np.int64)
-        self._state = np.zeros(STATE, np.int64)
+        self._strings, self._out = np.zeros((MOST_STRINGS + 1, 2), np.int64), np.empty(0, np.uint8)
+        self._state, self._free = np.zeros(STATE, np.int64), np.zeros(LONGEST_AROUND, np.uint8)
 
     @property
     def ends(self) -> bool:
@@ -383,8 +446,9 @@ class Records:
 
     def begin(self, block: bytes) -> None:
         """Take a block of whole lines."""
-        self._data = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8)
-        self._at, self._out = 0, np.empty(self._data.size + (1 << 16), np.uint8)
+        self._data, self._at = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8), 0
+        if self._out.size < self._data.size + (1 << 16):
+            self._out = np.empty(self._data.size + (1 << 16), np.uint8)
         try:
             self._state[TEXT_OK] = block.isascii() or bool(block.decode())
         except ValueError:
@@ -394,7 +458,7 @@ class Records:
         """What the next lines say, how many they are, and the line behind them that is to be read with care (None at the end)."""
         self._state[LINES], told, full = 0, [], True
         while full:
-            tables = self._strings, self._shapes.arrays, self._forms.arrays
+            tables = self._strings, self._free, self._shapes.arrays, self._forms.arrays
             self._at, to = unwrap(self._data, self._at, self._out, 0, self._state, *tables)
             told.append(self._out[:to].tobytes())
             full = bool(self._state[FULL])

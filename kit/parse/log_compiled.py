@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping, sources_of
-from kit.compiled_bytes import MIX, ONE, SEED, UNKNOWN, byte_at, find, is_at, mixed, plus, put
+from kit.compiled_bytes import HALF, MIX, ONE, SEED, UNKNOWN, byte_at, find, is_at, mixed, plus, put
 
 compiled = keeping(*sources_of("log"))
 
@@ -28,11 +28,11 @@ CLASS = np.dtype(
 )
 HEAD = np.dtype(
     [(name, "i8") for name in ("number", "at", "end", "shape")]
-    + [(name, "i4") for name in ("stamps", "size", "first_size", "writer", "before")],
+    + [(name, "i4") for name in ("stamps", "size", "first_size", "writer", "before", "last")],
     align=True,
 )
 """Of a head's latest line the number (0: none since it was told), where it lies, its shape; sizes of its stamps; who wrote its
-last line, and how many bytes stand before the message there."""
+last line, how many bytes stand before the message there, and whether that is the latest line, too."""
 STATE = 14
 """How many numbers go from call to call: lines so far, lines counted, of the last that is progress its number, where it lies and
 its shape, of the last with a stamp the same, of the line to be read how it was looked up, its key and its end, and operations
@@ -43,8 +43,8 @@ NUMBER, SKIPPED, MOVED, _, _, _, STAMPED, _, _, _, HOW, KEY, STOP, LATEST = rang
 class Tables(NamedTuple):
     """What is known of a log's shapes; places in the tables of keys are the lowest bits of a key, and those after it."""
 
-    codes: np.ndarray
-    """By byte: what it adds to a shape, 0 where it adds nothing."""
+    keep: np.ndarray
+    """By byte: 1 where it is in a shape, else 0."""
     keys: np.ndarray
     shapes: np.ndarray
     classes: np.ndarray
@@ -61,8 +61,9 @@ class Tables(NamedTuple):
     writer_numbers: np.ndarray
     blocked: np.ndarray
     """By writer: a traceback of it is open."""
-    begin_bits: np.ndarray
-    """Which lowest 12 bits a shape has where a begin ends."""
+    begin_sizes: np.ndarray
+    begin_lasts: np.ndarray
+    """Sizes that begins have in a shape, ascending; by size, which lowest 6 bits their last bytes have."""
     begin_keys: np.ndarray
     begin_numbers: np.ndarray
     begins: np.ndarray
@@ -86,8 +87,9 @@ class Tables(NamedTuple):
     state: np.ndarray
 
 
-FINE_SEED, SIX, LOW = (np.uint64(value) for value in (0x13198A2E03707344, 6, 63))
-ZERO_CODE = np.uint64(0xA4093822299F31D0)
+FINE_SEED, LOW, BYTE = (np.uint64(value) for value in (0x13198A2E03707344, 63, 8))
+ZERO = 2
+"""What stands in a fine shape for a number that is zero, as in `log_shapes.fine_shape_of`."""
 HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint8)
 
 
@@ -107,14 +109,17 @@ def is_word(char):
 
 
 @compiled
-def learn_begin(data, number, t):
-    """Remember the number of a begin."""
-    value = SEED
-    for n in range(data.size):
-        code = t.codes[byte_at(data, n)]
-        value = plus(value, code) if code else value
-    t.begin_bits[np.uintp((value >> SIX) & LOW)] |= ONE << (value & LOW)
-    put(t.begin_keys, t.begin_numbers, mixed(value), number)
+def key_of(words, size):
+    """Key of a shape that lies in words of eight bytes."""
+    value = SEED ^ (np.uint64(size) * MIX)
+    for n in range(size >> 3):
+        value = (value ^ words[np.uintp(n)]) * MIX
+        value ^= value >> HALF
+    rest = np.uint64(size & 7) * BYTE
+    if rest:
+        value = (value ^ (words[np.uintp(size >> 3)] & ((ONE << rest) - ONE))) * MIX
+        value ^= value >> HALF
+    return value
 
 
 @inner
@@ -133,23 +138,20 @@ def _zero_end(data, at, begin, end):
 
 
 @inner
-def _zeros_key(data, at, end, codes):
+def _zeros_key(data, at, end, keep, kept, words):
     """Key of a line that tells which of its numbers are zero (`log_shapes.fine_shape_of`)."""
-    value, begin = FINE_SEED, at
+    size, begin = 0, at
     while at < end:
         char = byte_at(data, at)
         stop = _zero_end(data, at, begin, end) if char == 48 else at
-        if stop > at:
-            value, at = plus(value, ZERO_CODE), stop
-            continue
-        code = codes[char]
-        value = plus(value, code) if code else value
-        at += 1
-    return mixed(value)
+        kept[np.uintp(size)] = ZERO if stop > at else char
+        size += 1 if stop > at else keep[char]
+        at = stop if stop > at else at + 1
+    return key_of(words, size) ^ FINE_SEED
 
 
 @inner
-def _free_end(data, at, tells, bits, pairs, signs, sizes, following):
+def _free_end(data, at, begin, telling, bits, pairs, signs, sizes, following):
     """End of a line from behind its begin; -1 where a text stands there that tells."""
     char = np.int64(byte_at(data, at))
     while char != 10:
@@ -160,14 +162,14 @@ def _free_end(data, at, tells, bits, pairs, signs, sizes, following):
         if (bits[pair >> 6] >> np.uint64(pair & 63)) & ONE:
             sign = np.int64(pairs[pair])
             while sign:
-                if tells[sign] and is_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
+                if telling[begin, sign] and is_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
                     return -1
                 sign = np.int64(following[sign])
     return at
 
 
 @compiled
-def writer_key(data, at, head, codes, spans, stamp, before, stamped):
+def writer_key(data, at, head, keep, spans, stamp, before, stamped):
     """Key of what stands before a message, its stamps left out; the stamps go into `stamp`, all of it into `before`.
 
     Gives their sizes, too: 0 for one that `before` has no room for.
@@ -181,18 +183,18 @@ def writer_key(data, at, head, codes, spans, stamp, before, stamped):
             value = plus(value, np.uint64(char) + MIX)
             if at - begin < room:
                 before[at - begin], stamped[at - begin] = char, 0
-            kept += codes[char] != 0
+            kept += keep[char]
             at += 1
         if kept == most:
             break
         char = byte_at(data, at)
-        while kept < last or not codes[char]:
+        while kept < last or not keep[char]:
             if size < LONGEST_STAMP:
                 stamp[size] = char
                 size += 1
             if at - begin < room:
                 before[at - begin], stamped[at - begin] = char, 1
-            kept += codes[char] != 0
+            kept += keep[char]
             at += 1
             char = byte_at(data, at)
     return mixed(value), size, at - begin if at - begin <= room else 0
@@ -228,16 +230,6 @@ def is_before(stamp, size, other, other_size):
 def _remember(state, what, at, end, shape):
     """Note the line as the last of something."""
     state[what], state[what + 1], state[what + 2], state[what + 3] = state[NUMBER] + 1, at, end, shape
-
-
-@inner
-def _note_time(state, at, end, shape, stamp, size, latest, known):
-    """Remember a line that begins with its time: as the last, and where its stamps are the latest of its head."""
-    _remember(state, STAMPED, at, end, shape)
-    if not is_before(stamp, size, latest, known.size):
-        for n in range(size):  # an assignment of slices makes a message of their shapes, a second to compile
-            latest[n] = stamp[n]
-        known.size, known.number, known.at, known.end, known.shape = size, state[NUMBER] + 1, at, end, shape
 
 
 @inner
@@ -284,72 +276,107 @@ def _is_dropped(char):
 
 
 @inner
-def _stamps_as_before(data, at, size, head, befores, stamped, stamp):
-    """Size of the stamps of a line that begins as the last of its head but for their digits; they go into `stamp`. Else -1."""
+def _order(data, at, size, number, befores, stamped):
+    """How a line stands to the last of its head: 0 begins in the same way, 1 with later stamps, -1 earlier, or in another way."""
     if size == 0 or at + size > data.size:
         return -1
-    found = 0
+    order = 0
     for n in range(size):
-        char, last = byte_at(data, at + n), befores[head, n]
-        in_stamp = stamped[head, n] != 0
-        if char != last and not (in_stamp and _is_dropped(char) and _is_dropped(last)):
-            return -1
-        if in_stamp and found < LONGEST_STAMP:
-            stamp[found] = char
-            found += 1
-    return found
+        char, last = byte_at(data, at + n), befores[number, np.uintp(n)]
+        if char != last:
+            if not (stamped[number, n] and _is_dropped(char) and _is_dropped(last)) or (order == 0 and char < last):
+                return -1
+            order = 1
+    return order
+
+
+@inner
+def _begin(data, at, head, number, keep, spans, stamp, befores, stamped, stamps):
+    """Take a line as the last of its head, whose latest stamps are kept before; gives the size of its stamps, and its writer."""
+    if head.last:
+        head.size = head.last = 0
+        for n in range(head.before):
+            if stamped[number, n] and head.size < LONGEST_STAMP:
+                stamps[number, head.size] = befores[number, n]
+                head.size += 1
+    writer, size, head.before = writer_key(data, at, number, keep, spans[number], stamp, befores[number], stamped[number])
+    return size, writer
+
+
+@inner
+def _note_time(data, at, end, shape, order, head, number, state, stamp, size, befores, stamps):
+    """Remember a line as the last that begins with its time, and as the latest of its head if it is that."""
+    if head.stamps:
+        _remember(state, STAMPED, at, end, shape)
+    if order > 0:
+        for n in range(head.before):
+            befores[number, n] = byte_at(data, at + n)
+    elif order < 0:
+        if is_before(stamp, size, stamps[number], head.size):
+            return
+        for n in range(size):  # an assignment of slices makes a message of their shapes, a second to compile
+            stamps[number, n] = stamp[n]
+        head.size, head.last = size, 1 if head.before else 0
+    if head.stamps:
+        head.number, head.at, head.end, head.shape = state[NUMBER] + 1, at, end, shape
+
+
+@inner
+def _fine_key(data, at, end, key, keep, kept, words):
+    """Key of a line that tells its status by the first digit, or which of its numbers are zero."""
+    status = _status(data, at, end)
+    return mixed(plus(key, np.uint64(status) * MIX)) if status else _zeros_key(data, at, end, keep, kept, words)
 
 
 @compiled
-def count(data, at, opened, t):
-    """Count lines from a place on, each ending with a newline; returns where the line begins that has to be read."""
-    state, codes, bits, classes, heads = t.state, t.codes, t.begin_bits, t.classes, t.heads
-    stamp = t.stamps[t.stamps.shape[0] - 1]
+def count(data, at, opened, t, kept, words):
+    """Count lines from a place on, each ending with a newline; gives where one begins that has to be read. `kept`: for shapes."""
+    state, keep, stamp = t.state, t.keep, t.stamps[t.stamps.shape[0] - 1]
     while at < data.size:
-        value, stop, shape, key, how = SEED, at, UNKNOWN, np.uint64(0), COARSE
-        char = byte_at(data, stop)
-        while char != 10:
-            code = codes[char]
-            more = plus(value, code)
-            value = more if code else value
-            stop += 1
-            if (bits[np.uintp((value >> SIX) & LOW)] >> (value & LOW)) & ONE:
-                begin, end = find(t.begin_keys, t.begin_numbers, mixed(value)), -1
+        stop, size, tried, shape, key, how = at, 0, 0, UNKNOWN, np.uint64(0), COARSE
+        while True:
+            most, char = t.begin_sizes[tried], byte_at(data, stop)
+            while char != 10 and size < most:
+                kept[np.uintp(size)] = char
+                size += keep[char]
+                stop += 1
+                char = byte_at(data, stop)
+            if size < most:
+                break
+            if (t.begin_lasts[tried] >> (np.uint64(byte_at(kept, size - 1)) & LOW)) & ONE:
+                begin, end = find(t.begin_keys, t.begin_numbers, key_of(words, size)), -1
                 if begin != UNKNOWN:
-                    end = _free_end(data, stop, t.telling[begin], t.pair_bits, t.pairs, t.signs, t.sign_sizes, t.sign_next)
+                    end = _free_end(data, stop, begin, t.telling, t.pair_bits, t.pairs, t.signs, t.sign_sizes, t.sign_next)
                 if end >= 0:
                     stop, key, how, shape = end, np.uint64(begin), BEGIN, t.begins[begin]
                     break
-            char = byte_at(data, stop)
+            tried += 1
         if how == COARSE:
-            key = mixed(value)
+            key = key_of(words, size)
             shape = find(t.keys, t.shapes, key)
             if shape == READ:
-                how, status = FINE, _status(data, at, stop)
-                key = mixed(plus(value, np.uint64(status) * MIX)) if status else _zeros_key(data, at, stop, codes)
+                how, key = FINE, _fine_key(data, at, stop, key, keep, kept, words)
                 shape = find(t.keys, t.shapes, key)
-        counted = kept = shape >= 0
+        counted = told = shape >= 0
         if counted:
-            known = classes[shape]
+            known = t.classes[shape]
             if known.head >= 0:
-                head = heads[known.head]
-                size = _stamps_as_before(data, at, head.before, known.head, t.befores, t.stamped, stamp)
-                if size < 0:
-                    spans, before, stamped = t.spans[known.head], t.befores[known.head], t.stamped[known.head]
-                    writer, size, head.before = writer_key(data, at, known.head, codes, spans, stamp, before, stamped)
+                head, number = t.heads[known.head], known.head
+                order = _order(data, at, head.before, number, t.befores, t.stamped) if head.last else -1
+                if order < 0:
+                    size, writer = _begin(data, at, head, number, keep, t.spans, stamp, t.befores, t.stamped, t.stamps)
                     head.writer = find(t.writer_keys, t.writer_numbers, writer)
-                    head.before = 0 if head.writer == UNKNOWN else head.before
-                writer = head.writer
-                counted = writer != UNKNOWN and not (opened != NONE and t.blocked[writer])
-                counted = counted and not (head.stamps and is_before(stamp, size, t.firsts[known.head], head.first_size))
-                if counted and head.stamps:
-                    _note_time(state, at, stop, shape, stamp, size, t.stamps[known.head], head)
+                counted = head.writer != UNKNOWN and not (opened != NONE and t.blocked[head.writer])
+                early = order < 0 and head.stamps and is_before(stamp, size, t.firsts[number], head.first_size)
+                counted = counted and not early
+                if counted:
+                    _note_time(data, at, stop, shape, order, head, number, state, stamp, size, t.befores, t.stamps)
             else:
                 counted = opened == NONE or (opened == SOME and known.named)
             if counted and known.about >= 0:
                 found = _is_latest(data, at, stop, shape, t)
-                counted, kept = found >= 0, found > 0
-            if counted and kept:
+                counted, told = found >= 0, found > 0
+            if counted and told:
                 known.count += 1
                 t.kinds[known.kind] += 1
                 state[SKIPPED] += 1

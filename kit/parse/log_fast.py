@@ -46,9 +46,9 @@ SKIPPED = "log_skipped"
 `servers`, `codes` of all."""
 FROM_BYTES = 4 << 20
 """Size from which a log is skimmed; the largest launch logs without NCCL's own lines have about 2 MB."""
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 19
 """Lines are looked at in blocks that fit a core's second-level cache."""
-SETTLE_BYTES, MOST_SETTLED = 1 << 20, 256
+SETTLE_BYTES, MOST_SETTLED = 1 << 20, 128
 """What was counted is handed on after so many bytes, so that it has a place and a time; of a large log so many times."""
 TAIL_BYTES = 1 << 16
 """The end of a log is read with care in any case: it tells where the launch stands."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kit.compiled_bytes import UNKNOWN, codes_of, find, put, table
+from kit.compiled_bytes import UNKNOWN, number_of, put, table
 from kit.parse import log_compiled as c
 from kit.parse.log_shapes import DROPPED, LATEST, MOST_STAMPS, Head, Name, Shape, Told, shape_of
 
@@ -16,6 +16,8 @@ MOST = 1 << 16
 MOST_HEADS, MOST_WHOSE, MOST_SIGNS, MOST_BEGINS = 4096, 16_384, 1024, 256
 LONGEST_WHOSE, LONGEST_SIGN, LONGEST_BEFORE = 1024, 64, 192
 FAR = 1 << 30
+LONGEST_LINE = 1 << 20
+"""Room for a line; a block with a longer one gets its own."""
 _HOW = ("coarse", "fine", "begin")
 
 
@@ -28,7 +30,7 @@ class Lines:
             row[: len(about) + 1] = [len(about), *about]
         self._stages: dict[str, c.Tables] = {}
         self._all = c.Tables(
-            codes=codes_of(dropped=DROPPED),
+            keep=np.isin(np.arange(256), list(DROPPED), invert=True).astype(np.uint8),
             keys=np.empty(0, np.uint64),
             shapes=np.empty(0, np.int32),
             classes=np.zeros(MOST, c.CLASS),
@@ -41,7 +43,8 @@ class Lines:
             writer_keys=np.zeros(4 * MOST, np.uint64),
             writer_numbers=np.full(4 * MOST, UNKNOWN, np.int32),
             blocked=np.zeros(2 * MOST, np.uint8),
-            begin_bits=np.empty(0, np.uint64),
+            begin_sizes=np.empty(0, np.int64),
+            begin_lasts=np.empty(0, np.uint64),
             begin_keys=np.empty(0, np.uint64),
             begin_numbers=np.empty(0, np.int32),
             begins=np.zeros(MOST, np.int32),
@@ -71,6 +74,7 @@ class Lines:
         self._open: frozenset = frozenset()
         self._saved: dict[str | int, Told] = {}
         self._data, self._at, self._first = np.empty(0, np.uint8), 0, 0
+        self._words = np.empty(LONGEST_LINE >> 3, np.uint64)
 
     def __len__(self) -> int:
         return max(len(self._known), len(self._shapes), len(self._writers), len(self._heads) * (MOST // MOST_HEADS))
@@ -91,6 +95,8 @@ class Lines:
 
     def begin(self, block: bytes) -> None:
         self._data, self._at, self._first = np.frombuffer(block + b"\n", np.uint8), 0, self.number
+        if self._data.size >> 3 >= self._words.size:
+            self._words = np.empty(self._data.size, np.uint64)
 
     def end(self) -> None:
         """Keep the lines of the block that may be told later."""
@@ -117,7 +123,8 @@ class Lines:
             if opened and self._open != opened.keys():
                 self._open = frozenset(opened)
                 self._all.blocked[: len(self._writers)] = [writer in opened for writer in self._writers]
-            at = c.count(self._data, self._at, c.ANY if any_open else c.SOME if opened else c.NONE, self._tables(stage))
+            how = c.ANY if any_open else c.SOME if opened else c.NONE
+            at = c.count(self._data, self._at, how, self._tables(stage), self._words.view(np.uint8), self._words)
             stop = int(self._state[c.STOP])
             name = _HOW[self._state[c.HOW]], int(self._state[c.KEY])
         if at >= self._data.size:
@@ -131,7 +138,12 @@ class Lines:
             keys, shapes = table(4 * MOST)
             begin_keys, begin_numbers = table(4 * MOST_BEGINS)
             self._stages[stage] = self._all._replace(
-                keys=keys, shapes=shapes, begin_bits=np.zeros(64, np.uint64), begin_keys=begin_keys, begin_numbers=begin_numbers
+                keys=keys,
+                shapes=shapes,
+                begin_sizes=np.full(MOST_BEGINS + 1, FAR, np.int64),
+                begin_lasts=np.zeros(MOST_BEGINS + 1, np.uint64),
+                begin_keys=begin_keys,
+                begin_numbers=begin_numbers,
             )
         return self._stages[stage]
 
@@ -164,15 +176,26 @@ class Lines:
 
     def learn_begin(self, stage: str, begin: bytes, signs: list[bytes], shape: Shape) -> None:
         name = stage, ("begin", shape_of(begin))
-        if name in self._known or max(len(self._begins), len(self._signs)) >= MOST_BEGINS:
+        if name in self._known or not name[1][1] or max(len(self._begins), len(self._signs)) >= MOST_BEGINS:
             return
         self._known.add(name)
         number = len(self._begins)
         self._begins.append(name)
         self._all.begins[number] = self._number(shape)
-        c.learn_begin(np.frombuffer(begin, np.uint8), number, self._tables(stage))
+        self._end_at(shape_of(begin), number, self._tables(stage))
         for sign in signs:
             self._all.telling[number, self._sign(sign)] = True
+
+    def _end_at(self, begin: bytes, number: int, t: c.Tables) -> None:
+        """Note where lines that begin so are looked up."""
+        size, words = len(begin), np.frombuffer(begin + bytes(-len(begin) % 8), np.uint64)
+        at = int(np.searchsorted(t.begin_sizes, size))
+        if t.begin_sizes[at] != size:
+            for known, value in ((t.begin_sizes, size), (t.begin_lasts, 0)):
+                known[at + 1 :] = known[at:-1].copy()
+                known[at] = value
+        t.begin_lasts[at] |= np.uint64(1 << (begin[-1] & 63))
+        put(t.begin_keys, t.begin_numbers, np.uint64(c.key_of(words, size)), number)
 
     def _sign(self, text: bytes) -> int:
         text = text[:LONGEST_SIGN]
@@ -189,13 +212,13 @@ class Lines:
     def learn_writer(self, stage: str, name: Name, line: bytes, writer: tuple) -> None:
         t = self._tables(stage)
         key = int(name[1])
-        shape = t.begins[key] if name[0] == "begin" else find(t.keys, t.shapes, np.uint64(key % (1 << 64)))
+        shape = t.begins[key] if name[0] == "begin" else number_of(t.keys, t.shapes, np.uint64(key % (1 << 64)))
         if shape >= 0 and t.classes[shape]["head"] >= 0:
             head = t.classes[shape]["head"]
             stamp, first, known = t.stamps[-1], t.firsts[head], t.heads[head]
             unused = np.empty((2, 0), np.uint8)
             data = np.frombuffer(line + b"\n", np.uint8)
-            writer_key, size, _ = c.writer_key(data, 0, head, t.codes, t.spans[head], stamp, *unused)
+            writer_key, size, _ = c.writer_key(data, 0, head, t.keep, t.spans[head], stamp, *unused)
             if c.is_before(stamp, size, first, known["first_size"]):
                 first[:size], known["first_size"] = stamp[:size], size
             put(t.writer_keys, t.writer_numbers, np.uint64(writer_key), len(self._writers))
@@ -207,7 +230,7 @@ class Lines:
     def drop_latest(self, line: bytes, about: bytes) -> None:
         t, part = self._all, np.frombuffer(about, np.uint8)
         key = c.whose_key(np.frombuffer(line, np.uint8), 0, len(line), part)
-        number = find(t.whose_keys, t.whose_numbers, np.uint64(key))
+        number = number_of(t.whose_keys, t.whose_numbers, np.uint64(key))
         if number >= 0 and t.whose_lines[number, 2]:
             self._count(int(t.whose_lines[number, 1]))
             t.whose_lines[number, 2] = 0
