@@ -43,6 +43,7 @@ FORMS: dict[str, Callable[[int, str], dict]] = {
     },
     "epoch": lambda n, text: {"ts": n if n % 2 else 1_770_000_000 + n, "time": _stamp(n), "message": text, "ok": None},
     "trace": lambda n, text: {"time": _stamp(n), "message": text, "exc_info": "a\nb" if n % 4 == 0 else "none", "id": f"{n:x}"},
+    "no century": lambda n, text: {"time": _stamp(n) if n % 4 else "9" + _stamp(n)[1:], "log": text},
     "no time": lambda n, text: {"stream": "stdout", "log": text},
 }
 
