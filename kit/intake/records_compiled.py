@@ -415,12 +415,12 @@ def _form(read: Read, line: bytes, strings: list[tuple[int, int]]) -> _Form | No
 
 def _variants(line: bytes, strings: list[tuple[int, int]], message: int, time: int) -> Iterator[bytes]:
     """A line with a probe for its message, and other numbers outside message and time."""
-    for pair in (b"00", b"11", b"55", b"99", b"20"):  # the last makes a time of one with another century
+    for digits in (b"0", b"1", b"5", b"9", b"20"):  # the last makes a time of what begins with another century
         for run in _RUNS:
             parts, at = [], 0
             for number, (begin, end) in enumerate(strings):
                 parts.append(_NUMBER.sub(run, line[at:begin]))
-                other = re.sub(rb"\d\d", pair, re.sub(rb"(?<!\d)\d(?!\d)", pair[:1], line[begin:end]))
+                other = re.sub(rb"\d" * len(digits), digits, line[begin:end])
                 parts.append(_PROBE if number == message else line[begin:end] if number == time else other)
                 at = end
             yield b"".join([*parts, _NUMBER.sub(run, line[at:])])
