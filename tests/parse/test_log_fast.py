@@ -18,9 +18,11 @@ from kit.analyse.verdict.evidence import gather
 from kit.analyse.verdict.scene import scene_of
 from kit.analyse.verdict.verdict import weigh
 from kit.intake.content import Content, Part, Text
+from kit.parse import grammar
 from kit.parse import log_fast as skim
 from kit.parse.base import Report, Source
 from kit.parse.log import parse
+from kit.parse.log_shapes import shape_of
 from kit.parse.text import LineReader
 
 CASES = sorted(
@@ -304,3 +306,23 @@ def test_utf16_and_small_logs_are_read_with_care(tmp_path: Path, monkeypatch: py
     assert kit.parse.skim(LineReader(path), Source("a.log")) is None
     monkeypatch.setattr(skim, "FROM_BYTES", 1)
     assert kit.parse.skim(LineReader(path), Source("a.log")) is None
+
+
+BY_THE_THOUSAND = (
+    '10.0.3.17:40112 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+    '10.0.3.17:40112 - "GET /health HTTP/1.1" 200 OK',
+    '10.0.3.17:40112 - "GET /metrics HTTP/1.1" 200 OK',
+    "Engine 000: Avg prompt throughput: 90.4 tokens/s, Avg generation throughput: 12.1 tokens/s, Running: 3 reqs, "
+    "Waiting: 0 reqs, GPU KV cache usage: 4.2%, Prefix cache hit rate: 61.3%",
+    "Added request chatcmpl-0f3c.",
+    "AllReduce: opCount 1a sendbuff 0x7f recvbuff 0x7e acc (nil) count 4096 datatype 9 op 0 root 0 comm 0x5 [nranks=8]",
+)
+
+
+@pytest.mark.parametrize("line", BY_THE_THOUSAND)
+def test_no_entry_of_a_grammar_keeps_what_servers_print_by_the_thousand_from_being_skimmed(line: str) -> None:
+    """A word of an entry, without digits and the letters a to f, must not stand in lines that come by the thousand."""
+    bare = shape_of(line.encode()).decode()
+    words = {part for part, _ in grammar.load().matcher("vllm").entries if part}
+    hiding = [word for word in words if shape_of(word.encode()).decode() in bare and word not in line]
+    assert not hiding, "a longer word tells as much, and is in none of these lines"
