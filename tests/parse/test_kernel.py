@@ -23,6 +23,7 @@ def test_human_times_are_local(snapshot) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "pid", "process"),
     [
+        ("memorystatus: killing_top_process pid 77 [python3.9] (vm-compressor-space-shortage 0)", "oom_kill", 77, "python3.9"),
         ("Out of memory: Killed process 2310 (sglang::schedul) total-vm:1kB, anon-rss:2kB", "oom_kill", 2310, "sglang::schedul"),
         (
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,oom_memcg=/y,task_memcg=/y,task=python3,pid=415,uid=0",

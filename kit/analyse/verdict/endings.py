@@ -57,7 +57,7 @@ def ending(log: LogDigest) -> Ending | None:
         return Ending("finished", finished)
     if final:
         return Ending("told" if final[0].role == "ending" else "finished", final[0])
-    return None if log.of("worker_died", "exit_failed") else Ending("gone", last)
+    return None if log.of("worker_died", "exit_failed", "killed", "segfault", "abort") else Ending("gone", last)
 
 
 def outliving(evidence: Evidence, processes: Processes) -> tuple[Row, str] | None:
