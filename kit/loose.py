@@ -31,10 +31,6 @@ _NO_EVIDENCE = (
         "is a report of this kit",
     ),
     (re.compile(r'\A\s*\{\s*"state": "\w+",\s*"phase": '), "is a verdict of this kit"),
-    (
-        re.compile(r'\A\s*\{\s*"format": "stallkit-run"'),
-        "is the manifest of the recording in that folder: open that folder for all that it holds",
-    ),
     (re.compile(r"\A(?:(?:#|version:|name:|x-|[ \t]).*\n|\r?\n)*services:\s*\n"), "is a compose file"),
     (re.compile(r"\A(?:#.*\n|\s|---\n)*apiVersion: "), "is a Kubernetes manifest"),
     (

@@ -16,6 +16,7 @@ from typing import Any
 from kit import knowledge_paths, parse, store
 from kit.frames import FRAMES
 from kit.intake import Chain, Content
+from kit.intake.content import as_text
 from kit.multi_host import Place
 from kit.parse import log_fast
 from kit.parse.base import Source
@@ -77,7 +78,7 @@ class Capture:
         """Its first 64 KiB."""
         if self.content is None:
             return parse.head_of(self.path)
-        return self.content.head(HEAD_BYTES).decode("utf-8", "replace")
+        return as_text(self.content.head(HEAD_BYTES))
 
     @property
     def size_bytes(self) -> int:

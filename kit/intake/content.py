@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kit.untrusted import short_digits
+
 MEMORY_BYTES = 8 << 20
 """What is unpacked or decoded stays in memory up to this size, and goes to a temporary file beyond it."""
 BLOCK_BYTES = 1 << 16
@@ -298,6 +300,11 @@ class _Chained(io.RawIOBase):
         if self._file is not None:
             self._file.close()
         super().close()
+
+
+def as_text(head: bytes) -> str:
+    """Beginning of a text as text: bytes that do not decode become U+FFFD, NUL bytes go, endless numbers end."""
+    return short_digits(head.decode("utf-8", "replace").replace("\0", ""))[0]
 
 
 def touching(parts: Iterable[Part]) -> tuple[Part, ...]:

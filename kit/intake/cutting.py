@@ -21,9 +21,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from kit import compiled
 from kit.intake import announce, beginnings, terminal, wrapping
-from kit.intake.content import Content, Part, Text, touching, whole
+from kit.intake.content import Content, Part, Text, as_text, touching, whole
 from kit.intake.wrapping import COLOUR, RECORD
-from kit.untrusted import short_digits
 
 HEAD_BYTES = 65_536
 MOST_SEGMENTS, MOST_BARED = 5_000, 8 << 20
@@ -66,11 +65,7 @@ class Segment:
     def head(self, lead: bool = False) -> str:
         """Its beginning as text."""
         content = self.content if lead or not self.content.leads else replace(self.content, leads=False)
-        return _as_text(content.head(HEAD_BYTES))
-
-
-def _as_text(data: bytes) -> str:
-    return short_digits(data.decode("utf-8", "replace").replace("\0", ""))[0]
+        return as_text(content.head(HEAD_BYTES))
 
 
 class _Mark(NamedTuple):
@@ -241,7 +236,7 @@ class _Cutter:
         if len(content.parts) > 1 or content.strip:
             return segment.head()
         self._file.seek(content.parts[0].begin)
-        return _as_text(self._file.read(min(content.parts[0].end - content.parts[0].begin, HEAD_BYTES)))
+        return as_text(self._file.read(min(content.parts[0].end - content.parts[0].begin, HEAD_BYTES)))
 
     def _told(self, name: str, head: str, led: str = "") -> str | None:
         """Kind of a beginning, with the line that leads to it if need be; those that differ in digits only are looked up once."""
