@@ -220,6 +220,23 @@ def test_log_that_was_truncated_and_has_grown_beyond_is_noticed(manifest, log):
     assert copied(manifest) == lines(0, 10) + lines(20, 50)
 
 
+def test_log_that_is_written_anew_while_it_is_read_loses_nothing(manifest, log):
+    log.write_bytes(lines(0, 10))
+    follower = LogFollower(manifest, LocalHost(), log, str(log), log.name)  # not started: its turns are ours
+    read = follower._parts[0].file.read
+
+    def and_then_anew(offset: int, most: int) -> bytes:
+        block = read(offset, most)
+        if block and log.stat().st_size == len(lines(0, 10)):
+            log.write_bytes(lines(20, 50))
+        return block
+
+    follower._parts[0].file.read = and_then_anew
+    follower._look()
+    follower.finish()
+    assert copied(manifest) == lines(0, 10) + lines(20, 50)
+
+
 @pytest.mark.parametrize("read_all", [True, False])
 def test_copytruncate_takes_what_was_not_read_from_the_copy(manifest, log, read_all):
     log.write_bytes(lines(0, 200))

@@ -87,12 +87,15 @@ def let_go(file: HostFile) -> None:
         pass
 
 
-def blocks(file: HostFile, offset: int, size: int, ended: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
+def blocks(
+    file: HostFile, offset: int, size: int, ended: Callable[[], bool] = lambda: False, beyond: int | None = None
+) -> Iterator[bytes]:
     """A file's bytes from an offset to its end, a MiB at a time; its size tells whether a stream is worth its start.
 
-    A file that grows meanwhile is read `GROWN_BYTES` beyond its size at most, for it may grow faster than it is read, and a
-    host may tell any size; `ended` says that there is no more time.
+    A file that grows meanwhile is read so far beyond its size at most (`GROWN_BYTES`), for it may grow faster than it is read,
+    and a host may tell any size; `ended` says that there is no more time.
     """
+    most = size + (GROWN_BYTES if beyond is None else beyond)
     pieces: list[bytes] = []
     for piece in file.stream(offset, size - offset) if size - offset > STREAM_FROM_BYTES else ():
         pieces.append(piece)
@@ -104,7 +107,7 @@ def blocks(file: HostFile, offset: int, size: int, ended: Callable[[], bool] = l
             break
     if pieces:
         yield b"".join(pieces)
-    while not ended() and offset < size + GROWN_BYTES and (block := file.read(offset, CHUNK_BYTES)):
+    while not ended() and offset < most and (block := file.read(offset, min(CHUNK_BYTES, most - offset))):
         offset += len(block)
         yield block
 
@@ -134,7 +137,8 @@ class FollowedFile:
         self._sure = True
         first = self._first
         self._first = False
-        for block in blocks(self.file, self.offset, size, ended):
+        # No further than it was when its tail was compared: what stands behind that may be of a file that was truncated since.
+        for block in blocks(self.file, self.offset, size, ended, beyond=0):
             if not first:
                 self.raw.grew()
             if self._grew_back_from and self.offset == 0 and block[:1] == b"\0":
