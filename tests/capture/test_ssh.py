@@ -19,6 +19,7 @@ import pytest
 from kit.capture.hosts import ssh
 from kit.capture.hosts.host import Host, HostLost, Shell
 from kit.capture.hosts.known_hosts import HostKeyError
+from kit.capture.hosts.remote import MarkedStream
 from kit.capture.hosts.remote_files import FileShell, stat_script
 from kit.capture.hosts.targets import open_host
 from kit.capture.hosts.this_machine import LocalStream
@@ -253,6 +254,19 @@ class TestLoginShells:
         server = make_sshd(login="echo This account is not available.")
         with pytest.raises(HostLost, match="This account is not available"):
             open_host(server.target, **server.options()).connect()
+
+    def test_what_a_login_said_is_told_where_it_takes_no_input_any_more(self):
+        class Ended:
+            errors, said = "", [b"This account is not available.\n", b""]
+
+            def send(self, data: bytes) -> None:
+                raise HostLost("the connection is gone", "Socket is closed", "connect again")
+
+            def read(self, timeout_s: float) -> bytes:
+                return self.said.pop(0)
+
+        with pytest.raises(HostLost, match="This account is not available"):
+            MarkedStream(Ended(), b"the mark", {}).send(b"echo")
 
     def test_busybox_programs(self, make_sshd, tmp_path, tool):
         programs = tmp_path / "bin"

@@ -84,6 +84,10 @@ def os_error(said: str, path: str) -> OSError:
     return OSError(errno.EIO, text or os.strerror(errno.EIO), path)
 
 
+LAST_WORDS_S = 1.0
+"""What a program wrote before it ended is here already."""
+
+
 class MarkedStream(Stream):
     """A stream whose output begins after a mark; what was before it is kept as `noise`."""
 
@@ -127,7 +131,12 @@ class MarkedStream(Stream):
         return self._inner.read(None if timeout_s is None else max(timeout_s - (time.monotonic() - started), 0.001))
 
     def send(self, data: bytes) -> None:
-        self._inner.send(data)
+        try:
+            self._inner.send(data)
+        except HostLost:
+            if self._mark:
+                self.begun(LAST_WORDS_S)  # what it said before it ended tells why it takes no input: HostLost with these words
+            raise
 
     def end_input(self) -> None:
         self._inner.end_input()
