@@ -48,11 +48,12 @@ def same_place(scene: Scene) -> Signs:
         refs = [stack.ref for stack in mains.values()][:3]
         who = "the only rank is" if len(mains) == 1 else f"all {len(mains)} ranks are"
         if all(stack.category == "collective" or stack.within(NCCL_FRAMES) for stack in mains.values()):
-            world = scene.processes.world_size
+            seen, world = len(mains), scene.processes.world_size
             # Whom the others wait for may be among those that nobody looked at.
-            part = len(mains) <= (world or 0) / 2 or len(mains) == 1 and world is None
-            of = f"{len(mains)} of {world} ranks that were looked at are" if world else "one rank that was looked at is"
-            who = f"the {of}" if part or len(mains) < (world or 0) else who
+            part = seen <= (world or 0) / 2 or seen == 1 and world is None
+            if part or seen < (world or 0):
+                of = f" of {world}" if world else ""
+                who = f"the one rank{of} that was looked at is" if seen == 1 else f"the {seen}{of} ranks that were looked at are"
             code = "part_in_collective" if part else "same_collective_frames"
             yield Sign(code, f"{who} in the same collective: {stack.place}", refs)
         else:
