@@ -10,6 +10,7 @@ import contextlib
 import getpass
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import threading
@@ -129,15 +130,20 @@ class Sshd:
         return self
 
     def _listens(self) -> bool:
+        """Whether it speaks: what takes connections may be a child of the server before it, which ends at once."""
         if self._process.poll() is not None:
             raise RuntimeError(self.log.read_text())
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), READY_S) as probe:
+                return probe.recv(4) == b"SSH-" and self._process.poll() is None
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """End the server and every connection; what was started over them lives on, as after a crash."""
         if self._process is None:
             return
+        self._process.send_signal(signal.SIGSTOP)  # else a child that it starts now would keep its port open
         ours = [process for process in self._below() if name_of(process).startswith("sshd")]
         self._process.kill()
         for process in ours:
