@@ -9,6 +9,7 @@ import collections
 import contextlib
 import getpass
 import os
+import random
 import selectors
 import signal
 import socket
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 READY_S = 300.0
 """A condition that does not come true within this time never will."""
+chance = random.SystemRandom()  # a test may have set the seed of the other
 RUN_SSHD = Path("/run/sshd")
 """sshd wants this folder when root starts it."""
 
@@ -47,9 +49,11 @@ def write_key(path: Path) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has, below those that a kernel hands out: no connection of another test takes it in between."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", chance.randrange(10_000, 32_000)))
+            return probe.getsockname()[1]
 
 
 class Sshd:

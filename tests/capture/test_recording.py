@@ -23,7 +23,7 @@ from kit.capture.hosts.this_machine import LocalHost
 from kit.capture.processes import tree_of
 from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
-from tests.sshd import READY_S
+from tests.sshd import READY_S, free_port
 from tests.sshd import wait_for as came_true
 from tools.anonymise import anonymise_run
 
@@ -48,12 +48,6 @@ while True:
     sys.stderr.write(f"half {n}"); sys.stderr.flush(); sys.stderr.write("\\n"); sys.stderr.flush()
     time.sleep(0.1)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answers(port: int) -> bool:

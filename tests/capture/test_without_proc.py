@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from kit.live.triage import triage
 from kit.live.watch import Watch
 from kit.open import open_run
 from tests.live.launches import OwnTime
+from tests.sshd import free_port
 
 LAUNCH = """
 import socket, subprocess, sys, threading, time
@@ -68,9 +68,7 @@ def test_a_launch_is_found_by_pid_port_log_or_name(launch, proc) -> None:
 def test_a_launch_that_does_not_listen_yet_is_found_by_the_port_that_it_asks_for(launch) -> None:
     """As is one that lost its port to another: the listener is looked at, the other is named."""
     process, _, taken, _ = launch
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     wait = [sys.executable, "-c", "import time; time.sleep(60)"]
     asks = [[*wait, "--port", str(free)], [*wait, "--port", str(taken)], [*wait, "kit", "watch", f"--port={free}"]]
     asking = [subprocess.Popen(command) for command in asks]
@@ -162,8 +160,6 @@ def test_triage_answers(launch) -> None:
 
 
 def test_a_port_of_nobody_is_said(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     with LocalHost(proc=False) as host, pytest.raises(Exception, match=f"no visible process listens on port {free}"):
         find_launch(host, None, port=free)

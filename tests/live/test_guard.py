@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from kit.live.guard import GuardOptions, _may_end
 from kit.live.launch import LogKeeper
 from kit.open import open_run
 from tests.live.launches import MOVES, QUICK_KIT, SECRET, SERVES, stalling
-from tests.live.test_triage import free_port
+from tests.sshd import free_port
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a guard reads /proc"),
@@ -162,7 +161,7 @@ def test_a_recording_that_fails_does_not_harm_the_launch(tmp_path: Path, begin: 
     end = tmp_path / "end"
     process, said = begin("-o", tmp_path / "run", "--", sys.executable, "-c", f"{MOVES}\nsys.exit(5)", LONG_S, end)
     until(lambda: (tmp_path / "run" / "raw" / "server.log").exists(), "the recording has begun")
-    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "gone")  # at once: while it is being deleted, the recording may write to it
     until(lambda: "recording stopped, the launch continues" in said.read_text(), "it says so")
     end.touch()
     assert process.wait(LONG_S) == 5

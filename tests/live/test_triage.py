@@ -25,7 +25,7 @@ from kit.live.triage import triage
 from kit.open import open_run
 from kit.run import Run
 from tests.live.launches import OwnTime
-from tests.sshd import READY_S, wait_for
+from tests.sshd import READY_S, free_port, wait_for
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="local recording reads /proc"),
@@ -70,12 +70,6 @@ try:
 except OSError as error:
     print(f"OSError: {error}", flush=True); sys.exit(1)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
