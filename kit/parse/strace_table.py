@@ -180,8 +180,7 @@ class _Pass:
     def _carefully(self, chunk: Chunk, at: int) -> int:
         """Go on with the careful reader, at least over one line; returns where the compiled pass may go on."""
         self.rows.seen |= bool(self.state[calls_of.READY] or self.state[calls_of.SAID])
-        if self.lent is None:
-            self._lend(at)
+        latest = self._lend(at) if self.lent is None else None
         begin, lines, count, first = at, chunk.lines, chunk.count, int(self.state[calls_of.FIRST_LINE])
         while at < count:
             for event in self.joiner.feed(first + at, self._text_of(lines[at])):
@@ -189,6 +188,7 @@ class _Pass:
             at += 1
             if at - begin >= self.patience and self._is_quiet() and at < count and lines[at]["kind"] >= lines_of.DONE:
                 break
+        self._take_stack(latest)
         if self._is_quiet() and (at < count or not self.joiner.ready):  # the next chunk's first line may belong to the last
             for event in self.joiner.give():
                 self._take(event)
@@ -213,8 +213,8 @@ class _Pass:
         self.lines.long_lines += len(text) > LINE_LIMIT
         return text[:LINE_LIMIT]
 
-    def _lend(self, at: int) -> None:
-        """Hand the open calls and the clock to the careful reader."""
+    def _lend(self, at: int) -> Event | None:
+        """Hand the open calls and the clock to the careful reader; gives what the next lines may hold more of the stack of."""
         state, joiner = self.state, self.joiner
         self.clock.day = int(state[calls_of.DAY]) if state[calls_of.DAY_KNOWN] else None
         self.clock.last = int(state[calls_of.LAST])
@@ -227,7 +227,24 @@ class _Pass:
             self.slots[slot] = 0
         state[[calls_of.OPEN, calls_of.SHOWING]] = 0
         if self.after != at and state[calls_of.LATEST] != calls_of.AT_START:
-            joiner.latest = {"kind": "call", "lines": []}
+            joiner.latest = self._latest(int(state[calls_of.LATEST]))
+        return joiner.latest
+
+    def _latest(self, index: int) -> Event:
+        """The call before: an open one as it was lent, or what takes the stack of another."""
+        for own, _, event in self.lent.values():
+            if own == index:
+                return event
+        call = self.chunk.lines[max(index, 0)]
+        stack = self.chunk.text(call["stack_at"], call["stack_size"]) if index >= 0 and call["stack_size"] else ""
+        return {"kind": "call", "lines": [], "stack": frames_of(stack)}
+
+    def _take_stack(self, latest: Event | None) -> None:
+        """Give the call before what the careful reader read of its stack."""
+        index = int(self.state[calls_of.LATEST])
+        if latest and latest["kind"] == "call" and latest["lines"] and index >= 0:
+            call = self.chunk.lines[index]
+            call["stack_at"], call["stack_size"] = self.chunk.store("\n".join(latest["stack"]))
 
     def _take_back(self) -> None:
         """Take the open calls and the clock from the careful reader."""

@@ -102,6 +102,7 @@ PIECES = (
     "+++ exited with 0 +++\n",
     "strace: Process 9 attached\n",
     " > /lib/libc.so.6(read+0x1) [0x2]\n",
+    " > /\xc3\xa9.so(f+0x1) [0x2]\n",
     " | 00000  61 62 \n",
     "\n",
     "\x1b[1m",
