@@ -45,8 +45,6 @@ class StandIn:
 def start() -> StandIn:
     """Start a stand-in.
 
-    Examples
-    --------
     >>> running = start()
     >>> sorted(running.where)
     ['log', 'pid']

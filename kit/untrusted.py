@@ -45,8 +45,6 @@ _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
 def may_hold_long_number(data: bytes) -> bool:
     """Whether more than `MOST_DIGITS` digits may stand together, told by every sixteenth byte; certain is only a no.
 
-    Examples
-    --------
     >>> may_hold_long_number(b"rank 1" * 1000), may_hold_long_number(b"rank " + b"1" * 257)
     (False, True)
     """
@@ -56,8 +54,6 @@ def may_hold_long_number(data: bytes) -> bool:
 def short_digits(text: str) -> tuple[str, int]:
     """A text whose runs of more than `MOST_DIGITS` digits end there, and how many were cut.
 
-    Examples
-    --------
     >>> cut, number = short_digits("rank " + "1" * 5000)
     >>> len(cut), number, short_digits("rank 1")
     (261, 1, ('rank 1', 0))
@@ -72,8 +68,6 @@ def short_digits(text: str) -> tuple[str, int]:
 def no_surrogates(text: str) -> str:
     """A text that can be encoded: halves of surrogate pairs (names that are no UTF-8, JSON's escapes) become U+FFFD.
 
-    Examples
-    --------
     >>> no_surrogates("a\\udc80b") == "a\\ufffdb"
     True
     """
@@ -83,8 +77,6 @@ def no_surrogates(text: str) -> str:
 def visible(text: str) -> str:
     r"""A text for a terminal or a page: what would steer it is written out, as Python writes it; tabs and newlines stay.
 
-    Examples
-    --------
     >>> print(visible("a\x1b[2Jb\u202etxt.exe\x9b"))
     a\x1b[2Jb\u202etxt.exe\x9b
     """
@@ -94,8 +86,6 @@ def visible(text: str) -> str:
 def visible_json(text: str) -> str:
     """JSON text of the same value in which nothing steers a terminal.
 
-    Examples
-    --------
     >>> print(visible_json('["\x9b\U000e0041"]'))
     ["\\u009b\\udb40\\udc41"]
     """
@@ -154,8 +144,6 @@ def _outside_strings(text: str) -> Iterator[str]:
 def whole_number(value: object) -> int | None:
     """A number that was printed as digits, or is one; None for anything else, `²` and what no 64 bits hold included.
 
-    Examples
-    --------
     >>> whole_number("-12"), whole_number(7), whole_number("²"), whole_number("9" * 30), whole_number(None), whole_number(True)
     (-12, 7, None, None, None, None)
     """
@@ -167,8 +155,6 @@ def whole_number(value: object) -> int | None:
 def ranks_in(text: str, most: int = MOST_RANKS) -> list[int]:
     """Numbers of a printed list of ranks: `[0, 1, 2]`, `7`, `3-5`; no more than `most`.
 
-    Examples
-    --------
     >>> ranks_in("[0, 2-4]"), len(ranks_in("0-999999999999")), ranks_in("")
     ([0, 2, 3, 4], 131072, [])
     """
@@ -184,8 +170,6 @@ def ranks_in(text: str, most: int = MOST_RANKS) -> list[int]:
 def csv_rows(lines: Iterable[str], delimiter: str = ",", **more: Any) -> Iterator[list[str]]:
     """Rows of a table in CSV; a row that breaks the form (a stray carriage return, a field without an end) is left out.
 
-    Examples
-    --------
     >>> list(csv_rows(["a,b", '1,"x y"']))
     [['a', 'b'], ['1', 'x y']]
     """
@@ -202,8 +186,6 @@ def csv_rows(lines: Iterable[str], delimiter: str = ",", **more: Any) -> Iterato
 def csv_records(lines: Iterable[str], delimiter: str = ",") -> Iterator[dict[str, str]]:
     """Rows of a table in CSV by the names of its first; what a short row lacks is empty.
 
-    Examples
-    --------
     >>> list(csv_records(["a,b", "1", "2,3,4"]))
     [{'a': '1', 'b': ''}, {'a': '2', 'b': '3'}]
     """

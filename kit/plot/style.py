@@ -87,8 +87,6 @@ EMPTY_IN = 0.5
 def new_figure(height_in: float) -> Figure:
     """Return an empty figure that no global registry holds, so none can leak.
 
-    Examples
-    --------
     >>> float(new_figure(2.0).get_figheight())
     2.0
     """
@@ -174,8 +172,6 @@ def legend_beside(ax: Axes, handles: list, *, title: str = "") -> None:
 def bytes_unit(largest: float) -> tuple[float, str]:
     """Return the divisor and the name of the unit that suits a number of bytes.
 
-    Examples
-    --------
     >>> bytes_unit(407 * 2**30)
     (1073741824.0, 'GiB')
     """
@@ -188,8 +184,6 @@ def bytes_unit(largest: float) -> tuple[float, str]:
 def human_bytes(value: float) -> str:
     """Return a number of bytes as text.
 
-    Examples
-    --------
     >>> human_bytes(407 * 2**30), human_bytes(5 * 2**20)
     ('407 GiB', '5.0 MiB')
     """
@@ -200,8 +194,6 @@ def human_bytes(value: float) -> str:
 def plain(text: str) -> str:
     """Return text as matplotlib must be given it to draw it as it stands: a dollar sign begins no formula.
 
-    Examples
-    --------
     >>> plain("a $x$")
     'a \\\\$x\\\\$'
     """

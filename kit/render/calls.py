@@ -22,8 +22,6 @@ FIGURES = (
 def figures(calls: Calls) -> list[str]:
     """All figures of a trace that have something to draw, as HTML.
 
-    Examples
-    --------
     >>> import kit
     >>> from kit.frames import FRAMES
     >>> figures(kit.calls(FRAMES["syscalls"].empty()))

@@ -96,8 +96,6 @@ def open_case(
 def generalised(text: str) -> str:
     r"""Expression for an error message: paths, addresses and numbers may be others; at most its first 100 characters count.
 
-    Examples
-    --------
     >>> generalised("cannot open /models/a.bin: 3 of 8 ranks (0x7f00)")
     'cannot open \\S+ \\d+ of \\d+ ranks \\(\\S+\\)'
     >>> import re

@@ -215,8 +215,6 @@ def _likeness(own: dict[Feature, float], judged: JudgedRun) -> Likeness:
 def likeness(one: dict[Feature, float], other: dict[Feature, float]) -> float:
     """Weighted Jaccard index of two sets of features.
 
-    Examples
-    --------
     >>> likeness({("phase", "weights"): 2.0, ("server", "vllm"): 2.0}, {("phase", "weights"): 2.0})
     0.5
     """
