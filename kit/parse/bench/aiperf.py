@@ -24,10 +24,12 @@ from kit.parse.bench.base import (
     SECONDS,
     BenchFormat,
     Result,
+    child,
     count,
     number,
     numbers,
     rest_of,
+    rows_under,
     stamp_ns,
     stat_of,
     text_of,
@@ -49,27 +51,16 @@ AGGREGATE = re.compile(r"^(.*)_(avg|min|max|std|p\d+)$")
 
 
 def _is_export(doc: Any) -> bool:
-    return isinstance(doc, dict) and any(
-        isinstance(doc.get(tag), dict) and {"unit", "avg"} <= doc[tag].keys() for tag in ("request_throughput", "request_latency")
-    )
+    return any({"unit", "avg"} <= child(doc, tag).keys() for tag in ("request_throughput", "request_latency"))
 
 
 def _is_record(doc: Any) -> bool:
-    meta = doc.get("metadata") if isinstance(doc, dict) else None
-    return (
-        isinstance(meta, dict)
-        and isinstance(doc.get("metrics"), dict)
-        and bool({"request_start_ns", "session_num"} & meta.keys())
-    )
+    return bool({"request_start_ns", "session_num"} & child(doc, "metadata").keys()) and isinstance(doc.get("metrics"), dict)
 
 
 def _is_aggregate(doc: Any) -> bool:
-    metrics = doc.get("metrics") if isinstance(doc, dict) else None
-    return (
-        isinstance(metrics, dict)
-        and bool(metrics)
-        and all(isinstance(m, dict) and {"mean", "unit"} <= m.keys() for m in metrics.values())
-    )
+    metrics = child(doc, "metrics")
+    return bool(metrics) and all(isinstance(m, dict) and {"mean", "unit"} <= m.keys() for m in metrics.values())
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
@@ -88,10 +79,10 @@ def _convert(metric: str, value: Any, unit: Any) -> Any:
 def _export(result: Result, run: str, line: int, doc: dict) -> None:
     aiperf = "aiperf_version" in doc or "schema_version" in doc
     result.tool = "aiperf" if aiperf else "genai-perf"
-    config = doc["input_config"] if isinstance(doc.get("input_config"), dict) else {}
+    config = child(doc, "input_config")
     amounts = {metric: count(doc[tag].get("avg")) for tag, metric in COUNTS.items() if isinstance(doc.get(tag), dict)}
     if "failed" not in amounts and isinstance(doc.get("error_summary"), list):
-        amounts["failed"] = sum(count(entry.get("count")) or 0 for entry in doc["error_summary"] if isinstance(entry, dict))
+        amounts["failed"] = sum(count(entry.get("count")) or 0 for entry in rows_under(doc, "error_summary"))
     whole = doc.get("is_complete") is not False and not doc.get("was_cancelled")
     if not whole:
         result.warn(
@@ -100,8 +91,7 @@ def _export(result: Result, run: str, line: int, doc: dict) -> None:
         )
     if amounts.get("failed"):
         result.warn(f"{run}: {amounts['failed']} requests failed; they are in no statistic here")
-    endpoint = config.get("endpoint") if isinstance(config.get("endpoint"), dict) else {}
-    if config.get("streaming") is False or endpoint.get("streaming") is False:
+    if config.get("streaming") is False or child(config, "endpoint").get("streaming") is False:
         result.warn(f"{run}: the answers did not stream, and TTFT is then the whole latency")
     row = result.run(
         run,
@@ -122,9 +112,7 @@ def _export(result: Result, run: str, line: int, doc: dict) -> None:
             _tag(result, run, metric, doc[tag])
             if metric == "duration":
                 row["duration_s"] = number(_convert("duration", doc[tag].get("avg"), doc[tag].get("unit")))
-    for metric, amount in amounts.items():
-        if amount is not None:
-            result.value(run, metric, "count", amount)
+    result.amounts(run, amounts.get("completed"), amounts.get("failed"))
 
 
 def _tag(result: Result, run: str, metric: str, figures: dict) -> None:
@@ -132,49 +120,35 @@ def _tag(result: Result, run: str, metric: str, figures: dict) -> None:
         stat = stat_of(word)
         if stat is None or value is None:
             continue
-        name = "run" if metric in RUN_LEVEL and stat == "mean" else stat
-        result.value(
-            run,
-            metric,
-            name,
-            _convert(metric, value, figures.get("unit")),
-            n=count(figures.get("count")),
-            definition=DEFINITIONS.get(metric),
-        )
+        stat = "run" if metric in RUN_LEVEL and stat == "mean" else stat
+        value = _convert(metric, value, figures.get("unit"))
+        result.value(run, metric, stat, value, n=count(figures.get("count")), definition=DEFINITIONS.get(metric))
 
 
 def _load(doc: dict, config: dict) -> Row:
     """Return what the client was told to send, from the settings of either tool."""
-    phases = [phase for phase in config.get("phases") or [] if isinstance(phase, dict)]
+    phases = rows_under(config, "phases")
     phase = next((p for p in phases if p.get("kind", p.get("name")) == "profiling"), phases[-1] if phases else {})
     old = config.get("loadgen") if isinstance(config.get("loadgen"), dict) else config
     concurrency = number(phase.get("concurrency", old.get("concurrency")))
     rate = number(phase.get("rate", phase.get("request_rate", old.get("request_rate"))))
     models = config.get("models")
-    names = (
-        [item.get("name") for item in models.get("items", []) if isinstance(item, dict)]
-        if isinstance(models, dict)
-        else config.get("model") or []
-    )
+    names = [item.get("name") for item in rows_under(models, "items")] if isinstance(models, dict) else config.get("model") or []
     names = names if isinstance(names, list) else [names]
-
-    def mean(tag: str) -> float | None:
-        return number(doc[tag].get("avg")) if isinstance(doc.get(tag), dict) else None
-
     known = bool(phase or "concurrency" in old or "request_rate" in old)
     return {
         "model": text_of(", ".join(map(str, names))),
         "max_concurrency": concurrency if concurrency else math.inf if known else None,
         "request_rate": rate if rate else math.inf if known else None,
         "num_prompts": count(phase.get("requests", old.get("request_count"))) or None,
-        "input_tokens_mean": mean("input_sequence_length"),
-        "output_tokens_mean": mean("output_sequence_length"),
+        "input_tokens_mean": number(child(doc, "input_sequence_length").get("avg")),
+        "output_tokens_mean": number(child(doc, "output_sequence_length").get("avg")),
     }
 
 
 def _aggregate(result: Result, run: str, line: int, doc: dict) -> None:
     """Means over the runs of `--num-profile-runs`; the interval of the tool stays in the settings."""
-    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    meta = child(doc, "metadata")
     n = count(meta.get("num_successful_runs") or meta.get("num_profile_runs"))
     result.run(run, entry=line, benchmark="aggregate", tool_version=text_of(meta.get("aiperf_version")), settings=doc)
     for key, figures in doc["metrics"].items():
@@ -183,9 +157,8 @@ def _aggregate(result: Result, run: str, line: int, doc: dict) -> None:
         if metric is None:
             continue
         stat = "run" if metric in RUN_LEVEL and match.group(2) == "avg" else stat_of(match.group(2))
-        result.value(
-            run, metric, stat, _convert(metric, figures.get("mean"), figures.get("unit")), n=n, definition="means_of_runs"
-        )
+        value = _convert(metric, figures.get("mean"), figures.get("unit"))
+        result.value(run, metric, stat, value, n=n, definition="means_of_runs")
 
 
 def _requests(result: Result, run: str, line: int, docs: list[dict]) -> None:
@@ -213,9 +186,8 @@ def _requests(result: Result, run: str, line: int, docs: list[dict]) -> None:
     add_latencies(result, run, doc, means, DEFINITIONS)
     for stat, value in chunks.items():
         result.value(run, "inter_chunk_latency", stat, value, n=len(samples_of(measured)["itl"]), source="samples")
-    result.value(run, "completed", "count", doc["completed"])
-    result.value(run, "failed", "count", failed)
-    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+    result.amounts(run, doc["completed"], failed)
+    result.single(run, rows)
 
 
 def _mean(rows: list[Row], column: str) -> float | None:
@@ -227,17 +199,11 @@ def _record(i: int, doc: dict, begin: float | None) -> Row:
     meta, metrics = doc["metadata"], doc["metrics"]
 
     def seconds(tag: str) -> float | None:
-        entry = metrics.get(tag)
-        value = number(entry.get("value")) if isinstance(entry, dict) else None
-        return None if value is None else value * SECONDS.get(entry.get("unit"), 1.0)
+        value = number(child(metrics, tag).get("value"))
+        return None if value is None else value * SECONDS.get(child(metrics, tag).get("unit"), 1.0)
 
-    def amount(tag: str) -> int | None:
-        return count(metrics[tag].get("value")) if isinstance(metrics.get(tag), dict) else None
-
-    chunks = metrics.get("inter_chunk_latency")
-    gaps = (
-        [gap * SECONDS.get(chunks.get("unit"), 1.0) for gap in numbers(chunks.get("value"))] if isinstance(chunks, dict) else []
-    )
+    chunks = child(metrics, "inter_chunk_latency")
+    gaps = [gap * SECONDS.get(chunks.get("unit"), 1.0) for gap in numbers(chunks.get("value"))]
     error = doc.get("error") or ("cancelled" if meta.get("was_cancelled") else None)
     start = number(meta.get("request_start_ns"))
     return {
@@ -253,8 +219,8 @@ def _record(i: int, doc: dict, begin: float | None) -> Row:
         "gaps": len(gaps),
         "gap_max_s": max(gaps, default=None),
         "gaps_s": json.dumps(gaps),
-        "input_tokens": amount("input_sequence_length"),
-        "output_tokens": amount("output_sequence_length"),
+        "input_tokens": count(child(metrics, "input_sequence_length").get("value")),
+        "output_tokens": count(child(metrics, "output_sequence_length").get("value")),
     }
 
 

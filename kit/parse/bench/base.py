@@ -74,20 +74,9 @@ class Result:
         return row
 
     def value(
-        self,
-        run: str,
-        metric: str,
-        stat: str,
-        value: Any,
-        *,
-        n: int | None = None,
-        name: str | None = None,
-        definition: str | None = None,
-        source: str = "tool",
-        unit: str | None = None,
-        direction: str | None = None,
+        self, run: str, metric: str, stat: str, value: Any, *, unit: str | None = None, direction: str | None = None, **about: Any
     ) -> None:
-        """Add a value. One that is no finite number stays as a missing value and is warned of."""
+        """Add a value, with its `n`, `name`, `definition`, `source`. One that is no finite number is missing, and warned of."""
         known_unit, known_direction = METRICS.get(metric, (unit or "", direction))
         number_ = number(value)
         if number_ is None and value is not None:
@@ -96,52 +85,41 @@ class Result:
             {
                 "run": run,
                 "file": self.file,
-                "name": name,
+                "name": None,
                 "metric": metric,
                 "stat": stat,
                 "value": number_,
                 "unit": "ratio" if stat == "cv" else unit or known_unit,
                 "direction": None if stat in SPREAD else direction or known_direction,
-                "n": n,
-                "definition": definition,
-                "source": source,
+                "n": None,
+                "definition": None,
+                "source": "tool",
+                **about,
             }
         )
 
+    def amounts(self, run: str, completed: int | None, failed: int | None) -> None:
+        """Add how many requests were completed and failed, where that is known."""
+        for metric, amount in (("completed", completed), ("failed", failed)):
+            if amount is not None:
+                self.value(run, metric, "count", amount)
+
     def summary(
-        self,
-        run: str,
-        metric: str,
-        samples: Sequence[float],
-        *,
-        name: str | None = None,
-        definition: str | None = None,
-        only: Iterable[str] | None = None,
-        unit: str | None = None,
-        direction: str | None = None,
+        self, run: str, metric: str, samples: Sequence[float], *, only: Iterable[str] | None = None, **about: Any
     ) -> None:
         """Add the statistics of samples, computed here; the standard deviation is that of a sample (n - 1)."""
         for stat, value in summarise(samples).items():
             if only is None or stat in only:
-                self.value(
-                    run,
-                    metric,
-                    stat,
-                    value,
-                    n=len(samples),
-                    name=name,
-                    definition=definition,
-                    source="samples",
-                    unit=unit,
-                    direction=direction,
-                )
+                self.value(run, metric, stat, value, n=len(samples), source="samples", **about)
+
+    def single(self, run: str, rows: Iterable[Row]) -> None:
+        """Add the rows of single requests or repetitions."""
+        self.requests += [{"run": run, "file": self.file, **row} for row in rows]
 
     def repetitions(self, run: str, name: str | None, seconds: Iterable[float]) -> None:
         """Add a row a repetition that succeeded."""
-        self.requests += [
-            {"run": run, "file": self.file, "name": name, "number": i, "kind": "repetition", "ok": True, "latency_s": value}
-            for i, value in enumerate(seconds)
-        ]
+        known = {"name": name, "kind": "repetition", "ok": True}
+        self.single(run, ({**known, "number": i, "latency_s": value} for i, value in enumerate(seconds)))
 
     def extend(self, other: Result) -> None:
         """Add the rows and warnings of another result of the same file."""
@@ -168,15 +146,7 @@ class BenchFormat:
     rows: bool = False  # all documents of a file make one run, and `add` takes their list
 
     def parse(self, docs: Iterable[tuple[str, int, Any]], file: str) -> Result:
-        """Return the rows of documents of one file.
-
-        Parameters
-        ----------
-        docs : iterable of (str, int, object)
-            Name of the run, line and content of each document.
-        file : str
-            Name of the file.
-        """
+        """Return the rows of documents (name of the run, line, content) of one file."""
         result = Result(file, self.tool)
         docs = list(docs)
         if self.rows:
@@ -241,6 +211,27 @@ def number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if abs(found) < MOST else None
+
+
+def child(doc: Any, *keys: str) -> dict:
+    """Return the object under some keys; an empty one where there is none.
+
+    >>> child({"a": {"b": {"c": 1}}}, "a", "b"), child({"a": [1]}, "a"), child(None, "a")
+    ({'c': 1}, {}, {})
+    """
+    for key in keys:
+        doc = doc.get(key) if isinstance(doc, dict) else None
+    return doc if isinstance(doc, dict) else {}
+
+
+def rows_under(doc: Any, key: str) -> list[dict]:
+    """Return the objects of the list under a key; none where it is no list.
+
+    >>> rows_under({"benchmarks": [{"name": "a"}, 1]}, "benchmarks"), rows_under([], "benchmarks")
+    ([{'name': 'a'}], [])
+    """
+    found = doc.get(key) if isinstance(doc, dict) else None
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
 def count(value: Any) -> int | None:

@@ -15,7 +15,20 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, METRICS, SECONDS, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import (
+    KNOWLEDGE,
+    METRICS,
+    SECONDS,
+    BenchFormat,
+    Result,
+    child,
+    count,
+    number,
+    rest_of,
+    rows_under,
+    stamp_ns,
+    text_of,
+)
 
 FIXED: list[str] = KNOWLEDGE["fields"]["google"]["fixed"]
 OLD_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS)$")
@@ -23,18 +36,15 @@ OLD_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS)$")
 
 def looks_like(doc: Any) -> bool:
     """Whether a document is an output of Google Benchmark."""
-    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
-    return isinstance(benchmarks, list) and (
-        any(isinstance(b, dict) and ({"real_time", "time_unit"} <= b.keys() or "run_type" in b) for b in benchmarks)
-        or isinstance(doc.get("context"), dict)
-        and "library_build_type" in doc["context"]
+    rows = rows_under(doc, "benchmarks")
+    return any({"real_time", "time_unit"} <= row.keys() or "run_type" in row for row in rows) or (
+        "library_build_type" in child(doc, "context") and isinstance(doc.get("benchmarks"), list)
     )
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
     """Add an output, a benchmark name a `run_name`."""
-    context = doc["context"] if isinstance(doc.get("context"), dict) else {}
-    rows = [row for row in doc["benchmarks"] if isinstance(row, dict)]
+    context, rows = child(doc, "context"), rows_under(doc, "benchmarks")
     result.run(
         run,
         entry=line,
@@ -88,23 +98,14 @@ def _benchmark(result: Result, run: str, name: str, rows: list[dict]) -> None:
         unit = None if metric in METRICS else "1"
         result.summary(run, metric, samples, name=name, unit=unit)
         if len(samples) > 1 and statistics.fmean(samples):
-            result.value(
-                run,
-                metric,
-                "cv",
-                statistics.stdev(samples) / statistics.fmean(samples),
-                n=len(samples),
-                name=name,
-                source="samples",
-            )
+            spread = statistics.stdev(samples) / statistics.fmean(samples)
+            result.value(run, metric, "cv", spread, n=len(samples), name=name, source="samples")
     if not single:
         for row in rows:
             if row not in bad:
                 _statistic(result, run, name, row)
-    result.requests += [
+    repetitions = [
         {
-            "run": run,
-            "file": result.file,
             "name": name,
             "number": i,
             "kind": "repetition",
@@ -114,6 +115,7 @@ def _benchmark(result: Result, run: str, name: str, rows: list[dict]) -> None:
         }
         for i, row in enumerate(single)
     ]
+    result.single(run, repetitions)
 
 
 def _statistic(result: Result, run: str, name: str, row: dict) -> None:
@@ -122,18 +124,11 @@ def _statistic(result: Result, run: str, name: str, row: dict) -> None:
     if stat in ("BigO", "RMS", "?"):
         return
     percentage = row.get("aggregate_unit") == "percentage" or stat == "cv"
+    n = count(row.get("repetitions") or row.get("iterations"))
     for metric, value in _measures(row).items():
         if percentage and metric in ("real_time", "cpu_time"):
             value = number(row[metric])
-        result.value(
-            run,
-            metric,
-            stat,
-            value,
-            n=count(row.get("repetitions") or row.get("iterations")),
-            name=name,
-            unit=None if metric in METRICS else "1",
-        )
+        result.value(run, metric, stat, value, n=n, name=name, unit=None if metric in METRICS else "1")
 
 
 FORMATS = (BenchFormat("google-benchmark", looks_like, add),)

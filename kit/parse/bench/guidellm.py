@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, number, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, number, rest_of, rows_under, stamp_ns, text_of
 from kit.schema import Row
 
 LATENCIES: dict[str, tuple[str, float]] = KNOWLEDGE["fields"]["guidellm"]["latencies"]
@@ -23,26 +23,18 @@ DEFINITIONS = {"itl": "request_means", "tpot": "whole_latency"}
 
 def looks_like(doc: Any) -> bool:
     """Whether a document is a GuideLLM report."""
-    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
-    if not isinstance(benchmarks, list) or not benchmarks or not isinstance(benchmarks[0], dict):
-        return False
-    metrics = benchmarks[0].get("metrics")
-    return isinstance(metrics, dict) and bool({*LATENCIES, "request_totals"} & metrics.keys())
+    first = rows_under(doc, "benchmarks")[:1]
+    return bool(first and first[0] is doc["benchmarks"][0] and {*LATENCIES, "request_totals"} & child(first[0], "metrics").keys())
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
     """Add a report: a run for each of its benchmarks."""
-    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    meta = child(doc, "metadata")
     for index, bench in enumerate(doc["benchmarks"]):
         if not isinstance(bench, dict) or not isinstance(bench.get("metrics"), dict):
             result.warn(f"{run}: benchmark {index} has no metrics")
             continue
         _benchmark(result, f"{run}#{index}" if len(doc["benchmarks"]) > 1 else run, index, bench, meta, doc)
-
-
-def _part(figures: Any, part: str = "successful") -> dict:
-    """Return the successful part of a metric; a metric that is not split has none."""
-    return figures[part] if isinstance(figures, dict) and isinstance(figures.get(part), dict) else {}
 
 
 def _benchmark(result: Result, run: str, index: int, bench: dict, meta: dict, doc: dict) -> None:
@@ -65,19 +57,17 @@ def _benchmark(result: Result, run: str, index: int, bench: dict, meta: dict, do
         duration_s=number(bench.get("duration")),
         completed=completed,
         failed=failed,
-        input_tokens_mean=number(_part(metrics.get("prompt_token_count")).get("mean")),
-        output_tokens_mean=number(_part(metrics.get("output_token_count")).get("mean")),
+        input_tokens_mean=number(child(metrics, "prompt_token_count", "successful").get("mean")),
+        output_tokens_mean=number(child(metrics, "output_token_count", "successful").get("mean")),
         **_load(bench, doc),
         notes="percentiles are those of the tool, which takes the next lower or higher request",
     )
-    for metric, amount in (("completed", completed), ("failed", failed)):
-        if amount is not None:
-            result.value(run, metric, "count", amount)
+    result.amounts(run, completed, failed)
     for tag, metric in RATES.items():
-        if number(_part(metrics.get(tag)).get("mean")) is not None:
-            result.value(run, metric, "mean", _part(metrics[tag])["mean"])
+        if number(rate := child(metrics, tag, "successful").get("mean")) is not None:
+            result.value(run, metric, "mean", rate)
     for tag, (metric, factor) in LATENCIES.items():
-        _latency(result, run, metric, factor, _part(metrics.get(tag)), completed)
+        _latency(result, run, metric, factor, child(metrics, tag, "successful"), completed)
     _requests(result, run, bench)
 
 
@@ -94,78 +84,46 @@ def _latency(result: Result, run: str, metric: str, factor: float, figures: dict
     }.items():
         if value is None:
             continue
-        void = n == 0 or completed == 0
         finite = number(value)
-        result.value(
-            run,
-            metric,
-            stat,
-            None if void else value if finite is None else finite * factor,
-            n=n,
-            definition=DEFINITIONS.get(metric),
-        )
+        value = None if n == 0 or completed == 0 else value if finite is None else finite * factor
+        result.value(run, metric, stat, value, n=n, definition=DEFINITIONS.get(metric))
 
 
 def _load(bench: dict, doc: dict) -> Row:
     """Return the load of a benchmark: strategy and streams or rate. Pair benchmarks by these, never by their order."""
-    config = (
-        bench["config"]
-        if isinstance(bench.get("config"), dict)
-        else bench.get("args")
-        if isinstance(bench.get("args"), dict)
-        else {}
-    )
-    strategy = config["strategy"] if isinstance(config.get("strategy"), dict) else {}
+    config = child(bench, "config") or child(bench, "args")
+    strategy = child(config, "strategy")
     kind = text_of(strategy.get("type_") or strategy.get("type"))
     streams = number(strategy.get("streams") or strategy.get("max_concurrency"))
     rate = number(strategy.get("rate"))
-    backend = config["backend"] if isinstance(config.get("backend"), dict) else {}
-    limits = config["constraints"] if isinstance(config.get("constraints"), dict) else {}
-    most = limits.get("max_requests") if isinstance(limits.get("max_requests"), dict) else {}
-    spec = (
-        doc["config"].get("spec")
-        if isinstance(doc.get("config"), dict) and isinstance(doc["config"].get("spec"), dict)
-        else doc.get("args")
-    )
-    kept = {
-        "config": rest_of(config, ("environment", "id_", "run_id")),
-        "data": spec.get("data") if isinstance(spec, dict) else None,
-    }
+    spec = child(doc, "config", "spec") or child(doc, "args")
+    kept = {"config": rest_of(config, ("environment", "id_", "run_id")), "data": spec.get("data")}
     return {
         "label": kind and f"{kind} {streams or rate or ''}".replace(".0", "").strip(),
-        "model": text_of(backend.get("model")),
-        "dataset": text_of(
-            ", ".join(str(d.get("kind")) for d in kept["data"] if isinstance(d, dict)) if isinstance(kept["data"], list) else None
-        ),
+        "model": text_of(child(config, "backend").get("model")),
+        "dataset": text_of(", ".join(str(row.get("kind")) for row in rows_under(kept, "data"))),
         "max_concurrency": streams if streams else math.inf if kind else None,
         "request_rate": rate if rate else math.inf if kind else None,
-        "num_prompts": count((most.get("args") or {}).get("count")) if isinstance(most.get("args"), dict) else None,
+        "num_prompts": count(child(config, "constraints", "max_requests", "args").get("count")),
         "settings": kept,
     }
 
 
 def _requests(result: Result, run: str, bench: dict) -> None:
-    parts = bench["requests"] if isinstance(bench.get("requests"), dict) else {}
-    rows = []
-    for part in ("successful", "errored", "incomplete"):
-        for entry in parts.get(part) or []:
-            if isinstance(entry, dict):
-                rows.append(_request(entry, part))
+    parts = child(bench, "requests")
+    rows = [_request(entry, part) for part in ("successful", "errored", "incomplete") for entry in rows_under(parts, part)]
     starts = [row["start_s"] for row in rows if row["start_s"] is not None]
     for i, row in enumerate(sorted(rows, key=lambda row: row["start_s"] or 0.0)):
         if row["start_s"] is not None:
             row["start_s"] -= min(starts)
-        result.requests.append({"run": run, "file": result.file, "number": i, **row})
+        result.single(run, [{"number": i, **row}])
 
 
 def _request(entry: dict, part: str) -> Row:
-    info = entry["info"] if isinstance(entry.get("info"), dict) else {}
-    times = info["timings"] if isinstance(info.get("timings"), dict) else {}
+    info, times = child(entry, "info"), child(entry, "info", "timings")
     start, end = number(times.get("request_start")), number(times.get("request_end"))
     first, last = (number(times.get(key)) for key in ("first_token_iteration", "last_token_iteration"))
-    tokens = [
-        entry[key].get("text_tokens") if isinstance(entry.get(key), dict) else None for key in ("input_metrics", "output_metrics")
-    ]
+    tokens = [child(entry, key).get("text_tokens") for key in ("input_metrics", "output_metrics")]
     output = count(tokens[1])
     latency = None if start is None or end is None else end - start
     spread = None if first is None or last is None or not output or output < 2 else (last - first) / (output - 1)

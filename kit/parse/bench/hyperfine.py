@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, number, numbers, rest_of, text_of
+from kit.parse.bench.base import BenchFormat, Result, number, numbers, rest_of, rows_under, text_of
 
 STATS = ("mean", "median", "min", "max", "stddev")
 
 
 def looks_like(doc: Any) -> bool:
     """Whether a document is an export of hyperfine."""
-    results = doc.get("results") if isinstance(doc, dict) else None
-    return isinstance(results, list) and all(isinstance(r, dict) and "command" in r for r in results) and bool(results)
+    results = rows_under(doc, "results")
+    return bool(results) and len(results) == len(doc["results"]) and all("command" in row for row in results)
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
@@ -59,10 +59,8 @@ def _command(result: Result, run: str, entry: dict) -> None:
             result.value(run, metric, "mean", entry[key], name=name)
     memory = numbers(entry.get("memory_usage_byte"))
     result.summary(run, "peak_memory", memory, name=name, only={"mean", "median", "max"})
-    result.requests += [
+    rows = [
         {
-            "run": run,
-            "file": result.file,
             "name": name,
             "number": i,
             "kind": "repetition",
@@ -72,6 +70,7 @@ def _command(result: Result, run: str, entry: dict) -> None:
         }
         for i, ok in enumerate(good)
     ]
+    result.single(run, rows)
 
 
 FORMATS = (BenchFormat("hyperfine", looks_like, add),)

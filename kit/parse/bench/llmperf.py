@@ -40,11 +40,10 @@ def add(result: Result, run: str, line: int, docs: list[dict[str, Any]]) -> None
     for metric, column in TIMES.items():
         samples = [row[column] * 1e3 for row in good if row[column] is not None]
         result.summary(run, metric, samples, definition=DEFINITIONS.get(metric))
-    result.value(run, "completed", "count", len(good))
-    result.value(run, "failed", "count", failed)
+    result.amounts(run, len(good), failed)
     if failed:
         result.warn(f"{run}: {failed} of {len(rows)} requests failed; they are in no statistic here")
-    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+    result.single(run, rows)
 
 
 def _response(place: int, doc: dict[str, Any]) -> dict[str, Any]:

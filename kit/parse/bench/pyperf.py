@@ -14,26 +14,26 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, numbers, stamp_ns, text_of
+from kit.parse.bench.base import BenchFormat, Result, child, numbers, rows_under, stamp_ns, text_of
 
 METRIC = {"second": ("time_per_call", None, None), "byte": ("peak_memory", None, None), "integer": ("value", "1", None)}
 
 
 def looks_like(doc: Any) -> bool:
     """Whether a document is a file of pyperf."""
-    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
+    benchmarks = rows_under(doc, "benchmarks")
     return (
-        isinstance(benchmarks, list)
-        and bool(benchmarks)
-        and all(isinstance(b, dict) and isinstance(b.get("runs"), list) for b in benchmarks)
+        bool(benchmarks)
+        and len(benchmarks) == len(doc["benchmarks"])
+        and all(isinstance(b.get("runs"), list) for b in benchmarks)
     )
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
     """Add a file, a benchmark name a benchmark; `process_means` is the mean of the means of the processes."""
-    meta = doc["metadata"] if isinstance(doc.get("metadata"), dict) else {}
+    meta = child(doc, "metadata")
     processes = [process for bench in doc["benchmarks"] for process in bench["runs"] if isinstance(process, dict)]
-    dates = [process["metadata"].get("date") for process in processes if isinstance(process.get("metadata"), dict)]
+    dates = [child(process, "metadata").get("date") for process in processes]
     result.run(
         run,
         entry=line,
@@ -47,26 +47,17 @@ def add(result: Result, run: str, line: int, doc: dict) -> None:
 
 
 def _benchmark(result: Result, run: str, bench: dict, common: dict) -> None:
-    meta = common | (bench["metadata"] if isinstance(bench.get("metadata"), dict) else {})
+    meta = common | child(bench, "metadata")
     name = text_of(meta.get("name"))
     metric, unit, direction = METRIC.get(meta.get("unit", "second"), ("value", text_of(meta.get("unit")), None))
-    processes = [numbers(r.get("values")) for r in bench["runs"] if isinstance(r, dict)]
-    processes = [values for values in processes if values]
+    processes = [values for process in rows_under(bench, "runs") if (values := numbers(process.get("values")))]
     values = [value for process in processes for value in process]
     if not values:
         result.warn(f"{run}: {name} has calibration runs only, no value")
         return
     result.summary(run, metric, values, name=name, unit=unit, direction=direction)
-    result.value(
-        run,
-        metric,
-        "process_means",
-        statistics.fmean(statistics.fmean(p) for p in processes),
-        n=len(processes),
-        name=name,
-        source="samples",
-        unit=unit,
-    )
+    means = statistics.fmean(map(statistics.fmean, processes))
+    result.value(run, metric, "process_means", means, n=len(processes), name=name, source="samples", unit=unit)
     if metric == "time_per_call":
         before = len(result.requests)
         result.repetitions(run, name, values)

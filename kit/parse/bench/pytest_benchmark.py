@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import BenchFormat, Result, count, numbers, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import BenchFormat, Result, child, count, numbers, rest_of, rows_under, stamp_ns, text_of
 
 
 def looks_like(doc: Any) -> bool:
     """Whether a document is a file of pytest-benchmark."""
-    benchmarks = doc.get("benchmarks") if isinstance(doc, dict) else None
-    return isinstance(benchmarks, list) and (
-        "machine_info" in doc
-        or any(isinstance(b, dict) and isinstance(b.get("stats"), dict) and "rounds" in b["stats"] for b in benchmarks)
+    return (
+        isinstance(doc, dict)
+        and isinstance(doc.get("benchmarks"), list)
+        and ("machine_info" in doc or any("rounds" in child(bench, "stats") for bench in doc["benchmarks"]))
     )
 
 
 def add(result: Result, run: str, line: int, doc: dict) -> None:
     """Add a file, a benchmark name a test."""
-    kept = [rest_of(bench, ("stats",)) for bench in doc["benchmarks"] if isinstance(bench, dict)]
+    kept = [rest_of(bench, ("stats",)) for bench in rows_under(doc, "benchmarks")]
     result.run(
         run,
         entry=line,
@@ -44,18 +44,17 @@ def add(result: Result, run: str, line: int, doc: dict) -> None:
 
 def _test(result: Result, run: str, bench: Any) -> None:
     name = text_of(bench.get("fullname") or bench.get("name"))
-    stats = bench["stats"] if isinstance(bench.get("stats"), dict) else {}
+    stats = child(bench, "stats")
     if not stats:
         result.warn(f"{run}: {name} has no figures; it failed or was skipped")
         return
     data = numbers(stats.get("data"))
     rounds = count(stats.get("rounds")) or len(data) or None
-    for stat in ("mean", "median", "min", "max", "stddev"):
+    own = ("mean", "median", "min", "max", "stddev")
+    for stat in own:
         if stats.get(stat) is not None:
             result.value(run, "time_per_call", stat, stats[stat], n=rounds, name=name)
-    result.summary(
-        run, "time_per_call", data, name=name, only={"mean", "median", "min", "max", "stddev", "p90", "p99"} - stats.keys()
-    )
+    result.summary(run, "time_per_call", data, name=name, only={*own, "p90", "p99"} - stats.keys())
     if stats.get("ops") is not None:
         result.value(run, "ops", "mean", stats["ops"], n=rounds, name=name)
     result.repetitions(run, name, data)

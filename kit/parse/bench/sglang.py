@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, limit, number, rest_of, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, limit, number, rest_of, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "gaps_per_token", "tpot": "after_first_token"}
@@ -50,12 +50,8 @@ def add(result: Result, run: str, line: int, doc: dict) -> None:
     read(result, run, line, doc)
 
 
-def _server(doc: dict) -> dict:
-    return doc["server_info"] if isinstance(doc.get("server_info"), dict) else {}
-
-
 def _serving(result: Result, run: str, line: int, doc: dict) -> None:
-    rows, server = request_rows(doc), _server(doc)
+    rows, server = request_rows(doc), child(doc, "server_info")
     completed, failed = outcome(result, run, doc, rows)
     rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
     warn_of_load(result, run, rate, concurrency)
@@ -81,11 +77,9 @@ def _serving(result: Result, run: str, line: int, doc: dict) -> None:
     for key, metric in RUN_FIELDS.items():
         if doc.get(key) is not None:
             result.value(run, metric, "run", doc[key])
-    for metric, amount in (("completed", completed), ("failed", failed)):
-        if amount is not None:
-            result.value(run, metric, "count", amount)
+    result.amounts(run, completed, failed)
     add_latencies(result, run, doc, rows, DEFINITIONS)
-    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+    result.single(run, rows)
 
 
 def _one_batch(result: Result, run: str, line: int, doc: dict) -> None:
@@ -95,8 +89,8 @@ def _one_batch(result: Result, run: str, line: int, doc: dict) -> None:
         entry=line,
         benchmark="one_batch",
         label=text_of(doc.get("run_name")),
-        model=text_of(_server(doc).get("model_path")),
-        tool_version=text_of(_server(doc).get("version")),
+        model=text_of(child(doc, "server_info").get("model_path")),
+        tool_version=text_of(child(doc, "server_info").get("version")),
         max_concurrency=number(doc.get("batch_size")),
         input_tokens_mean=number(doc.get("input_len")),
         output_tokens_mean=number(doc.get("output_len")),

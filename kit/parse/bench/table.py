@@ -16,20 +16,7 @@ import re
 from typing import Any
 
 from kit.parse.bench import google_benchmark, hyperfine
-from kit.parse.bench.base import (
-    HIGHER,
-    KNOWLEDGE,
-    LOWER,
-    METRICS,
-    SECONDS,
-    SPREAD,
-    BenchFormat,
-    Result,
-    count,
-    number,
-    stat_of,
-    text_of,
-)
+from kit.parse.bench.base import HIGHER, KNOWLEDGE, LOWER, METRICS, SECONDS, BenchFormat, Result, count, number, stat_of, text_of
 from kit.untrusted import csv_records
 
 FIELDS = KNOWLEDGE["fields"]["table"]
@@ -171,14 +158,8 @@ def _add_run(result: Result, run: str, row: dict, **more: Any) -> None:
     load: dict[str, Any] = {}
     for column, name in LOAD.items():
         if row.get(column):
-            whole = name in ("num_prompts", "completed", "failed")
-            load[name] = (
-                row[column]
-                if name in ("model", "dataset", "tool_version")
-                else count(row[column])
-                if whole
-                else _rate(row[column])
-            )
+            kinds = {"model": str, "dataset": str, "tool_version": str, "num_prompts": count, "completed": count, "failed": count}
+            load[name] = kinds.get(name, _rate)(row[column])
     rest = {key: value for key, value in row.items() if key not in (*LOAD, *RUNS) and read_column(key) is None and key != "value"}
     result.run(run, label=text_of(_first(row, RUNS)), benchmark="table", settings=rest, **load, **more)
 
@@ -205,16 +186,7 @@ def _long(result: Result, rows: list[dict]) -> None:
             value, unit = float(value) * SECONDS[unit] / SECONDS[known[0]], known[0]
         stat = stat_of(row.get("stat") or "run") or row["stat"]
         direction = {"lower": LOWER, "higher": HIGHER}.get((row.get("direction") or "").split("_")[0].lower())
-        result.value(
-            run,
-            metric,
-            stat,
-            value,
-            n=count(row.get("n")),
-            name=_first(row, NAMES),
-            unit=unit,
-            direction=None if stat in SPREAD else direction,
-        )
+        result.value(run, metric, stat, value, n=count(row.get("n")), name=_first(row, NAMES), unit=unit, direction=direction)
 
 
 def _figures(result: Result, rows: list[dict]) -> None:
@@ -224,20 +196,11 @@ def _figures(result: Result, rows: list[dict]) -> None:
             run = f"{run}:{i + 1}"
         _add_run(result, run, row, entry=i + 2)
         for column, (metric, stat, unit, factor, direction) in _measures(rows).items():
-            value = number(row.get(column))
             if row.get(column):
-                result.value(
-                    run,
-                    metric,
-                    stat or "run",
-                    row[column] if value is None else value * factor,
-                    name=_first(row, NAMES),
-                    unit=unit,
-                    direction=direction,
-                )
-        for column in ("completed", "failed"):
-            if row.get(column):
-                result.value(run, column, "count", row[column])
+                value = number(row[column])
+                value = row[column] if value is None else value * factor
+                result.value(run, metric, stat or "run", value, name=_first(row, NAMES), unit=unit, direction=direction)
+        result.amounts(run, row.get("completed") or None, row.get("failed") or None)
 
 
 def _samples(result: Result, rows: list[dict]) -> None:
@@ -255,18 +218,8 @@ def _samples(result: Result, rows: list[dict]) -> None:
             samples = [value * factor for value in (number(row.get(column)) for row in good) if value is not None]
             result.summary(run, metric, samples, name=name, unit=unit, direction=direction)
         for i, row in enumerate(members):
-            result.requests.append(
-                {
-                    "run": run,
-                    "file": result.file,
-                    "name": name,
-                    "number": i,
-                    "kind": "repetition",
-                    "ok": _good(row),
-                    "error": text_of(_first(row, ("error", "errors"))),
-                    **_times(row, columns),
-                }
-            )
+            about = {"ok": _good(row), "error": text_of(_first(row, ("error", "errors"))), **_times(row, columns)}
+            result.single(run, [{"name": name, "number": i, "kind": "repetition", **about}])
 
 
 def _good(row: dict) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, count, limit, number, numbers, rest_of, stamp_ns, text_of
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, limit, number, numbers, rest_of, stamp_ns, text_of
 from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
 
 DEFINITIONS = {"itl": "single_gaps", "tpot": "after_first_token"}
@@ -84,11 +84,9 @@ def _serve(result: Result, run: str, line: int, doc: dict) -> None:
     for key, metric in RUN_FIELDS.items():
         if doc.get(key) is not None:
             result.value(run, metric, "run", doc[key])
-    for metric, amount in (("completed", completed), ("failed", failed)):
-        if amount is not None:
-            result.value(run, metric, "count", amount)
+    result.amounts(run, completed, failed)
     add_latencies(result, run, doc, rows, DEFINITIONS)
-    result.requests += [{"run": run, "file": result.file, **row} for row in rows]
+    result.single(run, rows)
 
 
 def _latency(result: Result, run: str, line: int, doc: dict) -> None:
@@ -102,7 +100,7 @@ def _latency(result: Result, run: str, line: int, doc: dict) -> None:
         model=text_of(doc.get("model") or doc.get("model_id")),
         settings=rest_of(doc, ("avg_latency", "latencies", "percentiles")),
     )
-    own = {"mean": doc.get("avg_latency"), **_percentiles(doc.get("percentiles"))}
+    own = {"mean": doc.get("avg_latency"), **_percentiles(doc, "percentiles")}
     _own_or_samples(result, run, "e2el", own, latencies, 1e3, "one_batch")
     result.repetitions(run, None, latencies)
 
@@ -122,8 +120,7 @@ def _throughput(result: Result, run: str, line: int, doc: dict) -> None:
     result.value(run, "duration", "run", doc["elapsed_time"])
     result.value(run, "request_throughput", "run", doc["requests_per_second"])
     result.value(run, "total_token_throughput", "run", doc["tokens_per_second"])
-    if completed is not None:
-        result.value(run, "completed", "count", completed)
+    result.amounts(run, completed, None)
 
 
 def _startup(result: Result, run: str, line: int, doc: dict) -> None:
@@ -136,19 +133,17 @@ def _startup(result: Result, run: str, line: int, doc: dict) -> None:
         metric = match.group(1)
         used += [key, f"{metric}_times", f"{metric}_percentiles"]
         times = numbers(doc.get(f"{metric}_times"))
-        _own_or_samples(
-            result, run, metric, {"mean": doc[key], **_percentiles(doc.get(f"{metric}_percentiles"))}, times, 1.0, None
-        )
+        own = {"mean": doc[key], **_percentiles(doc, f"{metric}_percentiles")}
+        _own_or_samples(result, run, metric, own, times, 1.0, None)
         result.repetitions(run, metric, times)
     result.run(
         run, entry=line, benchmark="startup", model=text_of(doc.get("model") or doc.get("model_id")), settings=rest_of(doc, used)
     )
 
 
-def _percentiles(found: Any) -> dict[str, Any]:
+def _percentiles(doc: dict, key: str) -> dict[str, Any]:
     """Return p50, p90, p99 and the like of an object with the percentiles as text keys."""
-    if not isinstance(found, dict):
-        return {}
+    found = child(doc, key)
     return {"median" if number(key) == 50 else f"p{key}": value for key, value in found.items() if number(key) is not None}
 
 
@@ -158,9 +153,8 @@ def _own_or_samples(
     for stat, value in own.items():
         if value is not None:
             finite = number(value)
-            result.value(
-                run, metric, stat, value if finite is None else finite * scale, n=len(samples) or None, definition=definition
-            )
+            value = value if finite is None else finite * scale
+            result.value(run, metric, stat, value, n=len(samples) or None, definition=definition)
     result.summary(
         run,
         metric,
