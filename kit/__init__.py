@@ -7,46 +7,47 @@ The façade has what the command line has, under the same names: `verdict`, `rep
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kit.lazy import lazily
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "open_run": "kit.open",
-    "Run": "kit.run",
-    "verdict": "kit.analyse.verdict.verdict",
-    "Verdict": "kit.analyse.verdict.verdict",
-    "sample": "kit.samples",
-    "sample_path": "kit.samples",
-    "facts": "kit.analyse.verdict.tables",
-    "phase_table": "kit.analyse.verdict.phase_table",
-    "fleet": "kit.analyse.fleet",
-    "compare": "kit.analyse.launches.compare",
-    "Comparison": "kit.analyse.launches.compare",
-    "attempts": "kit.analyse.launches.attempts",
-    "Attempts": "kit.analyse.launches.attempts",
-    "benchmarks": "kit.analyse.bench.results",
-    "bench": "kit.analyse.bench.compare:compare_benchmarks",
-    "compare_benchmarks": "kit.analyse.bench.compare",
-    "compare_launches": "kit.analyse.bench.compare",
-    "export": "kit.analyse.verdict.tables",
-    "calls": "kit.analyse.calls.study",
-    "Calls": "kit.analyse.calls.study",
-    "collect": "kit.capture.collect",
-    "pull": "kit.capture.logs.pull",
-    "guard": "kit.live.guard",
-    "triage": "kit.live.triage",
-    "watch": "kit.live.watch",
-    "report": "kit.render.report",
-    "perfetto": "kit.render.perfetto",
-    "explore": "kit.show.explorer",
-    "lab": "kit.workspace",
-    "notebooks": "kit.workspace",
-    "learn": "kit.analyse.knowledge.learn",
-    "similar": "kit.analyse.knowledge.similar",
-    "runs": "kit.analyse.launches.library",
-    "KitError": "kit.errors",
+    "open_run": "open",
+    "Run": "run",
+    "verdict": "analyse.verdict.verdict",
+    "Verdict": "analyse.verdict.verdict",
+    "sample": "samples",
+    "sample_path": "samples",
+    "facts": "analyse.verdict.tables",
+    "phase_table": "analyse.verdict.phase_table",
+    "fleet": "analyse.fleet",
+    "compare": "analyse.launches.compare",
+    "Comparison": "analyse.launches.compare",
+    "attempts": "analyse.launches.attempts",
+    "Attempts": "analyse.launches.attempts",
+    "benchmarks": "analyse.bench.results",
+    "bench": "analyse.bench.compare:compare_benchmarks",
+    "compare_benchmarks": "analyse.bench.compare",
+    "compare_launches": "analyse.bench.compare",
+    "export": "analyse.verdict.tables",
+    "calls": "analyse.calls.study",
+    "Calls": "analyse.calls.study",
+    "collect": "capture.collect",
+    "pull": "capture.logs.pull",
+    "guard": "live.guard",
+    "triage": "live.triage",
+    "watch": "live.watch",
+    "report": "render.report",
+    "perfetto": "render.perfetto",
+    "explore": "show.explorer",
+    "lab": "workspace",
+    "notebooks": "workspace",
+    "learn": "analyse.knowledge.learn",
+    "similar": "analyse.knowledge.similar",
+    "runs": "analyse.launches.library",
+    "KitError": "errors",
 }
 """Public name to the module that defines it, with the name there where it is another: older names stay."""
 
@@ -114,14 +115,4 @@ __all__ = [
     "verdict",
     "watch",
 ]
-
-
-def __getattr__(name: str):
-    if name in _WHERE:
-        module, _, there = _WHERE[name].partition(":")
-        return getattr(import_module(module), there or name)
-    raise AttributeError(f"module 'kit' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+__getattr__, __dir__ = lazily(__name__, _WHERE)

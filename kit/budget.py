@@ -20,13 +20,8 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def memory_budget() -> int:
     """Bytes that what is read of a run may take at a time.
 
-    Raises
-    ------
-    UsageError
-        Where `KIT_MEMORY` is not a size.
+    Raises UsageError where `KIT_MEMORY` is not a size.
 
-    Examples
-    --------
     >>> import os
     >>> os.environ["KIT_MEMORY"] = "1.5G"
     >>> memory_budget()

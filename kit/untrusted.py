@@ -95,13 +95,8 @@ def visible_json(text: str) -> str:
 def load_json(text: str, strict: bool = True) -> Any:
     r"""A JSON document of any origin.
 
-    Raises
-    ------
-    ValueError
-        It is no JSON, or nested deeper than `MOST_DEPTH`, or holds a number too long to be read.
+    Raises ValueError where it is no JSON, is nested deeper than `MOST_DEPTH`, or holds a number too long to be read.
 
-    Examples
-    --------
     >>> load_json('{"a": [1, "\\ud800"]}') == {"a": [1, "\ufffd"]}
     True
     >>> load_json("[" * 500 + "]" * 500)

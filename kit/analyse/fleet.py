@@ -349,10 +349,7 @@ def fleet(
 def hosts_of(path: Path) -> list[tuple[str, Path, int]]:
     """Hosts of a launch: name, folder, and what its clock is ahead of that of the first.
 
-    Raises
-    ------
-    EvidenceError
-        Where there are none.
+    Raises EvidenceError where there are none.
     """
     names = []
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -65,10 +65,7 @@ class Recording:
     def record(self) -> Path:
         """Everything from begin to end; returns the folder.
 
-        Raises
-        ------
-        EvidenceError
-            Where the disk filled up: what was recorded before is kept.
+        Raises EvidenceError where the disk filled up: what was recorded before is kept.
         """
         try:
             try:

@@ -7,7 +7,7 @@ the axes. Each has a `describe_…` that gives that text; `figure_alt(figure)` r
 
 from __future__ import annotations
 
-from importlib import import_module
+from kit.lazy import lazily
 
 _WHERE = {
     "figure_alt": "alt",
@@ -52,13 +52,4 @@ _WHERE = {
 """Public name to the module of this package that defines it: matplotlib is loaded when the first plot is called for."""
 
 __all__ = sorted(_WHERE)
-
-
-def __getattr__(name: str):
-    if name in _WHERE:
-        return getattr(import_module(f"kit.plot.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'kit.plot' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+__getattr__, __dir__ = lazily(__name__, _WHERE)

@@ -29,13 +29,8 @@ _KERNEL = "stallkit"
 def notebook_path(name: str) -> Path:
     """Find a notebook of the kit: beside the package in a checkout, else inside the installed package.
 
-    Raises
-    ------
-    KitError
-        Where neither place has it.
+    Raises KitError where neither place has it.
 
-    Examples
-    --------
     >>> notebook_path("01_postmortem.ipynb").name
     '01_postmortem.ipynb'
     """

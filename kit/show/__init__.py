@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from kit.lazy import lazily
 
 _WHERE = {
     "figure": "images",
@@ -20,13 +20,4 @@ _WHERE = {
 """Public name to the module of this package that defines it."""
 
 __all__ = sorted(_WHERE)
-
-
-def __getattr__(name: str):
-    if name in _WHERE:
-        return getattr(import_module(f"kit.show.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'kit.show' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+__getattr__, __dir__ = lazily(__name__, _WHERE)

@@ -79,10 +79,7 @@ def open_case(
 ) -> JudgedRun:
     """Open a run and judge it.
 
-    Raises
-    ------
-    kit.errors.EvidenceError
-        Nothing of it can be read.
+    Raises EvidenceError where nothing of it can be read.
     """
     run = run if isinstance(run, Run) else open_run(run, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):

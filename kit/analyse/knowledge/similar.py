@@ -171,10 +171,7 @@ def likest_good(
 ) -> Path:
     """The likest earlier launch of the same server that worked.
 
-    Raises
-    ------
-    UsageError
-        Where none did.
+    Raises UsageError where none did.
     """
     judged = open_case(path, captured_at, knowledge)
     best: tuple[float, Path] | None = None

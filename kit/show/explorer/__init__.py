@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from kit.lazy import lazily
 
 _WHERE = {"explore": "widget", "Explorer": "widget", "explorer_html": "page", "script": "page", "script_hash": "page"}
 """Public name to the module of this package that defines it."""
 
 __all__ = sorted(_WHERE)
-
-
-def __getattr__(name: str):
-    if name in _WHERE:
-        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+__getattr__, __dir__ = lazily(__name__, _WHERE)
