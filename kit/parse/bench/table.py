@@ -13,6 +13,7 @@ The CSV exports of hyperfine (`command,mean,stddev,…`) and Google Benchmark (`
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kit.parse.bench import google_benchmark, hyperfine
@@ -31,6 +32,11 @@ TROUBLE = re.compile(r"fail|error|timeout|drop|reject|retr(y|ies)|preempt|except
 """A rate of these is better when lower."""
 AMOUNT = re.compile(r"(?:^|_)(?:per|toks?|tokens?|reqs?|requests?|items?|ops?|queries|bytes|[kmg]i?b)$")
 """What makes a rate of `…_s`: `throughput_tok_s` is no time in seconds."""
+
+
+_LOADS: dict[str, Callable[[str], Any]] = dict.fromkeys(("model", "dataset", "tool_version"), text_of)
+_LOADS |= dict.fromkeys(("num_prompts", "completed", "failed"), count)
+"""How columns of the load are read; others are limits."""
 
 
 def looks_like(text: str) -> bool:
@@ -158,8 +164,7 @@ def _add_run(result: Result, run: str, row: dict, **more: Any) -> None:
     load: dict[str, Any] = {}
     for column, name in LOAD.items():
         if row.get(column):
-            kinds = {"model": str, "dataset": str, "tool_version": str, "num_prompts": count, "completed": count, "failed": count}
-            load[name] = kinds.get(name, _rate)(row[column])
+            load[name] = _LOADS.get(name, _rate)(row[column])
     rest = {key: value for key, value in row.items() if key not in (*LOAD, *RUNS) and read_column(key) is None and key != "value"}
     result.run(run, label=text_of(_first(row, RUNS)), benchmark="table", settings=rest, **load, **more)
 
