@@ -164,6 +164,19 @@ class Grammars:
                 votes[grammar.name] = len(told), len(named), grammar.role == "server", -min(told or named)
         return max(votes, key=lambda name: votes[name], default=None)
 
+    def programs(self, files: Iterable[str], commands: Iterable[str]) -> set[str]:
+        """Grammars whose modules files of stacks and command lines name.
+
+        Examples
+        --------
+        >>> sorted(load().programs(["/envs/tgi/lib/site-packages/vllm/v1/core.py"], ["/envs/sglang/bin/python train.py"]))
+        ['training', 'vllm']
+        """
+        parts = {part for file in files for part in file.rpartition("-packages/")[2].split("/")}
+        words = (word.removeprefix("-m").rpartition("bin/")[2] for command in commands for word in command.split())
+        parts |= {part for word in words for part in word.split("/")}
+        return {g.name for g in self.all if any(pattern.match(part) for pattern in g.modules for part in parts)}
+
     def matcher(self, server: str | None) -> Matcher:
         """Matcher for files of a server (None: the layers, then every server)."""
         if server not in self._matchers:

@@ -10,6 +10,8 @@
     where one of its lines begins with a ``certain``.
 ``hosts``
     Servers that run within this one, whose logs hold lines of both: its milestones are tried after theirs.
+``modules``
+    Regular expressions for its packages and programs, as files of stacks and command lines name them.
 ``[args]``
     Names of launch arguments to keep, and the names to keep them under.
 ``[traits]``
@@ -82,7 +84,11 @@ BEGINNINGS = ("[", "(", "0", "a")
 _FLAGS = ("start", "args", "ready", "http", "per_rank", "explained", "lives_on")
 _MILESTONE_KEYS = {*"code kind phase find pattern when role note versions".split(), *_FLAGS}
 _LISTS = ("prefix", "rank", "process", "milestone", "error", "bar")
-_FILE_KEYS = {*"name role order detect certain hosts args traits metrics caches launch note".split(), *_LISTS, *TABLES.values()}
+_FILE_KEYS = {
+    *"name role order detect certain hosts modules args traits metrics caches launch note".split(),
+    *_LISTS,
+    *TABLES.values(),
+}
 _NUMBERED = re.compile(r"_\d$")
 
 
@@ -206,6 +212,7 @@ class Grammar:
     detect: tuple[re.Pattern[str], ...] = ()
     certain: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    modules: tuple[re.Pattern[str], ...] = ()
     args: dict[str, str] = field(default_factory=dict)
     traits: Traits = Traits()
     metrics: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -246,6 +253,7 @@ def read(file: TomlFile) -> Grammar:
         detect=tuple(top.expression("detect", expression) for expression in top.strings("detect")),
         certain=tuple(top.expression("certain", expression).pattern for expression in top.strings("certain")),
         hosts=top.strings("hosts"),
+        modules=tuple(top.expression("modules", f"(?i)(?:{name})(?=[.:]|$)") for name in top.strings("modules")),
         args=top.names("args"),
         traits=_traits(top.table("traits")),
         metrics={key: metrics.strings(key) for key in metrics.values},

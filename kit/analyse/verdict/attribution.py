@@ -16,7 +16,7 @@ from kit.analyse.verdict.evidence import Evidence, Foreign, ref
 from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.processes import Processes, Titles, titles_of
+from kit.analyse.verdict.processes import SERVING_ROLES, Processes, Titles, started, titles_of
 from kit.analyse.verdict.thresholds import thresholds
 from kit.clock import NS, show_duration
 from kit.parse.procfs import TICKS_PER_S
@@ -47,7 +47,6 @@ WORDS = {
 PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
 HOST_PIDS = "pid:[4026531836]"
 """Pid namespace of the host itself (PROC_PID_INIT_INO of include/linux/proc_ns.h): pids there are those of the kernel's log."""
-SERVING_ROLES = ("frontend", "engine", "worker")
 HALF_HOUR_S, DAY_S = 1800, 86400
 
 
@@ -187,11 +186,11 @@ def _began(evidence: Evidence, processes: Processes) -> int | None:
     """When the launch began, the earliest that anything says."""
     run, pid = evidence.run, (evidence.run.manifest.get("launch") or {}).get("pid")
     starts = [
-        row["time"] - int(row["elapsed_s"] * NS)
+        at
         for process in processes.by_pid.values()
         if process.role in SERVING_ROLES or process.pid == pid
         for row in process.rows
-        if row.get("elapsed_s") is not None and row.get("time") is not None
+        if (at := started(row)) is not None
     ]
     several = any(item.frame == "log" for item in evidence.foreign)  # the run's zero is that of the first of them
     zero = evidence.log.first_time if several else run.launch_zero_ns

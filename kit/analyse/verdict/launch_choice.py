@@ -9,11 +9,13 @@ from itertools import combinations
 
 from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.options import command_line
-from kit.analyse.verdict.processes import flags, titles_of
+from kit.analyse.verdict.processes import SERVING_ROLES, flags, started, titles_of
 from kit.analyse.verdict.reporter import others_from
-from kit.clock import NS
+from kit.clock import NS, show_duration
 from kit.errors import UsageError
 from kit.intake.content import Content
+from kit.parse.grammar import libraries, load
+from kit.run import Run
 from kit.untrusted import whole_number
 from kit.words import named
 
@@ -21,6 +23,8 @@ DAY_NS, HALF_HOUR_NS, MINUTE_NS = 86_400 * NS, 1800 * NS, 60 * NS
 SNAPSHOT = re.compile(r"[0-9a-f]{12,}")
 IN_OTHERS = frozenset(("services", "triton", "llamacpp"))
 """Grammars whose lines stand beside those of another server in one launch."""
+OF_TRAINING = frozenset(("training", "nemo", "deepspeed", "accelerate", "torchrun"))
+"""Grammars of what trains and of what starts trainings."""
 LISTENING = ("warmup", "ready", "serving")
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
@@ -42,12 +46,19 @@ class Log:
     models: set[str] = field(default_factory=set)
     peers: set[int] = field(default_factory=set)
     """Ports of others that it speaks of as its own workers."""
+    grammars: set[str] = field(default_factory=set)
     programs: set[str] = field(default_factory=set)
     title: str = ""
     over: bool = False
     """Nothing comes after the last of its errors and endings."""
     part: bool = False
     """It is one of several that make a launch: of a node, of a rank, of a disaggregated server."""
+
+    @property
+    def runs(self) -> set[str]:
+        """The servers whose lines it holds, `training` for all that trains; none where Ray may run anything beside it."""
+        trains = {"training"} if not self.grammars.isdisjoint(OF_TRAINING) else set()
+        return set() if "ray" in self.grammars or "rl" in self.grammars else self.programs or trains
 
     @property
     def fronts(self) -> bool:
@@ -81,7 +92,7 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     if later := {} if asked else _of_somebody_else(evidence):
         return later
     alone = {name: log for name, log in logs.items() if (log.begins or log.works) and not log.part}
-    if gone := {} if asked else _of_no_server(evidence, alone):
+    if gone := {} if asked else _of_no_process(evidence, alone):
         return gone
     if not any(_differ(one, other) for one, other in combinations(alone.values(), 2)):
         return {}
@@ -124,7 +135,7 @@ def _logs(evidence: Evidence) -> dict[str, Log]:
         log.peers |= {whole_number(mark.fields.get("peer_port"))} - {None}
         log.models |= {_last_name(mark.fields.get("model"))} - {""}
     for name, programs in evidence.log.programs.items():
-        logs[name].programs = programs - IN_OTHERS
+        logs[name].grammars, logs[name].programs = programs, programs - libraries() - IN_OTHERS
     of_file: dict[str, list[int]] = defaultdict(list)
     for capture in evidence.run.captures:
         if capture.id in logs:
@@ -187,17 +198,58 @@ def _of_somebody_else(evidence: Evidence) -> dict[str, str]:
     return {}
 
 
-def _of_no_server(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:
-    """Logs that ended long before the look, where the servers that run are of another port or model."""
-    titles, run = titles_of(evidence), evidence.run
-    titled = {row.get("cmdline") or "" for row in evidence.processes if row.get("state") != "Z"}
+@dataclass(frozen=True)
+class Living:
+    """What the processes that were looked at are."""
+
+    pids: set[int]
+    programs: set[str]
+    options: list[dict]
+    """Those of each server's command line."""
+    began: int
+    """When the first of the servers' was started, 0 where that is not known."""
+    chosen: bool
+    """Somebody took stacks, of one launch on purpose; a list alone may hold others' while the launch is gone."""
+
+
+def _living(evidence: Evidence) -> Living:
+    rows = [row for row in evidence.processes if row.get("state") not in ("Z", "X")]
+    titled = {row.get("cmdline") or row.get("comm") or "" for row in rows} | {row.get("process") or "" for row in evidence.stacks}
+    grammars, titles = load(evidence.run.knowledge), titles_of(evidence)
+    programs = grammars.programs({row["file"] for row in evidence.stacks if row.get("file")}, titled)
     servers = [launch.options for text in titled if titles.role(text) == "frontend" and (launch := command_line(text))]
-    if not servers or not run.captured_known:
+    begun = (started(row) for row in rows if titles.role(row.get("cmdline") or "") in SERVING_ROLES)
+    return Living(
+        pids={row.get("pid") for row in (*rows, *evidence.stacks)} - {None},
+        programs=programs.union(*(grammar.hosts for grammar in grammars.all if grammar.name in programs)),
+        options=servers,
+        began=min((at for at in begun if at is not None), default=0),
+        chosen=bool(evidence.stacks),
+    )
+
+
+def _of_no_process(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:
+    """Logs that none of the processes in the evidence writes, with the reason; a recorder takes the log of what it started."""
+    if evidence.run.manifest.get("launch"):
         return {}
-    old = {name: log for name, log in logs.items() if log.stamped and run.captured_ns - max(log.times) > HALF_HOUR_NS}
-    other = {name: log for name, log in old.items() if all(_names_another(log, options) for options in servers)}
-    why = "the server that runs is of another port or model"
-    return {name: f"{log.title} is of {_whose(log)}: {why}" for name, log in other.items()}
+    living = _living(evidence)
+    told = {name: _why_of_none(log, living, evidence.run) for name, log in logs.items() if living.pids.isdisjoint(log.pids)}
+    return {name: f"{logs[name].title} is of {_whose(logs[name])}: {why}" for name, why in told.items() if why}
+
+
+def _why_of_none(log: Log, living: Living, run: Run) -> str | None:
+    """Why a log is of none of the processes: they run another program, began after it, or serve on another port or model."""
+    going = living.chosen or not log.over
+    known = living.chosen or "training" not in living.programs  # a script so named may load any server
+    if going and known and log.runs and living.programs and living.programs.isdisjoint(log.runs | log.grammars):
+        mine, theirs = (", ".join(sorted(names)) for names in (log.runs, living.programs))
+        return f"{mine} wrote it, and the processes that were looked at run {theirs}"
+    if log.stamped and living.began - max(log.times) > (HALF_HOUR_NS if run.offset_known else DAY_NS):
+        return f"it ends {show_duration((living.began - max(log.times)) / NS)} before the processes that live were started"
+    old = log.stamped and run.captured_known and run.captured_ns - max(log.times) > HALF_HOUR_NS
+    if (old or going) and living.options and all(_names_another(log, options) for options in living.options):
+        return "the server that runs is of another port or model"
+    return None
 
 
 def _names_another(log: Log, options: dict) -> bool:

@@ -134,7 +134,7 @@ class LogDigest:
     kinds: Counter = field(default_factory=Counter)
     servers: Counter = field(default_factory=Counter)
     programs: dict[str, set[str]] = field(default_factory=dict)
-    """By log, the servers whose milestones stand in it."""
+    """By log, the grammars whose milestones stand in it."""
     bars: list[Bar] = field(default_factory=list)
     tail: deque = field(default_factory=lambda: deque(maxlen=TAIL))
     last_progress: Row | None = None
@@ -182,7 +182,7 @@ class LogDigest:
         self.captures.add(row["capture"])
         if row.get("server"):
             self.servers[row["server"]] += 1
-            if row.get("milestone") and row["server"] not in libraries():
+            if row.get("milestone"):
                 self.programs.setdefault(log_of(row), set()).add(row["server"])
         when = row.get("time")
         if when is not None and row.get("time_source") == "own":

@@ -24,8 +24,15 @@ _SIZES = {
     "pp": ("pp_size", "pipeline_parallel_size", "pp"),
     "dp": ("dp_size", "data_parallel_size", "dp"),
 } | {name: (name,) for name in ("nnodes", "node_rank", "world_size", "nproc_per_node")}
+SERVING_ROLES = ("frontend", "engine", "worker")
 ROLES = ("compiler", "helper", "engine", "frontend", "worker")
 """Roles in the order in which they are looked for: a helper's title often names the server that it serves."""
+
+
+def started(row: Row) -> int | None:
+    """When a listed process was started, as its age tells."""
+    known = row.get("elapsed_s") is not None and row.get("time") is not None
+    return row["time"] - int(row["elapsed_s"] * NS) if known else None
 
 
 FREEZER = frozenset({"__refrigerator", "do_freezer_trap", "cgroup_leave_frozen"})

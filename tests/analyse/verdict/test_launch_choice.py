@@ -178,6 +178,35 @@ def test_which_of_two_launches_is_judged(files: dict[str, str], klass: str, tmp_
     assert found.klass == klass, found.hypotheses[:3]
 
 
+DUMP = """\
+Process 77: /envs/sglang/bin/python {program}
+Python v3.12.3 (/envs/sglang/bin/python3.12)
+
+Thread 77 (idle): "MainThread"
+    wait (threading.py:359)
+    {frame}
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "program", "frame", "aside"),
+    [
+        pytest.param(SERVER + SERVES, "-m vllm.entrypoints.openai.api_server", "run (vllm/v1/core.py:7)", True, id="a server"),
+        pytest.param(SERVER + SERVES, "train.py", "step (deepspeed/runtime/engine.py:7)", True, id="a training"),
+        pytest.param(SERVER + SERVES, "app.py", "run (sglang/srt/engine.py:7)", False, id="a script that loads it"),
+        pytest.param(SERVER + SERVES, "app.py", "run (app.py:7)", False, id="a program that nobody knows"),
+        pytest.param(SERVER + SERVES, "-m sglang.launch_server --port 30009", "run (asyncio/runners.py:7)", True, id="a port"),
+        pytest.param(PLAIN, "-m sglang.launch_server", "run (sglang/srt/engine.py:7)", True, id="the log of a training"),
+    ],
+)
+def test_a_log_beside_stacks_of_another_program(log: str, program: str, frame: str, aside: bool, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(log.format(minute=20, port=30000))
+    (tmp_path / "pyspy.txt").write_text(DUMP.format(program=program, frame=frame))
+    found = kit.verdict(tmp_path, captured_at="2025-10-09 08:20:50")
+    assert [item.frame for item in found.scene.evidence.foreign] == ["log"] * aside
+    assert (found.klass == "ready") is not aside
+
+
 def test_an_old_log_beside_a_server_of_another_port(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text((SERVER + FAILS).format(minute=10, port=30007))
     (tmp_path / "ps.txt").write_text(PS)
