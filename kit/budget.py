@@ -20,8 +20,13 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def memory_budget() -> int:
     """Bytes that what is read of a run may take at a time.
 
-    Raises UsageError where `KIT_MEMORY` is not a size.
+    Raises
+    ------
+    UsageError
+        Where `KIT_MEMORY` is not a size.
 
+    Examples
+    --------
     >>> import os
     >>> os.environ["KIT_MEMORY"] = "1.5G"
     >>> memory_budget()

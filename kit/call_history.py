@@ -35,6 +35,8 @@ _SUMS = {"calls": ("calls", "sum"), "duration_s": ("duration_s", "sum"), "longes
 def weights(calls: pandas.DataFrame) -> pandas.Series:
     """How many calls each row stands for: `calls` where it is a count, else 1.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> rows = FRAMES["syscalls"].build([{"syscall": "read", "capture": "a"}] * 2)
     >>> weights(rows).tolist(), weights(rows.assign(calls=[None, 7])).tolist()

@@ -24,6 +24,8 @@ def parse_time(text: str, offset_s: int = 0) -> tuple[int, int | None]:
     names no zone, in seconds. Returns nanoseconds since the epoch, UTC; and the text's own offset in seconds, None where it names
     none. Raises UsageError where the text is no time.
 
+    Examples
+    --------
     >>> parse_time("1970-01-01 00:00:01")
     (1000000000, None)
     >>> parse_time("1970-01-01T01:00:00+01:00")
@@ -61,6 +63,8 @@ def _offset(zone: str) -> int:
 def show_time(ns: int | None, offset_s: int = 0) -> str:
     """Write a time for people, in the host's local time.
 
+    Examples
+    --------
     >>> show_time(0, 3600)
     '1970-01-01 01:00:00'
     """
@@ -75,6 +79,8 @@ def show_time(ns: int | None, offset_s: int = 0) -> str:
 def show_duration(seconds: float | None) -> str:
     """Write a duration for people.
 
+    Examples
+    --------
     >>> [show_duration(s) for s in (0.25, 39, 642, 6165, 90000)]
     ['0.2 s', '39 s', '10 min 42 s', '1 h 42 min', '1 d 1 h']
     """
@@ -95,6 +101,8 @@ def show_duration(seconds: float | None) -> str:
 def show_seconds(value: float | None) -> str:
     """A duration as text, short ones, as system calls take, in a unit of their own; empty where it is not known.
 
+    Examples
+    --------
     >>> [show_seconds(value) for value in (0.00002, 0.25, 0.9999, 3.029, 5234, None)]
     ['20 µs', '250 ms', '1 s', '3.03 s', '1 h 27 min', '']
     """

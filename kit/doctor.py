@@ -82,6 +82,8 @@ def find_program(name: str) -> str | None:
 
     `name`: a name of `PROGRAMS`, which is looked for under each of its names, or any other program.
 
+    Examples
+    --------
     >>> find_program("sh").endswith("/sh")
     True
     >>> find_program("no-such-program") is None
@@ -98,6 +100,8 @@ def checks(proc: Path = Path("/proc"), data: Path | None = None) -> list[Check]:
     `proc`: where the kernel's process files are mounted; without them (macOS) the rights to trace are not looked at. `data`:
     folder that runs are written to; default: `data` beside the package, else the working folder.
 
+    Examples
+    --------
     >>> [check.name for check in checks()][:2]
     ['python', 'packages']
     """
@@ -107,6 +111,8 @@ def checks(proc: Path = Path("/proc"), data: Path | None = None) -> list[Check]:
 def render(found: list[Check]) -> str:
     """The checks as text for a terminal, those that need a hand last.
 
+    Examples
+    --------
     >>> gdb = Check("gdb", None, "not found", "dumps native stacks", "apt install gdb")
     >>> print(render([gdb, Check("python", True, "3.12.1")]))
     ok    python  3.12.1
@@ -294,6 +300,8 @@ def _number(path: Path) -> int | None:
 def _has_capability(status: Path, bit: int) -> bool:
     """Whether the effective set of a process holds a capability; False where the file does not tell.
 
+    Examples
+    --------
     >>> _has_capability(Path("/no/such/file"), CAP_SYS_PTRACE)
     False
     """

@@ -13,6 +13,8 @@ DONE, TROUBLE, USAGE, UNREACHABLE = 0, 1, 2, 3
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant, None where none is close.
 
+    Examples
+    --------
     >>> nearest("verdit", ["report", "verdict"]), nearest("zzz", ["verdict"])
     ('verdict', None)
     """

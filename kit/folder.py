@@ -50,6 +50,8 @@ def whole(path: Path, shared: bool = False) -> Iterator[Path]:
 def write_whole(path: Path, text: str, shared: bool = False) -> None:
     """Write a text file whole or not at all, see `whole`.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_whole(Path(folder, "a.json"), "{}")
@@ -121,6 +123,8 @@ def _lives(path: Path) -> bool:
 def why_not(file: Path, folder: Path | None = None) -> str | None:
     """Why a file is not read as evidence; None where it is a regular file, inside the folder where one is given.
 
+    Examples
+    --------
     >>> why_not(Path("/dev/null")), why_not(Path("/etc/hosts"), Path("/tmp"))
     ('is a device', 'leads out of the folder, to /etc/hosts')
     """

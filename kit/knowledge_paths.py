@@ -46,6 +46,8 @@ def folders(given: str | Path | Iterable[str | Path] | None = None) -> tuple[Pat
 
     Returns absolute paths, each once; the first goes before the others. Raises UsageError: one of them is no folder.
 
+    Examples
+    --------
     >>> folders()
     ()
     """
@@ -93,6 +95,8 @@ def load(kind: str, read: Callable[[list[TomlFile]], T], given: Sequence[Path] =
     module, since it is part of the key under which the result is kept. `given`: folders of the user's. Raises UsageError: a file
     is wrong; the message names file, line and key.
 
+    Examples
+    --------
     >>> def names(files):
     ...     return [table.text("name") for table in entries(files, "class")]
     >>> "device_hang" in load("classes", names)

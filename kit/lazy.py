@@ -11,6 +11,8 @@ from typing import Any
 def lazily(package: str, where: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package: public name to its module there, as `module:name` where it is another there.
 
+    Examples
+    --------
     >>> get, _ = lazily("kit", {"Mistake": "errors:KitError"})
     >>> get("Mistake").__name__
     'KitError'

@@ -276,6 +276,8 @@ def _without_neighbours(found: list[Capture], notes: list[Note]) -> list[Capture
 def _workload(service: str) -> str:
     """Name of a service without the numbers and hashes of its replicas.
 
+    Examples
+    --------
     >>> _workload("vllm-1"), _workload("llama-6c9f7d9c4b-x2x7k/server"), _workload("decode-0-1/main")
     ('vllm', 'llama/server', 'decode/main')
     """

@@ -36,6 +36,8 @@ class Place:
     def put(self, frame: str, row: Row) -> None:
         """Enter the host into a row, in place; its times and numbers become those of the run.
 
+        Examples
+        --------
         >>> row = {"time": 5_000, "pid": 7, "state": "S", "ppid": None, "tracer_pid": 0}
         >>> Place("b", 1, 0, 2_000).put("processes", row)
         >>> row
@@ -81,6 +83,8 @@ def join(path: Path, manifest: dict[str, Any], notes: list[Note]) -> dict[str, A
 def places(manifest: dict[str, Any]) -> dict[str, Place]:
     """Place by host of a joined manifest; empty for a run with one host.
 
+    Examples
+    --------
     >>> hosts = [{"name": "a", "clock": {"offset_ns": 5}}, {"name": "b", "clock": {"offset_ns": 7}, "utc_offset_s": 3600}]
     >>> places({"hosts": hosts})["b"]
     Place(host='b', number=1, utc_offset_s=3600, ahead_ns=2, boot_ns=None)

@@ -48,6 +48,8 @@ def each(things: Sequence[T]) -> Iterator[T]:
 def listening(listener: Listener) -> Iterator[None]:
     """Be told the share that is read.
 
+    Examples
+    --------
     >>> with listening(print):
     ...     expect(4)
     ...     read(1)

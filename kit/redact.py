@@ -297,6 +297,8 @@ def scrub_text(text):
 
     `text`: one or more lines. Returns the same with `[redacted]` in place of each secret; scrubbing it again changes nothing.
 
+    Examples
+    --------
     >>> scrub_text("vllm serve m --api-key abc --max-num-batched-tokens 2048")
     'vllm serve m --api-key [redacted] --max-num-batched-tokens 2048'
     >>> scrub_text("ServerArgs(api_key=None, hf_token='hf_aBcDeFgH1234', tokenizer='m')")
@@ -436,6 +438,8 @@ def scrub_argv(argv):
     `argv`: words of the command. Returns as many words. After `--api-key` every word up to the next flag goes, for vLLM takes
     several keys there.
 
+    Examples
+    --------
     >>> scrub_argv(["vllm", "serve", "m", "--api-key", "k1", "k2", "--port", "8000", "--hf-token=x"])
     ['vllm', 'serve', 'm', '--api-key', '[redacted]', '[redacted]', '--port', '8000', '--hf-token=[redacted]']
     >>> scrub_argv(["docker", "login", "-u", "ada", "-p", "x"]), scrub_argv(["curl", "-u", "ada:x"])
@@ -483,6 +487,8 @@ def scrub_environ(environ):
 
     Sorted by name; None where the value is not recorded.
 
+    Examples
+    --------
     >>> scrub_environ({"NCCL_DEBUG": "INFO", "VLLM_API_KEY": "abc", "HOME": "/home/ada"})
     {'HOME': None, 'NCCL_DEBUG': 'INFO', 'VLLM_API_KEY': None}
     """

@@ -176,6 +176,8 @@ def read(path: Path, name: str = "run.json") -> tuple[dict[str, Any] | None, lis
 
     None where the file is no manifest of a run; with a note where it was meant to be one and cannot be read.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "run.json")

@@ -42,6 +42,8 @@ def _fits(kind: str, given: type, value: Any) -> bool:
 class Column:
     """One column: its name (with the unit in it), type, meaning.
 
+    Examples
+    --------
     >>> Column("rss_bytes", "int", "resident memory, shared pages included", unit="bytes").nullable
     True
     """
@@ -61,6 +63,8 @@ class Column:
 class Frame:
     """A declared table.
 
+    Examples
+    --------
     >>> frame = Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))
     >>> frame.check({"pid": 7})
     >>> frame.check({"pidd": 7})
@@ -103,6 +107,8 @@ class Frame:
 
         Evidence may say anything: a pid of 30 digits, a time in the year 9999, a list where a name is due.
 
+        Examples
+        --------
         >>> row = {"pid": 10**30}
         >>> Frame("demo", "a demonstration", (Column("pid", "int", "process"),)).mend(row), row
         (['pid'], {'pid': None})
@@ -155,6 +161,8 @@ class Frame:
 def rows_of(table: pyarrow.Table) -> Iterator[Row]:
     """Rows of an Arrow table of a frame: times as integer nanoseconds, without the columns that hold nothing.
 
+    Examples
+    --------
     >>> import pyarrow
     >>> list(rows_of(pyarrow.table({"pid": [7, 8], "comm": [None, "sh"]})))
     [{'pid': 7, 'comm': None}, {'pid': 8, 'comm': 'sh'}]
@@ -168,6 +176,8 @@ def rows_of(table: pyarrow.Table) -> Iterator[Row]:
 def reference(frames: Iterable[Frame]) -> str:
     """Return the column reference of frames as Markdown: a section a frame, a table row a column; ends with a newline.
 
+    Examples
+    --------
     >>> print(reference([Frame("demo", "a demonstration", (Column("pid", "int", "process", nullable=False),))])[-124:], end="")
     ## demo
     <BLANKLINE>

@@ -71,6 +71,8 @@ def secret_name(name, flag=False):
 
     `name`: name without leading dashes. `flag`: it is a command-line flag: there a plain `key` counts too.
 
+    Examples
+    --------
     >>> [secret_name(n) for n in ("HF_TOKEN", "api_key", "dbPassword", "MY_KEY", "PGPASSWORD", "api_keys")]
     [True, True, True, True, True, True]
     >>> [secret_name(n) for n in ("max_tokens", "tokenizer", "eos_token_id", "VLLM_MAX_TOKENS_PER_STEP", "password_file")]

@@ -45,6 +45,8 @@ class StandIn:
 def start() -> StandIn:
     """Start a stand-in.
 
+    Examples
+    --------
     >>> running = start()
     >>> sorted(running.where)
     ['log', 'pid']

@@ -127,6 +127,8 @@ def cache_key(path: Path, settings: str = "") -> str:
 def chunks(rows: Iterable[T], size: int | None = None) -> Iterator[list[T]]:
     """Cut a stream of rows into lists of at most `size` (`CHUNK_ROWS`).
 
+    Examples
+    --------
     >>> [len(chunk) for chunk in chunks(({} for _ in range(5)), 2)]
     [2, 2, 1]
     """

@@ -63,6 +63,8 @@ class ThreadHistory:
         `columns`: columns of `changes`; `time`, `t_s` and `moment` are those of the samples. `window`: samples from the first to
         before the second moment, UTC nanoseconds; None is open.
 
+        Examples
+        --------
         >>> import pandas as pd
         >>> changes = pd.DataFrame({"tid": [7, 7, 8], "state": list("SRS"), "first_sample": [0, 2, 0], "last_sample": [1, 2, 2]})
         >>> history = ThreadHistory(changes, pd.DataFrame({"time": pd.to_datetime([0, 1, 2]), "t_s": [0.0, 1.0, 2.0]}))
@@ -87,6 +89,8 @@ class ThreadHistory:
     def places(self) -> pandas.DataFrame:
         """Where threads were seen, most frequent first: columns `pid`, `state`, `wchan`, `syscall`, `samples`.
 
+        Examples
+        --------
         >>> import kit
         >>> kit.open_run(kit.sample_path("sg01-capture-hang")).thread_history().places()["samples"].iloc[0].item() > 1
         True
@@ -101,6 +105,8 @@ def of_rows(threads: pandas.DataFrame) -> ThreadHistory:
 
     Rows of one tool stay, the one with the most samples of each thread. Samples are told apart by their number, else by time.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> rows = FRAMES["threads"].build([{"pid": 1, "tid": 1, "state": "S", "t_s": at, "capture": "a"} for at in (0.0, 2.0)])
     >>> of_rows(rows).samples["t_s"].tolist()
@@ -122,6 +128,8 @@ def of_rows(threads: pandas.DataFrame) -> ThreadHistory:
 def seconds(frame: pandas.DataFrame) -> pandas.Series:
     """Return the position of each row on the time axis: `t_s`, else the time since the frame's first row.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> frame = FRAMES["io"].build([{"time": 5_000_000_000, "capture": "a"}, {"time": 7_500_000_000, "capture": "a"}])
     >>> seconds(frame).tolist()

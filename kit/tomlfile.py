@@ -17,6 +17,8 @@ PACKAGED = Path(__file__).parent / "knowledge"
 class Waiting:
     r"""An expression that is compiled when it is first used: a verdict uses few of the hundreds that are packaged.
 
+    Examples
+    --------
     >>> Waiting(r"(?P<n>\d+)").search("rank 3")["n"], "n" in Waiting(r"(?P<n>\d+)").groupindex
     ('3', True)
     """

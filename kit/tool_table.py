@@ -66,6 +66,8 @@ class Tool:
     def words(self, command: tuple[str, ...] = (), /, **values: object) -> list[str]:
         """The command with its placeholders filled in; a word that stands for a list becomes several.
 
+        Examples
+        --------
         >>> tool("du").words(folders=["/a", "/b"])
         ['du', '-sk', '/a', '/b']
         >>> tool("pyspy").words(pid=7)
@@ -84,6 +86,8 @@ class Tool:
     def capture_file(self, number: int | None = None, pid: int | None = None) -> str:
         """Name of a capture: of its process, with the number of its moment.
 
+        Examples
+        --------
         >>> tool("gdb").capture_file(0, 7), tool("kernel").capture_file()
         ('gdb.pid7.t0.txt', 'dmesg.txt')
         """
@@ -93,6 +97,8 @@ class Tool:
     def as_typed(self, pause_s: float = 0.0, **values: object) -> str:
         """The command as a person types it in a shell, with its output in a file; twice with a pause where one is given.
 
+        Examples
+        --------
         >>> tool("pyspy").as_typed(pids="7 8")
         'for p in 7 8; do py-spy dump --nonblocking --pid $p; done > pyspy.txt'
         >>> tool("pyspy").as_typed(pids="7")
@@ -248,6 +254,8 @@ def _steps(known: ToolTable, captures: list[dict[str, Any]]) -> list[dict[str, A
 def filled(text: str, names: Mapping[str, object]) -> str:
     """A text with its placeholders filled in; what stands for one may hold others. One that nothing fills is written large.
 
+    Examples
+    --------
     >>> filled("kill -CONT {pid}", {"pid": "$(pgrep -of '{launch}')", "launch": "vllm"})
     "kill -CONT $(pgrep -of 'vllm')"
     """
@@ -259,6 +267,8 @@ def filled(text: str, names: Mapping[str, object]) -> str:
 def step_command(step: dict[str, Any], row: Tool | None, **values: object) -> str:
     """The command of a step as a person types it: its own, or that of the row of the table that takes it here.
 
+    Examples
+    --------
     >>> gpus = next(step for step in steps() if step["name"].startswith("GPU state"))
     >>> step_command(gpus, tool("amd_smi"))
     'amd-smi monitor > amd-smi.txt'

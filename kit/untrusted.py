@@ -45,6 +45,8 @@ _NUMBERS = re.compile(r"(\d{1,18})\d*(?:\s{0,9}-\s{0,9}(\d{1,18}))?")
 def may_hold_long_number(data: bytes) -> bool:
     """Whether more than `MOST_DIGITS` digits may stand together, told by every sixteenth byte; certain is only a no.
 
+    Examples
+    --------
     >>> may_hold_long_number(b"rank 1" * 1000), may_hold_long_number(b"rank " + b"1" * 257)
     (False, True)
     """
@@ -54,6 +56,8 @@ def may_hold_long_number(data: bytes) -> bool:
 def short_digits(text: str) -> tuple[str, int]:
     """A text whose runs of more than `MOST_DIGITS` digits end there, and how many were cut.
 
+    Examples
+    --------
     >>> cut, number = short_digits("rank " + "1" * 5000)
     >>> len(cut), number, short_digits("rank 1")
     (261, 1, ('rank 1', 0))
@@ -68,6 +72,8 @@ def short_digits(text: str) -> tuple[str, int]:
 def no_surrogates(text: str) -> str:
     """A text that can be encoded: halves of surrogate pairs (names that are no UTF-8, JSON's escapes) become U+FFFD.
 
+    Examples
+    --------
     >>> no_surrogates("a\\udc80b") == "a\\ufffdb"
     True
     """
@@ -77,6 +83,8 @@ def no_surrogates(text: str) -> str:
 def visible(text: str) -> str:
     r"""A text for a terminal or a page: what would steer it is written out, as Python writes it; tabs and newlines stay.
 
+    Examples
+    --------
     >>> print(visible("a\x1b[2Jb\u202etxt.exe\x9b"))
     a\x1b[2Jb\u202etxt.exe\x9b
     """
@@ -86,6 +94,8 @@ def visible(text: str) -> str:
 def visible_json(text: str) -> str:
     """JSON text of the same value in which nothing steers a terminal.
 
+    Examples
+    --------
     >>> print(visible_json('["\x9b\U000e0041"]'))
     ["\\u009b\\udb40\\udc41"]
     """
@@ -95,8 +105,13 @@ def visible_json(text: str) -> str:
 def load_json(text: str, strict: bool = True) -> Any:
     r"""A JSON document of any origin.
 
-    Raises ValueError where it is no JSON, is nested deeper than `MOST_DEPTH`, or holds a number too long to be read.
+    Raises
+    ------
+    ValueError
+        It is no JSON, or nested deeper than `MOST_DEPTH`, or holds a number too long to be read.
 
+    Examples
+    --------
     >>> load_json('{"a": [1, "\\ud800"]}') == {"a": [1, "\ufffd"]}
     True
     >>> load_json("[" * 500 + "]" * 500)
@@ -139,6 +154,8 @@ def _outside_strings(text: str) -> Iterator[str]:
 def whole_number(value: object) -> int | None:
     """A number that was printed as digits, or is one; None for anything else, `²` and what no 64 bits hold included.
 
+    Examples
+    --------
     >>> whole_number("-12"), whole_number(7), whole_number("²"), whole_number("9" * 30), whole_number(None), whole_number(True)
     (-12, 7, None, None, None, None)
     """
@@ -150,6 +167,8 @@ def whole_number(value: object) -> int | None:
 def ranks_in(text: str, most: int = MOST_RANKS) -> list[int]:
     """Numbers of a printed list of ranks: `[0, 1, 2]`, `7`, `3-5`; no more than `most`.
 
+    Examples
+    --------
     >>> ranks_in("[0, 2-4]"), len(ranks_in("0-999999999999")), ranks_in("")
     ([0, 2, 3, 4], 131072, [])
     """
@@ -165,6 +184,8 @@ def ranks_in(text: str, most: int = MOST_RANKS) -> list[int]:
 def csv_rows(lines: Iterable[str], delimiter: str = ",", **more: Any) -> Iterator[list[str]]:
     """Rows of a table in CSV; a row that breaks the form (a stray carriage return, a field without an end) is left out.
 
+    Examples
+    --------
     >>> list(csv_rows(["a,b", '1,"x y"']))
     [['a', 'b'], ['1', 'x y']]
     """
@@ -181,6 +202,8 @@ def csv_rows(lines: Iterable[str], delimiter: str = ",", **more: Any) -> Iterato
 def csv_records(lines: Iterable[str], delimiter: str = ",") -> Iterator[dict[str, str]]:
     """Rows of a table in CSV by the names of its first; what a short row lacks is empty.
 
+    Examples
+    --------
     >>> list(csv_records(["a,b", "1", "2,3,4"]))
     [{'a': '1', 'b': ''}, {'a': '2', 'b': '3'}]
     """

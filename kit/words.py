@@ -8,6 +8,8 @@ from collections.abc import Iterable
 def count_of(number: int, noun: str, many: str | None = None) -> str:
     """A number with its noun.
 
+    Examples
+    --------
     >>> count_of(1, "process"), count_of(2, "process"), count_of(0, "GPU"), count_of(2, "reply", "replies")
     ('1 process', '2 processes', '0 GPUs', '2 replies')
     """
@@ -17,6 +19,8 @@ def count_of(number: int, noun: str, many: str | None = None) -> str:
 def named(noun: str, numbers: Iterable[object], many: str | None = None) -> str:
     """A noun with the numbers that it names.
 
+    Examples
+    --------
     >>> named("rank", [3]), named("rank", [1, 3]), named("pid", range(3))
     ('rank 3', 'ranks 1, 3', 'pids 0, 1, 2')
     """
@@ -27,6 +31,8 @@ def named(noun: str, numbers: Iterable[object], many: str | None = None) -> str:
 def short(text: str, most: int = 120) -> str:
     """A text of at most so many characters: a longer one ends after a whole word, or within one that is long, and says so.
 
+    Examples
+    --------
     >>> short("NCCL WARN Call to connect failed", 20), short("/models/meta-llama/config.json", 20), short("ok")
     ('NCCL WARN Call to …', '/models/meta-llama/…', 'ok')
     """

@@ -30,7 +30,10 @@ START_S = 120.0
 def own_notebooks() -> list[Path]:
     """The kit's notebooks.
 
-    Raises EvidenceError where the installation holds none.
+    Raises
+    ------
+    EvidenceError
+        Where the installation holds none.
     """
     found = next((paths for folder in FOLDERS if (paths := sorted(folder.glob("*.ipynb")))), None)
     if found is None:
@@ -66,7 +69,10 @@ def notebook_of(run: str | Path, folder: str | Path = ".", captured_at: str | No
 
     Where it was made before, it is left as it is.
 
-    Raises EvidenceError where there is no such launch or nothing in it is evidence, or the folder cannot be written.
+    Raises
+    ------
+    EvidenceError
+        Where there is no such launch or nothing in it is evidence, or the folder cannot be written.
     """
     from kit.open import open_run
 

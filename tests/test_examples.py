@@ -19,8 +19,11 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("module", MODULES)
 def test_examples(module: str) -> None:
+    """They stand under their heading, as numpydoc wants it, wherever a function is public."""
     wrong: list[str] = []
     runner = doctest.DocTestRunner(verbose=False)
     for example in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(module)):
+        own = example.name.rpartition(".")[2].startswith("_")
+        assert own or not example.examples or "Examples\n" in example.docstring, f"{example.name}: no heading above its example"
         runner.run(example, out=wrong.append)
     assert runner.tries and not wrong, "".join(wrong)

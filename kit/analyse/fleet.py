@@ -349,7 +349,10 @@ def fleet(
 def hosts_of(path: Path) -> list[tuple[str, Path, int]]:
     """Hosts of a launch: name, folder, and what its clock is ahead of that of the first.
 
-    Raises EvidenceError where there are none.
+    Raises
+    ------
+    EvidenceError
+        Where there are none.
     """
     names = []
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -24,6 +24,8 @@ def plain(value: object) -> object:
 def named(rows: list[str], most: int = 6) -> str:
     """The first of a list in words, and how many more there are.
 
+    Examples
+    --------
     >>> named(["a", "b", "c"], 2)
     'a, b and 1 more'
     """

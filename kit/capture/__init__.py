@@ -16,6 +16,8 @@ _OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import [^(\n]+\n", re.MULTILINE)
 def redaction() -> str:
     """Text of the scrubbing functions, as it goes in front of a program that is sent to a host.
 
+    Examples
+    --------
     >>> "def scrub_argv" in redaction() and "from kit" not in redaction()
     True
     """
@@ -30,6 +32,8 @@ def _together(paths: list[Path]) -> str:
 def sampler_program(parameters: dict[str, Any] | None = None) -> str:
     """Text of the sampler as it is sent to an interpreter's standard input: the scrubbing functions, then its modules.
 
+    Examples
+    --------
     >>> text = sampler_program({"roots": [7]})
     >>> "def scrub_argv" in text and "from kit" not in text and text.rstrip().endswith("main()")
     True

@@ -34,6 +34,8 @@ class Launch:
 def find_launch(host: Host, pid: int | None, log: str | None = None, port: int | None = None, name: str | None = None) -> Launch:
     """Complete what is known of a launch.
 
+    Examples
+    --------
     >>> import os
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:  # doctest: +ELLIPSIS

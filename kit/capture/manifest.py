@@ -37,6 +37,8 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 def utc_text(ns: int | None) -> str | None:
     """Write a UTC time as the manifest holds it.
 
+    Examples
+    --------
     >>> utc_text(1_500_000_000)
     '1970-01-01T00:00:01.500000Z'
     """
@@ -49,6 +51,8 @@ def utc_text(ns: int | None) -> str | None:
 def readable(name: str) -> str:
     r"""A name on a host as text: bytes that are no UTF-8 are written as escapes.
 
+    Examples
+    --------
     >>> readable(b"/srv/\xff.log".decode("utf-8", "surrogateescape"))
     '/srv/\\xff.log'
     """
@@ -58,6 +62,8 @@ def readable(name: str) -> str:
 def safe_name(name: str) -> str:
     r"""A name of a copy that every file system and terminal takes: no folder, no control character, not hidden.
 
+    Examples
+    --------
     >>> safe_name("a\nb/../c.log"), safe_name(".profile"), safe_name("Läufe 1.log")
     ('a_b_.._c.log', '_.profile', 'Läufe 1.log')
     """

@@ -24,6 +24,8 @@ _UNITS_S = {"ms": 0.001, None: 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0
 def duration(text: str) -> float:
     """Read a duration: `30s`, `2m`, `1.5`.
 
+    Examples
+    --------
     >>> [duration(text) for text in ("30s", "2m", "1.5")]
     [30.0, 120.0, 1.5]
     """
@@ -73,6 +75,8 @@ def takes(**kinds: type) -> Callable[[Callable[..., T]], Callable[..., T]]:
     The function itself has a parameter for each object (`options`, `connection`), which may be given whole too. Signature and
     docstring name the keywords: the line `{fields}` stands for their help.
 
+    Examples
+    --------
     >>> @takes(connection=Connection)
     ... def reach(host: str, *, connection: Connection):
     ...     return connection
@@ -121,6 +125,8 @@ def _documented(entry: Field) -> str:
 class Connection:
     """How a host is reached.
 
+    Examples
+    --------
     >>> Connection(transport="telnet")
     Traceback (most recent call last):
     kit.errors.UsageError: unknown transport 'telnet': choose paramiko or openssh. Leave it out for the default, paramiko
@@ -151,8 +157,13 @@ class Connection:
 class Options:
     """What a recording takes, and for how long. Times are seconds, or text as `30s`, `2m`.
 
-    Raises UsageError where a time is out of range.
+    Raises
+    ------
+    UsageError
+        Where a time is out of range.
 
+    Examples
+    --------
     >>> Options(duration_s=1, strace_s=2).whole_s, Options(duration_s="2m").duration_s
     (5.0, 120.0)
     """

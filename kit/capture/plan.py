@@ -49,6 +49,8 @@ def plan(options: Options, **known: object) -> list[Step]:
 
     `**known`: what stands for the placeholders of the table of tools (`pid`, `pids`, `port`, …), where it is known.
 
+    Examples
+    --------
     >>> [step.what for step in plan(Options(strace_s=5))][-1]
     'system calls'
     """

@@ -17,6 +17,8 @@ def tree_of(host: Host, pid: int | None) -> list[int]:
 def descendants(table: dict[int, Process], pid: int) -> list[int]:
     """The process and all its descendants in a process table.
 
+    Examples
+    --------
     >>> table = {pid: Process(pid, "a", "S", parent, 1, pid, 1) for pid, parent in ((5, 1), (6, 5), (7, 6), (8, 1))}
     >>> descendants(table, 5), descendants(table, 9)
     ([5, 6, 7], [])

@@ -65,7 +65,10 @@ class Recording:
     def record(self) -> Path:
         """Everything from begin to end; returns the folder.
 
-        Raises EvidenceError where the disk filled up: what was recorded before is kept.
+        Raises
+        ------
+        EvidenceError
+            Where the disk filled up: what was recorded before is kept.
         """
         try:
             try:

@@ -24,6 +24,8 @@ WAIT_S = 0.2
 def folder_names(targets: Sequence[str]) -> list[str]:
     """Name of each host's folder in the run: its name in the target, with a number where two are the same.
 
+    Examples
+    --------
     >>> folder_names(["ssh://ada@gpu1:22", "ssh://gpu2", "ssh://gpu1:23", "local"])
     ['gpu1', 'gpu2', 'gpu1-2', 'local']
     """
@@ -38,6 +40,8 @@ def folder_names(targets: Sequence[str]) -> list[str]:
 def one_each(value: Any, count: int, option: str) -> list[Any]:
     """A value for each host, from one for all or one for each.
 
+    Examples
+    --------
     >>> one_each(7, 2, "pid"), one_each([7, 8], 2, "pid"), one_each(None, 1, "pid")
     ([7, 7], [7, 8], [None])
     """

@@ -270,6 +270,8 @@ def calls(args: argparse.Namespace) -> int:
 def quote(text: str) -> tuple[str, float]:
     """Metric and value of a quoted number; its unit is not read: it must be that of the metric.
 
+    Examples
+    --------
     >>> quote("output_throughput=82.5"), quote("ttft.median = 36.1 ms")
     (('output_throughput', 82.5), ('ttft.median', 36.1))
     """

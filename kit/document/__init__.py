@@ -81,6 +81,8 @@ class Table:
     def count(self) -> str:
         """`N rows`, or `N of M rows`.
 
+        Examples
+        --------
         >>> Table(("pid",), [("1",)], 7).count, Table(("pid",), [("1",)], 1).count
         ('1 of 7 rows', '1 row')
         """
@@ -163,6 +165,8 @@ class Shown:
 def scrubbed(value: T) -> T:
     """The same without secrets: files that somebody sent were not scrubbed when they were captured.
 
+    Examples
+    --------
     >>> scrubbed(Item("the log ends", small="HF_TOKEN=abc")).small, scrubbed({"a": ["--token x"]})
     ('HF_TOKEN=[redacted]', {'a': ['--token [redacted]']})
     """
@@ -180,6 +184,8 @@ def scrubbed(value: T) -> T:
 def items(texts: Sequence[str], mark: str = "•") -> list[Item]:
     """Sentences with one mark.
 
+    Examples
+    --------
     >>> items(["a is ready"])
     [Item(text='a is ready', mark='•', where='', small='', level=0)]
     """
@@ -189,6 +195,8 @@ def items(texts: Sequence[str], mark: str = "•") -> list[Item]:
 def percent(share: float) -> str:
     """A share as text.
 
+    Examples
+    --------
     >>> percent(0.964), percent(0.0)
     ('96 %', '0 %')
     """

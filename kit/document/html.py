@@ -24,6 +24,8 @@ LONG = "white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
 def render(document: Document) -> str:
     """A document as one `div`.
 
+    Examples
+    --------
     >>> "<script>" in render(Document("<script>", [Section("a", [Item("<script>", small="<script>")])]))
     False
     """
@@ -49,6 +51,8 @@ def escape(text: str) -> str:
 def whole_words(text: str) -> str:
     """Text for HTML whose lines break at spaces alone: a browser would break `--tp-size` after each hyphen.
 
+    Examples
+    --------
     >>> whole_words("set <a> --b").startswith("set &lt;a&gt; <span")
     True
     """

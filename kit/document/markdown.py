@@ -15,6 +15,8 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 def render(document: Document) -> str:
     """A document as Markdown without a trailing newline.
 
+    Examples
+    --------
     >>> sections = [Section("evidence", [Item("rank_3 is behind", "+", "server.log:226", "25 %")]),
     ...             Section("n", [Table(("x", "y"), [("1", "a|b")], numeric={"x"})])]
     >>> print(render(Document("stalled", sections, last=Command("kit report RUN"))))  # doctest: +NORMALIZE_WHITESPACE
@@ -47,6 +49,8 @@ def render(document: Document) -> str:
 def escaped(text: str) -> str:
     """Text in which nothing is markup.
 
+    Examples
+    --------
     >>> print(escaped("a_b <i>"))
     a\\_b \\<i\\>
     """

@@ -39,6 +39,8 @@ def render(document: Document, width: int = WIDTH, colour: bool = False, cut: bo
 
     Commands are as long as they are; with `cut` they end at the edge, with `fold` they go on below, as a shell reads them.
 
+    Examples
+    --------
     >>> table = Table(("x", "y"), [("1", "two")], numeric={"x"})
     >>> sections = [Section("evidence", [Item("rank 3 is behind", where="server.log:226", small="25 %")]),
     ...             Section("next", [Command("kit watch", "what it does now")]), Section("n", [table])]
@@ -82,6 +84,8 @@ def write(document: Document, stream: TextIO | None = None) -> None:
 def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that a stream is, None where it is none.
 
+    Examples
+    --------
     >>> terminal_width(StringIO()) is None
     True
     """
@@ -104,6 +108,8 @@ def coloured(stream: TextIO) -> bool:
 def clean(text: str) -> str:
     """Text of logs and processes is data: none of it may steer the terminal.
 
+    Examples
+    --------
     >>> print(clean("a\\x1b[2Jb\\tc"))
     a\\x1b[2Jb c
     """
@@ -115,6 +121,8 @@ def folded(command: str, room: int) -> list[str]:
 
     A word is never broken, nor what stands in quotes.
 
+    Examples
+    --------
     >>> folded("py-spy dump --pid 7 > 'a b.txt'", 22)
     ['py-spy dump --pid 7 \\\\', "> 'a b.txt'"]
     """

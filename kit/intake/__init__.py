@@ -26,6 +26,8 @@ def segments(
     file's own where it is not given. `says`: whether a text that a person wrote says anything of the launch; without it no such
     text is a segment.
 
+    Examples
+    --------
     >>> import tempfile
     >>> tell = lambda name, head: name if head.startswith("ep_") else None
     >>> path = Path(tempfile.mkdtemp()) / "paste.txt"

@@ -89,6 +89,8 @@ class Said(NamedTuple):
 def read(text: str) -> Said:
     """Take an announcement apart.
 
+    Examples
+    --------
     >>> read("$ cat /proc/7/wchan")
     Said(name='wchan', command='cat /proc/7/wchan')
     >>> read("30 s later, output of `ls -l /proc/86/fd`:").name, read("## nvidia-smi while it hangs").name
@@ -120,6 +122,8 @@ def read(text: str) -> Said:
 def shows(command: str) -> bool:
     """Whether a command prints what was written before: its lines are older than the time at which they were printed.
 
+    Examples
+    --------
     >>> shows("sudo tail -n 50 /var/log/server.log"), shows("vllm serve m"), shows("kubectl logs -p llm-0")
     (True, False, True)
     """
@@ -130,6 +134,8 @@ def shows(command: str) -> bool:
 def typed(line: str) -> Said | None:
     """What a line says that is a whole command of a tool, as somebody typed it.
 
+    Examples
+    --------
     >>> typed("ps aux | grep serve"), typed("top - 10:22:05 up 17:41,  1 user"), typed("ps: no such thing")
     (Said(name='ps', command='ps aux | grep serve'), None, None)
     """
@@ -141,6 +147,8 @@ def typed(line: str) -> Said | None:
 def closes(line: str, fence: str) -> bool:
     """Whether a line closes a fence: as long at least, of the same sign, and nothing behind it.
 
+    Examples
+    --------
     >>> closes("```", "```console"), closes("```", "````")
     (True, False)
     """
@@ -156,6 +164,8 @@ def closes(line: str, fence: str) -> bool:
 def name_of(command: str) -> str:
     """Name that a file with a command's output would bear.
 
+    Examples
+    --------
     >>> name_of("sudo timeout 5 strace -f -p 7"), name_of("tail -n 50 /var/log/server.log"), name_of("docker logs -t vllm-1")
     ('strace', 'server.log', 'vllm-1.log')
     >>> name_of("kubectl -n x logs pod-7 -c main --tail 20"), name_of("journalctl -u serve -n 50 --no-pager")
@@ -196,6 +206,8 @@ def name_of(command: str) -> str:
 def at_once(file: BinaryIO, *lines: int) -> bool:
     """Whether lines of a job's log, by their offsets, have stamps of one moment: what stands between was listed, not printed.
 
+    Examples
+    --------
     >>> import io
     >>> log = io.BytesIO(b"2026-11-11T11:11:59.9Z ##[group]Run x\\n2026-11-11T11:12:01.0Z ##[endgroup]\\n")
     >>> at_once(log, 0, 0), at_once(log, 0, 38)
@@ -212,6 +224,8 @@ def at_once(file: BinaryIO, *lines: int) -> bool:
 def compares(before: str) -> bool:
     """Whether the last paragraph of what stands before the inside of a fence says that this is there for comparison.
 
+    Examples
+    --------
     >>> compares("The log of last week, for comparison:" + chr(10) + "```" + chr(10)), compares("It hangs since last Monday:")
     (True, False)
     """

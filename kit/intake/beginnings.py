@@ -31,6 +31,8 @@ def shape_of(line: bytes) -> bytes:
 def may_match(pattern: re.Pattern[bytes], begin: bytes) -> bool:
     """Whether a line can match that begins so, whatever its numbers are; certain is only a no.
 
+    Examples
+    --------
     >>> pattern = re.compile(rb"total [0-9]+$|[a-z]+[(].* = -?[0-9]")
     >>> may_match(pattern, b"total 7"), may_match(pattern, b"open"), may_match(pattern, b"INFO "), may_match(pattern, b"open ")
     (True, True, False, False)
@@ -46,6 +48,8 @@ def _items(pattern: re.Pattern[bytes]) -> list:
 def may_hold(pattern: re.Pattern, text: Any) -> bool:
     """Whether a pattern can match in a text: a text that each match holds stands in it; certain is only a no.
 
+    Examples
+    --------
     >>> pattern = re.compile(r"\\bsrv\\s+\\w+:|llama_(?:context|load)")
     >>> may_hold(pattern, "a srv and more"), may_hold(pattern, "llama.cpp")
     (True, False)

@@ -82,6 +82,8 @@ _NOTATIONS: tuple[tuple[bytes, re.Pattern[bytes], Callable[[re.Match[bytes]], by
 def known(data: bytes) -> bytes:
     r"""A text with blocks of AsciiDoc, `more`, MediaWiki, Ansible and YAML in known marks.
 
+    Examples
+    --------
     >>> known(b"Hi\n\n.ps.txt\n[source]\n----\nPID\n----\n")
     b'Hi\n\n==> ps.txt <==\n\n`````\nPID\n`````\n'
     >>> known(b"::::::::::::::\na.log\n::::::::::::::\none\n"), known(b"one\n----\ntwo\n----\n")

@@ -27,6 +27,8 @@ LONGEST_LINE = 4 << 20
 class Numbers:
     """Line numbers of a decoded text in its original, as runs; nothing is kept for a text whose lines are the original's.
 
+    Examples
+    --------
     >>> numbers = Numbers()
     >>> numbers.add(2, first=1), numbers.add(3, first=5, step=0), numbers.add(1, first=9)
     (None, None, None)

@@ -35,6 +35,8 @@ _DOCUMENT = re.compile(rb'\s*(?:[{"]|\[\s*(?:[\[{"\]]|-?[\d.]+\s*[,\]]))')
 def encoding_of(head: bytes) -> str:
     """Tell the encoding from the first bytes: a byte-order mark, the NUL pattern of UTF-16, else UTF-8.
 
+    Examples
+    --------
     >>> encoding_of("a log".encode("utf-16")), encoding_of(b"plain"), encoding_of("für alle".encode("latin-1"))
     ('utf-16', 'utf-8', 'cp1252')
     """

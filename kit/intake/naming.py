@@ -33,6 +33,8 @@ class Named(NamedTuple):
 def named(name: str) -> Named:
     """Read a path, or the name that an announcement gave.
 
+    Examples
+    --------
     >>> named("stat.t1.txt"), named("logs/none_x/attempt_0/2/stderr.log").rank, named("server.node1.log").node
     (Named(moment=1, pid=None, node=None, rank=None), 2, 1)
     """
@@ -51,6 +53,8 @@ def named(name: str) -> Named:
 def nodes(names: Iterable[str]) -> dict[str, int]:
     """Nodes of files that are named by role: the head is the first, workers follow; nothing where not both are there.
 
+    Examples
+    --------
     >>> nodes(["head.log", "worker.log", "ps.txt"]), nodes(["worker.log"])
     ({'head.log': 0, 'worker.log': 1}, {})
     """
@@ -63,6 +67,8 @@ def nodes(names: Iterable[str]) -> dict[str, int]:
 def is_node(name: str) -> bool:
     """Whether a name is that of one of several nodes of a launch.
 
+    Examples
+    --------
     >>> is_node("ray-head-0/ray"), is_node("vllm-worker-1"), is_node("redis-1")
     (True, True, False)
     """
@@ -72,6 +78,8 @@ def is_node(name: str) -> bool:
 def of_the_launch_before(name: str) -> bool:
     """Whether a name says that a log is of the launch before.
 
+    Examples
+    --------
     >>> of_the_launch_before("previous.log"), of_the_launch_before("pod/server-prev.log"), of_the_launch_before("server.log")
     (True, True, False)
     >>> of_the_launch_before("old/server.log"), of_the_launch_before("threshold.log")
@@ -83,6 +91,8 @@ def of_the_launch_before(name: str) -> bool:
 def rotated(names: Iterable[str]) -> list[list[str]]:
     """Files that are parts of one log, the oldest first: of logrotate's numbers the highest, of its dates the earliest.
 
+    Examples
+    --------
     >>> rotated(["server.log", "server.log.1", "server.log.10", "server.log.2", "ps.txt"])
     [['server.log.10', 'server.log.2', 'server.log.1', 'server.log']]
     """

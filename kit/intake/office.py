@@ -127,6 +127,8 @@ _SIGNS = {"\n": "\n", "\r": "\n", "~": "\u00a0", "\\": "\\", "{": "{", "}": "}",
 def of_rtf(data: str) -> str:
     r"""Text of a document in RTF.
 
+    Examples
+    --------
     >>> of_rtf(r"{\rtf1\ansi{\fonttbl\f0 Menlo;}\f0\fs22 a \{b\}\par caf\'e9 \u8211?\line x}")
     'a {b}\ncafé –\nx'
     """

@@ -62,6 +62,8 @@ ISO = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
     """Time (text, may be empty) and message of a record, None where it is none.
 
+    Examples
+    --------
     >>> message_of({"MESSAGE": [104, 105], "__REALTIME_TIMESTAMP": "1772366400000000"})
     ('2026-03-01T12:00:00.000000Z', 'hi')
     >>> message_of({"levelname": "ERROR", "message": "no route", "asctime": "None"})
@@ -111,6 +113,8 @@ def record_of(value: Any) -> Record | None:
 def service_of(record: Any, depth: int = 0) -> str:
     """Service that wrote a record, by what a shipper says of its pod and container; empty where it says nothing.
 
+    Examples
+    --------
     >>> service_of({"log": "hi", "kubernetes": {"pod_name": "vllm-0", "container_name": "server"}})
     'vllm-0/server'
     >>> service_of({"_source": {"message": "hi", "container": {"name": "proxy"}}}), service_of({"message": "hi"})

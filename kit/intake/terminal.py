@@ -49,6 +49,8 @@ def steering(size: int) -> Callable[[bytes], bool]:
 def clean(block: bytes) -> bytes:
     r"""Take terminal control off whole lines.
 
+    Examples
+    --------
     >>> clean(b"\x1b]0;user@host\x07\x1b[01;32muser@host\x1b[0m:~$ ca t\x08\x1b[K\x08\x1b[Kt a.log\r\n\x1b[?2004l\rone\r\n")
     b'user@host:~$ cat a.log\none\n'
     """

@@ -79,6 +79,8 @@ def _patterns(pattern: bytes) -> dict[str, bytes]:
 def of(head: bytes) -> Wrapping | None:
     """The wrapping of a text, by its first lines.
 
+    Examples
+    --------
     >>> of(b"> one\\n> two\\n> three\\n").name, of(b"one\\ntwo\\nthree\\n")
     ('quote', None)
     """

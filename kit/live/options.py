@@ -79,6 +79,8 @@ class GuardOptions:
     def patience_s(self, phase: str | None) -> float:
         """Seconds of quiet to wait for in a phase.
 
+        Examples
+        --------
         >>> GuardOptions().patience_s("compile"), GuardOptions(quiet_s=5).patience_s("compile")
         (180.0, 5)
         """

@@ -42,6 +42,8 @@ HOST_SORTS = (("state", ""), ("last progress", "silence_s"), ("last log line", "
 def render_text(status: Status | Hosts, width: int = 100, height: int = 40, colours: bool = False, note: str = "") -> str:
     """Draw a status as text of at most so many columns (60 or more) and lines.
 
+    Examples
+    --------
     >>> status = Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0])
     >>> print(render_text(status, 80, 4))
     stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %
@@ -60,6 +62,8 @@ def render_text(status: Status | Hosts, width: int = 100, height: int = 40, colo
 def one_line(status: Status) -> str:
     """The status in one line, for where there is no terminal.
 
+    Examples
+    --------
     >>> one_line(Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0], silence_s=61))
     '12:00:00  stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %, no progress in the log for 61 s'
     """

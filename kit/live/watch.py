@@ -49,6 +49,8 @@ WINDOW_S = 10.0
 def watch_frame(run: Run | str | Path) -> Status:
     """The board of a recorded run: what a live view would have shown at its end.
 
+    Examples
+    --------
     >>> import kit
     >>> watch_frame(kit.sample("log-lost")).klass
     'log_lost_server_ready'

@@ -48,6 +48,8 @@ def recognise(name: str, head: str) -> tuple[str | None, str | None]:
     `head`: its first 64 KiB as text. Returns the kind, or None where nothing fits; and the kind that the name alone promised,
     where the content is of another (a `strace.txt` that holds a log).
 
+    Examples
+    --------
     >>> recognise("io.t0.txt", "rchar: 10\\nwchar: 2\\nsyscr: 1\\nsyscw: 1\\nread_bytes: 0\\nwrite_bytes: 0\\n")
     ('proc_io', None)
     """

@@ -26,6 +26,8 @@ _GPUSTAT_PROCESS = re.compile(r"(?:(?P<user>[\w.-]{1,64}):)?(?P<process>[\w./+-]
 def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read gpustat; processes where `-cp` or `-p` prints their ids.
 
+    Examples
+    --------
     >>> sample = ["[0] NVIDIA L4 | 75°C, 100 % |  4335 / 23034 MB | ops:python/4412(4300M)"]
     >>> [(frame, row["mem_used_mib"]) for frame, row in parse_gpustat(sample, Source("gpustat.txt"), Report())]
     [('gpus', 4335.0), ('gpu_processes', 4300.0)]
@@ -67,6 +69,8 @@ def _is_gpustat(head: str) -> float:
 def parse_gpustat_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `gpustat --json`, whose keys are nvidia-smi's.
 
+    Examples
+    --------
     >>> text = ['{"gpus": [{"index": 1, "utilization.gpu": 97, "processes": []}]}']
     >>> [(row["gpu"], row["util_percent"]) for _, row in parse_gpustat_json(text, Source("g.json"), Report())]
     [(1, 97)]
@@ -108,6 +112,8 @@ _NPU_PROCESS = re.compile(
 def parse_npu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `npu-smi info`: two lines a chip. The index is the chip's physical id where it is printed, else the NPU's number.
 
+    Examples
+    --------
     >>> sample = ["| 0     910B3               | OK            | 90.4        32                0    / 0             |",
     ...     "| 0                         | 0000:C1:00.0  | 3           0    / 0          41697/ 65536         |"]
     >>> [(row["gpu"], row["util_percent"], row["mem_used_mib"]) for _, row in parse_npu_smi(sample, Source("npu.txt"), Report())]
@@ -188,6 +194,8 @@ def _xpu_value(row: Row, name: str, value: str) -> None:
 def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read xpu-smi (or xpumcli): the table, `discovery`, `stats`, and the CSV of `dump`.
 
+    Examples
+    --------
     >>> sample = ["Timestamp, DeviceId, GPU Utilization (%), GPU Power (W)", "21:23:00.000,    0, 99.55, 119.61"]
     >>> [(row["gpu"], row["util_percent"], row["power_w"]) for _, row in parse_xpu_smi(sample, Source("xpu.csv"), Report())]
     [(0, 99.55, 119.61)]
@@ -282,6 +290,8 @@ def parse_other_smi(lines: Iterable[str], source: Source, report: Report) -> Row
     """Read tables of mthreads-gmi (Moore Threads), mx-smi (MetaX), ixsmi (Iluvatar): a line that names a device begins its row,
     the figures in it and in the lines that follow are told by their units.
 
+    Examples
+    --------
     >>> sample = ["0    MTT S80   |00000000:01:00.0  |7%    662MiB(16384MiB)", "     Physical  |16x(16x)  |41C   YES"]
     >>> [(row["util_percent"], row["temperature_c"]) for _, row in parse_other_smi(sample, Source("gmi.txt"), Report())]
     [(7.0, 41.0)]

@@ -25,6 +25,8 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
 
     The table shows memory as a share only, so its rows lack the sizes.
 
+    Examples
+    --------
     >>> sample = ["GPU  Temp   AvgPwr  SCLK     MCLK     Fan  Perf  PwrCap  VRAM%  GPU%",
     ...     "0    35.0c  30.0W   800Mhz   1600Mhz  0%   auto  300.0W   12%   99%"]
     >>> [(row["gpu"], row["util_percent"], row["power_w"]) for _, row in parse_rocm_smi(sample, Source("rocm.txt"), Report())]
@@ -106,6 +108,8 @@ def _is_rocm(head: str) -> float:
 def parse_rocm_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `rocm-smi --json`: an object a card, its keys those of the text form.
 
+    Examples
+    --------
     >>> text = ['{"card0": {"GPU use (%)": "99", "VRAM Total Memory (B)": "1048576"}}']
     >>> [(row["gpu"], row["util_percent"], row["mem_total_mib"]) for _, row in parse_rocm_json(text, Source("r.json"), Report())]
     [(0, 99.0, 1.0)]
@@ -245,6 +249,8 @@ class _AmdSmi:
 def parse_amd_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read amd-smi: its table, `monitor`, and the lists of keys that `metric`, `static` and `process` print.
 
+    Examples
+    --------
     >>> sample = ["GPU  POWER  GPU_TEMP  GFX_UTIL  VRAM_USED  VRAM_TOTAL", "  0  199 W  103 °C  99 %  1235 MB  16335 MB"]
     >>> [(row["power_w"], row["util_percent"], row["mem_used_mib"]) for _, row in parse_amd_smi(sample, Source("a"), Report())]
     [(199.0, 99.0, 1235.0)]
@@ -273,6 +279,8 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, object]]:
 def parse_amd_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `amd-smi … --json`: a list with an object a device.
 
+    Examples
+    --------
     >>> text = ['[{"gpu": 1, "usage": {"gfx_activity": {"value": 97, "unit": "%"}}}]']
     >>> [(row["gpu"], row["util_percent"]) for _, row in parse_amd_json(text, Source("a.json"), Report())]
     [(1, 97.0)]

@@ -36,6 +36,8 @@ _HEAD = re.compile(r"^(?P<label>[A-Z]{3}) \S+ (?P<epoch>\d{6,12}) \d{4}/\d\d/\d\
 def _words(rest: str) -> list[str]:
     """Words of a line of `-P`; what stands in parentheses, a name with blanks and parentheses in it, is one word.
 
+    Examples
+    --------
     >>> _words("5 (tmux: server) S 0 (a (b) c) 7 1 1")
     ['5', 'tmux: server', 'S', '0', 'a (b) c', '7', '1', '1']
     """
@@ -220,6 +222,8 @@ def _rows(samples: Iterable[tuple[int, Sample]], report: Report) -> Rows:
 def parse_atop(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read `atop -P ALL`.
 
+    Examples
+    --------
     >>> head = "a 1795991291 2026/11/29 22:28:11 1"
     >>> text = ["SEP", f"PRG {head} 7 (a b) R 0 0 7 5 0 9 (python3 x.py) 1 1 4 0 0 0 0 0 0 0 0 y 0 0 - N ()"]
     >>> text += [f"PRM {head} 7 (a b) R 4096 325204 27224 4 0 0 9 0 4 5 1 0 7 y 0 0 -3 -3 -3 -3"]
@@ -232,6 +236,8 @@ def parse_atop(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def parse_atop_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `atop -J ALL`: a JSON object a sample.
 
+    Examples
+    --------
     >>> text = ['{"timestamp": 1795991291, "elapsed": 1, "MEM": {"freemem": 8192}}']
     >>> [(row["name"], row["value_bytes"]) for _, row in parse_atop_json(text, Source("atop.json"), Report())]
     [('free', 8192)]

@@ -60,6 +60,8 @@ class Bar:
 def seconds(text: str | None) -> float | None:
     """``MM:SS``, ``H:MM:SS`` or ``1 day, H:MM:SS`` in seconds.
 
+    Examples
+    --------
     >>> seconds("18:07"), seconds("1:00:01"), seconds("?")
     (1087.0, 3601.0, None)
     """
@@ -87,6 +89,8 @@ def read(text: str, position: int = 0) -> Bar | None:
     `text`: one frame, or a frame with another message glued to it. `position`: where to begin. `start` and `end` of
     the bar bound the frame in the text.
 
+    Examples
+    --------
     >>> bar = read("Loading safetensors checkpoint shards:  42% Completed | 36/85 [18:07<24:40, 30.21s/it]")
     >>> bar.description, bar.n, bar.total, bar.elapsed_s, bar.s_per_item
     ('Loading safetensors checkpoint shards', 36.0, 85.0, 1087.0, 30.21)
@@ -133,6 +137,8 @@ def read(text: str, position: int = 0) -> Bar | None:
 def _counts(unit: str | None) -> str:
     """What a rate counts.
 
+    Examples
+    --------
     >>> _counts("B/s"), _counts("iB/s"), _counts("s/it"), _counts("shards/s"), _counts(None)
     ('B', 'B', 'it', 'shards', '')
     """
@@ -185,6 +191,8 @@ def _bytes(text: str | None, unit: str | None) -> float | None:
 def dots(text: str) -> Bar | None:
     """llama.cpp's loading bar: a dot for each percent.
 
+    Examples
+    --------
     >>> dots("." * 42).n
     42.0
     """

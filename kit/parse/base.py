@@ -45,6 +45,8 @@ class Source:
 class Report:
     """Accounts of one parse: nothing is dropped in silence.
 
+    Examples
+    --------
     >>> report = Report()
     >>> report.odd("no pid", "??? 12")
     >>> report.reasons
@@ -98,6 +100,8 @@ def sections(lines: Iterable[str], default_path: str | None = None) -> Iterator[
 
     Yields path of the section, line number (from 1) of its first line, its lines.
 
+    Examples
+    --------
     >>> [(path, first, body) for path, first, body in sections(["==> /proc/7/io <==", "rchar: 1"])]
     [('/proc/7/io', 2, ['rchar: 1'])]
     """
@@ -116,6 +120,8 @@ def sections(lines: Iterable[str], default_path: str | None = None) -> Iterator[
 def pid_of_path(path: str | None) -> int | None:
     """Return the pid of a /proc path.
 
+    Examples
+    --------
     >>> pid_of_path("/proc/4412/io")
     4412
     """

@@ -51,6 +51,8 @@ _DOCKER_EVENT = re.compile(r"^(?P<when>20\d\d-\d\d-\d\dT\S+) container (?P<reaso
 def age_s(text: str) -> float | None:
     """Read an age as kubectl prints it.
 
+    Examples
+    --------
     >>> age_s("6m2s"), age_s("2d3h"), age_s("3m40s (x5 over 10m)"), age_s("<unknown>")
     (362.0, 183600.0, 220.0, None)
     """
@@ -93,6 +95,8 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     The time of an event is the time of the capture less its age.
 
+    Examples
+    --------
     >>> sample = ["LAST SEEN   TYPE      REASON      OBJECT        MESSAGE",
     ...     "3m40s       Warning   Unhealthy   pod/llama-8b  Startup probe failed"]
     >>> [(row["reason"], row["age_s"], row["text"]) for _, row in parse_events(sample, Source("events.txt"), Report())]
@@ -247,6 +251,8 @@ _NODE = re.compile(r"^\s*(?P<count>\d+) (?P<name>\S+)\s*$")
 def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `ray status`: used and total of each resource and the nodes, as counters; demands and failures, as events.
 
+    Examples
+    --------
     >>> sample = ["Active:", " 1 node_a", " 1 node_b", "Total Usage:", " 0.0/1.0 GPU", "Pending Demands:",
     ...     " {'GPU': 1.0} * 2 (PACK): 1+ pending placement groups"]
     >>> rows = list(parse_ray_status(sample, Source("ray-status.txt"), Report()))
@@ -334,6 +340,8 @@ def _blocks(lines: Iterable[str], report: Report) -> Iterator[tuple[int, str, li
 def parse_shell(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read a shell transcript: what kills is an event, what the other commands printed goes to the parser of its kind.
 
+    Examples
+    --------
     >>> sample = ["$ kill -9 2310", "$ ps -o pid,stat,wchan -p 2310", "    PID STAT WCHAN", "   2310 D    uvm_gpu_wait"]
     >>> [(frame, row.get("reason") or row["state"]) for frame, row in parse_shell(sample, Source("kill.txt"), Report())]
     [('events', 'Kill'), ('processes', 'D')]

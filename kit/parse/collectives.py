@@ -194,6 +194,8 @@ class _Ras:
 def parse_ncclras(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the answer of ncclras (or of `nc host 28028`), text, JSON or events; several answers are samples.
 
+    Examples
+    --------
     >>> sample = ["    0         1         2         4         8         8  RUNNING  MISMATCH", "",
     ...     "#0-0 (78db921d1c117b4a) MISMATCH", "  Communicator ranks have different AllReduce operation counts",
     ...     "  7 ranks have launched up to operation 64",
@@ -362,6 +364,8 @@ _FR_OTHER = re.compile(r"^\s*(?:\S.* at \S+:\d+$|$)|No errors found for this col
 def parse_fr_analysis(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read what `torchfrtrace` (or fr_trace.py) prints: ranks that did not join, ranks that called something else.
 
+    Examples
+    --------
     >>> sample = ["Not all ranks joining collective 5 at entry 4", "group info: 0:default_pg", "collective: nccl:all_reduce",
     ...     "missing ranks: {1}", "expected ranks: 2", "collective state: scheduled"]
     >>> [(row["rank"], row["operation"], row["count"], row["state"]) for _, row in

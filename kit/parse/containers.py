@@ -54,6 +54,8 @@ def _top_rows(columns: list[str], cells: list[str], where: Row) -> list[Row]:
 def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `docker stats`, `crictl stats` or `kubectl top`: CPU and memory of each container, pod or node, as counters.
 
+    Examples
+    --------
     >>> sample = ["CONTAINER ID   NAME   CPU %   MEM USAGE / LIMIT   MEM %", "b95a83497c91  vllm  99.1%  60GiB / 64GiB  93.75%"]
     >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_stats(sample, Source("s.txt"), Report())][1]
     ('mem_used_bytes', 'container="vllm"', 64424509440.0)
@@ -99,6 +101,8 @@ def _is_stats(head: str) -> float:
 def parse_docker_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `docker events`; the exit code of a `die` and the signal of a `kill` stand in the text.
 
+    Examples
+    --------
     >>> sample = ["2026-02-18T01:33:09.840186338+01:00 container die 0fdb48ad (exitCode=137, image=vllm, name=llama)"]
     >>> [(row["reason"], row["object"], row["text"]) for _, row in parse_docker_events(sample, Source("e.txt"), Report())]
     [('die', 'llama', 'exitCode=137, image=vllm, name=llama')]

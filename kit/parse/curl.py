@@ -78,6 +78,8 @@ def parse_curl(lines: Iterable[str], source: Source, report: Report) -> Rows:
     The status comes from a status line, from `%{http_code}`, from an error body that names it, and is 200 where a body
     came back that says no error. An empty answer to a silent curl proves nothing: its status stays missing.
 
+    Examples
+    --------
     >>> sample = ["$ curl -s -m 9 http://localhost:8000/health",
     ...     "curl: (7) Failed to connect to localhost port 8000: Connection refused"]
     >>> [(row["port"], row["purpose"], row["error"]) for _, row in parse_curl(sample, Source("curl.txt"), Report())]
@@ -120,6 +122,8 @@ def parse_curl(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def read_command(text: str, probe: Probe) -> None:
     """Take method, address and output template from a curl command.
 
+    Examples
+    --------
     >>> probe = Probe(1)
     >>> read_command("curl -sw '%{http_code}' -X POST localhost:30000/generate -d '{}' | jq .", probe)
     >>> probe.method, probe.url, probe.template
@@ -302,6 +306,8 @@ def _address(url: str | None) -> Row:
 def purpose(path: str) -> str:
     """What a request to a path asks for: `generate`, `health`, `models`, `metrics`, `info`, `other`.
 
+    Examples
+    --------
     >>> purpose("/v1/chat/completions"), purpose("/health/"), purpose("/docs")
     ('generate', 'health', 'other')
     """
@@ -322,6 +328,8 @@ def _error(code: int, message: str) -> str:
 def status_of_body(body: str) -> int | None:
     """Guess the status that a body without a status line came with; None where it could be any.
 
+    Examples
+    --------
     >>> status_of_body('{"object":"list","data":[]}'), status_of_body('{"error":{"message":"Loading model","code":503}}')
     (200, 503)
     >>> status_of_body('{"detail":"Not Found"}'), status_of_body("Internal Server Error"), status_of_body('{"error":"overloaded"}'
@@ -377,6 +385,8 @@ def status_of_body(body: str) -> int | None:
 def tokens_of(body: str) -> int | None:
     """Count what a generate answer held: completion tokens, else pieces of a stream, else 1 for any text and 0 for none.
 
+    Examples
+    --------
     >>> tokens_of('{"choices":[{"text":"!"}]}'), tokens_of('{"text":"","meta_info":{"completion_tokens":0}}'), tokens_of("{}")
     (1, 0, None)
     """

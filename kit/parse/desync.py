@@ -24,6 +24,8 @@ _DESYNC_TITLE = re.compile(
 def parse_desync(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read PyTorch's desync report (`TORCH_NCCL_DESYNC_DEBUG=1`) where it stands in a file of its own.
 
+    Examples
+    --------
     >>> sample = [" - [7] finished collective #180, but didn't join collective #181 (count from 1)", "   #311 started ranks:",
     ...     "     [0, 1] started ALLREDUCE"]
     >>> [(row["rank"], row["count"], row["state"]) for _, row in parse_desync(sample, Source("desync.txt"), Report())]

@@ -53,6 +53,8 @@ def _unit(text: str) -> int:
 def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read du (KiB, or human sizes), and `size path` lists of find, stat and wc (bytes, known by their command line).
 
+    Examples
+    --------
     >>> [(row["path"], row["size_bytes"]) for _, row in parse_du(["1113240\t/data"], Source("du.t0.txt"), Report())]
     [('/data', 1139957760)]
     """
@@ -89,6 +91,8 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     Lines of a du beside it, in one command, are read as such.
 
+    Examples
+    --------
     >>> sample = ["/models:", "total 8", "-rw-r--r-- 1 root root 4096 Feb 20 14:15 a.safetensors"]
     >>> [(row["path"], row["size_bytes"]) for _, row in parse_ls(sample, Source("ls.txt"), Report())]
     [('/models/a.safetensors', 4096)]
@@ -143,6 +147,8 @@ def parse_fd(lines: Iterable[str], source: Source, report: Report) -> Rows:
     `report.facts["fds"]` holds the number of descriptors of the first process, `fds_by_pid` those of all: the lines
     `total 0`, `.` and `..` are none of them.
 
+    Examples
+    --------
     >>> report = Report()
     >>> sample = ["total 0", "dr-x------ 2 root root 0 Jan 1 00:00 .",
     ...     "l-wx------ 1 root root 64 Jan 23 09:31 1 -> /logs/a.log (deleted)"]
@@ -251,6 +257,8 @@ _DF = re.compile(
 def parse_df(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read df in any unit; a device whose long name takes a line of its own is joined with the next.
 
+    Examples
+    --------
     >>> sample = ["Filesystem      Size  Used Avail Use% Mounted on", "shm              64M   58M  6.1M  91% /dev/shm"]
     >>> [(row["mount"], row["size_bytes"], row["used_percent"]) for _, row in parse_df(sample, Source("df.txt"), Report())]
     [('/dev/shm', 67108864, 91.0)]
@@ -303,6 +311,8 @@ _FINDMNT = re.compile(r"^[\s|`├└│─-]*(?P<mount>/\S*)\s+(?P<device>\S+)\s
 def parse_mount(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read mount, findmnt or /proc/mounts.
 
+    Examples
+    --------
     >>> [(row["mount"], row["type"])
     ...     for _, row in parse_mount(["nas1:/m on /nfs type nfs4 (rw,hard)"], Source("mount.txt"), Report())]
     [('/nfs', 'nfs4')]
@@ -348,6 +358,8 @@ _FREE_COLUMNS = ["total", "used", "free", "shared", "buff/cache", "available"]
 def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read free. The unit is the suffix, else the option in the command line, else a guess by size that the report names.
 
+    Examples
+    --------
     >>> report = Report()
     >>> sample = ["       total  used  free  shared  buff/cache  available",
     ...     "Mem:   3019    58  2388      12         534       2929"]

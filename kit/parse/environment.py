@@ -23,6 +23,8 @@ _SECTION = re.compile(r"^(?:=+|-+|\s*(?=\S)[\w /&]+)$")
 def parse_collect_env(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read collect_env: a row a line, its words before the colon the key; packages under their names.
 
+    Examples
+    --------
     >>> sample = ["PyTorch version              : 2.7.1+cu126", "[pip3] torch==2.7.1", "GPU 0: NVIDIA H100 PCIe"]
     >>> [(row["key"], row["value"]) for _, row in parse_collect_env(sample, Source("env.txt"), Report())]
     [('PyTorch version', '2.7.1+cu126'), ('torch', '2.7.1'), ('GPU 0', 'NVIDIA H100 PCIe')]
@@ -56,6 +58,8 @@ _STATE = re.compile(
 def parse_ibstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read ibstat, ibstatus or ibv_devinfo: a row a port of an InfiniBand or RoCE adapter, its state, link and rate the value.
 
+    Examples
+    --------
     >>> sample = ["CA 'mlx5_0'", "\\tPort 1:", "\\t\\tState: Down", "\\t\\tPhysical state: Disabled", "\\t\\tRate: 40"]
     >>> [(row["key"], row["value"]) for _, row in parse_ibstat(sample, Source("ibstat.txt"), Report())]
     [('mlx5_0 port 1', 'Down, Disabled, 40')]

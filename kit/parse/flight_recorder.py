@@ -39,6 +39,8 @@ class _Plain(pickle.Unpickler):
 def _refusal(data: bytes) -> str | None:
     """Why a pickle is not loaded: what it would import or call, or a place in memory that it has no use for.
 
+    Examples
+    --------
     >>> _refusal(pickle.dumps({"entries": [1]})), _refusal(pickle.dumps(print))
     (None, 'it names builtins print')
     """
@@ -60,6 +62,8 @@ def load_plain(data: bytes) -> tuple[object, str | None]:
 
     Returns what it holds, or None and the reason why it was not read.
 
+    Examples
+    --------
     >>> load_plain(pickle.dumps({"a": [1]})), load_plain(b"no pickle")[0]
     (({'a': [1]}, None), None)
     """
@@ -161,6 +165,8 @@ def _status_rows(dump: dict, entries: list[dict], rank: int | None, line: int | 
 def parse_fr_pickle(content: Iterable[bytes], source: Source, report: Report) -> Rows:
     """Read a pickled dump, such as `nccl_trace_rank_3`; the rank stands in the file's name alone.
 
+    Examples
+    --------
     >>> entry = {"process_group": ("0", "default_pg"), "collective_seq_id": 5, "profiling_name": "nccl:all_reduce",
     ...     "state": "scheduled"}
     >>> data = pickle.dumps({"version": "2.9", "pg_config": {}, "entries": [entry]}, protocol=2)
@@ -191,6 +197,8 @@ def _is_fr_pickle(head: str) -> float:
 def parse_fr_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read flight recorder dumps that were written as JSON.
 
+    Examples
+    --------
     >>> sample = ['{"version": "2.5", "pg_config": {}, "entries": [{"process_group": ["0", "default_pg"],',
     ...     '"collective_seq_id": 5, "profiling_name": "nccl:all_reduce", "state": "scheduled", "is_p2p": false}]}']
     >>> [(row["rank"], row.get("communicator"), row["count"]) for _, row in

@@ -337,6 +337,8 @@ def _join_commas(row: list[str], fields: list[str]) -> list[str]:
 def parse_nvidia_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read nvidia-smi: query CSV (any fields, with or without units and header), the table, -q; and what it says when it fails.
 
+    Examples
+    --------
     >>> sample = ["index, utilization.gpu [%], memory.used [MiB]", "0, 100 %, 76188 MiB", "1, [N/A], ERR!"]
     >>> [(row["gpu"], row["util_percent"], row.get("error")) for _, row in parse_nvidia_smi(sample, Source("g.csv"), Report())]
     [(0, 100.0, None), (1, None, 'ERR!')]
@@ -387,6 +389,8 @@ _TOPO_ROW = re.compile(r"^\s*(?P<key>GPU\d+|NIC\d+|mlx\w+)\s+(?:(?:X|SYS|NODE|PH
 def parse_topo(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `nvidia-smi topo -m` or `-p2p`: a row a device; the key is its name.
 
+    Examples
+    --------
     >>> sample = ["\\tGPU0\\tGPU1\\tCPU Affinity", "GPU0\\t X \\tNV18\\t0-31"]
     >>> [(row["key"], row["value"]) for _, row in parse_topo(sample, Source("topo.txt"), Report())]
     [('header', 'GPU0 GPU1 CPU Affinity'), ('GPU0', 'GPU0 X NV18 0-31')]

@@ -32,6 +32,8 @@ _ARGUMENT = re.compile(r"""(?<![\w.])['"]?(\w+)['"]?\s*[=:]\s*(?:Some\(\s*)?('[^
 def arguments(text: str, names: dict[str, str]) -> dict[str, Any]:
     """Launch arguments out of a printed object: ``ServerArgs(a=1)``, ``Namespace(a=1)``, ``{'a': 1}``, ``Args { a: Some(1) }``.
 
+    Examples
+    --------
     >>> arguments("server_args=ServerArgs(model_path='/m/x', port=8000, revision=None)", {"model_path": "model", "port": "port"})
     {'model': '/m/x', 'port': 8000}
     >>> arguments('Args { num_shard: Some(4), hostname: "0.0.0.0" }', {"num_shard": "tp_size", "hostname": "host"})
@@ -200,6 +202,8 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
     milestones are tried first. Raises UsageError: a file is no valid TOML, lacks a key, or holds a wrong value; the message names
     file, line and key.
 
+    Examples
+    --------
     >>> load().matcher("sglang").match("Load weight begin. avail mem=93.41 GB", "init")[0].code
     'weights_begin'
     """
@@ -209,6 +213,8 @@ def load(folders: Sequence[Path] = ()) -> Grammars:
 def traits(server: str | None, folders: Sequence[Path] = ()) -> Traits:
     """What tells a server from others.
 
+    Examples
+    --------
     >>> traits("vllm").port, traits(None).once_from_ranks
     (8000, 3)
     """
@@ -228,6 +234,8 @@ def caches(folders: Sequence[Path] = ()) -> dict[str, str]:
 def codes(flag: str, server: str | None, folders: Sequence[Path] = ()) -> frozenset[str]:
     """Codes of the milestones that have a flag, in the grammars that hold for a server's log.
 
+    Examples
+    --------
     >>> "weights_end" in codes("per_rank", "sglang"), "weights_end" in codes("per_rank", "llamacpp")
     (True, False)
     """

@@ -95,6 +95,8 @@ _NUMBERED = re.compile(r"_\d$")
 def number(text: str) -> Any:
     """Turn printed digits into a number; other text stays as it is.
 
+    Examples
+    --------
     >>> number("301,440"), number("39.77"), number("-9"), number("TP0"), number("True")
     (301440, 39.77, -9, 'TP0', True)
     """

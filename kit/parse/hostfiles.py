@@ -21,6 +21,8 @@ _MEM_KEY = re.compile(
 def parse_meminfo(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/meminfo. Names are those of `free` where it has one, else as printed; counts of pages are left out.
 
+    Examples
+    --------
     >>> [(row["name"], row["value_bytes"]) for _, row in parse_meminfo(["MemTotal:  1024 kB",
     ...     "Dirty: 4 kB"], Source("m"), Report())]
     [('total', 1048576), ('Dirty', 4096)]
@@ -51,6 +53,8 @@ CGROUP_KEYS = frozenset(TOOL_WORDS["cgroup"]["keys"])
 def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read control-group files: `key value` lines, a bare number, and pressure lines. `max` becomes infinity.
 
+    Examples
+    --------
     >>> rows = parse_cgroup(["oom 3", "oom_kill 1", "some avg10=0.00 total=12"], Source("memory.events.txt"), Report())
     >>> [(row["source"], row["name"], row["value"]) for _, row in rows]
     [('cgroup', 'oom', 3.0), ('cgroup', 'oom_kill', 1.0), ('pressure', 'some_avg10', 0.0), ('pressure', 'some_total', 12.0)]
@@ -91,6 +95,8 @@ def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def _file_name(path: str) -> str:
     """Name of the control-group file that a path or a capture's name tells.
 
+    Examples
+    --------
     >>> _file_name("cat /sys/fs/cgroup/memory.max"), _file_name("raw/memory.current.t0.txt")
     ('memory.max', 'memory.current')
     """
@@ -116,6 +122,8 @@ _UPTIME = re.compile(r"^.*load averages?: (?P<one>\d+[.,]\d\d),? (?P<five>\d+[.,
 def parse_loadavg(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/loadavg or `uptime`.
 
+    Examples
+    --------
     >>> [(row["name"], row["value"]) for _, row in parse_loadavg(["8.01 7.20 3.00 9/1840 77"], Source("loadavg"), Report())][:3]
     [('load1', 8.01), ('load5', 7.2), ('load15', 3.0)]
     """
@@ -142,6 +150,8 @@ _VMSTAT_HEADER = re.compile(r"^\s*r\s+b\s+swpd\s+free\b")
 def parse_vmstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `vmstat N` (a line a moment) or /proc/vmstat (`key value`).
 
+    Examples
+    --------
     >>> sample = [" r  b   swpd   free", " 1  0      0  900", " 0  2      0  880"]
     >>> [(row["moment"], row["name"], row["value"])
     ...     for _, row in parse_vmstat(sample, Source("vmstat.txt"), Report()) if row["name"] == "b"]

@@ -20,6 +20,8 @@ def objects(text: str) -> Iterator[tuple[int, dict]]:
 
     Where an object is broken (a cut end), the whole objects in it are given in its place.
 
+    Examples
+    --------
     >>> list(objects('$ tool --json\n[{"a": 1},\n {"b": {"c": 2}}]'))
     [(2, {'a': 1}), (3, {'b': {'c': 2}})]
     >>> list(objects('{"list": [{"a": 1}, {"a": 2}, {"a"'))

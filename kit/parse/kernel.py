@@ -51,6 +51,8 @@ _FRAME = re.compile(r"^\s*(?P<unsure>\? )?(?P<function>[\w.]+)\+0x[0-9a-f]+/0x[0
 def classify(text: str) -> Row:
     """Name the kind of a message and what it says of process and device.
 
+    Examples
+    --------
     >>> got = classify("NVRM: Xid (PCI:0000:01:00): 8, pid=3381, name=llama-server, channel 0x00000007")
     >>> got["kind"], got["xid"], got["bus_id"], got["pid"], got["process"]
     ('xid', 8, '0000:01:00', 3381, 'llama-server')
@@ -79,6 +81,8 @@ def classify(text: str) -> Row:
 def parse_kernel(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read kernel messages in every stamp that dmesg and journalctl print; human times are local time of the host.
 
+    Examples
+    --------
     >>> rows = list(parse_kernel(["[  812.5] nfs: server nas1 not responding"], Source("dmesg.txt"), Report()))
     >>> [(row["uptime_s"], row["kind"], row["text"]) for _, row in rows]
     [(812.5, 'nfs', 'nfs: server nas1 not responding')]

@@ -19,6 +19,8 @@ _PLACE = re.compile(r"^(?P<function>.*?)(?: \+ \d+)?(?: at (?P<file>\S{1,4096}?)
 def parse_lldb(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read backtraces of lldb. Threads have a number; their thread id where lldb prints one.
 
+    Examples
+    --------
     >>> sample = ["* thread #1, name = 'python3', stop reason = signal SIGSTOP",
     ...     "  * frame #0: 0x00007fff2 libc.so.6`__futex_abstimed_wait + 12"]
     >>> [(row["thread"], row["function"], row["file"]) for _, row in parse_lldb(sample, Source("lldb.txt"), Report())]

@@ -23,6 +23,8 @@ NO_PATH = "not shown"
 def is_lock(path: str) -> bool:
     """Whether a path is named like a lock file.
 
+    Examples
+    --------
     >>> [is_lock(path) for path in ("/jit/build/lock_module_rmsnorm", "/cache/tmp/gdn.lock", "/models/blocks.bin")]
     [True, True, False]
     """
@@ -92,6 +94,8 @@ def _lslocks_row(cells: dict[str, str], line: Line) -> Row | None:
 def parse_lslocks(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read lslocks, as a table with any columns or as JSON. A mode with `*`, or a BLOCKER, marks a process that waits.
 
+    Examples
+    --------
     >>> sample = ["COMMAND     PID TYPE SIZE MODE  M START END PATH",
     ...     "VLLM::Worke 400 FLOCK   0B WRITE 0     0   0 /home/op/.cache/gdn_prefill_sm90.lock",
     ...     "VLLM::Worke 401 FLOCK      WRITE* 0    0   0 /home/op/.cache/gdn_prefill_sm90.lock"]
@@ -161,6 +165,8 @@ _PROC = re.compile(
 def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/locks. It names files by inode alone: the path is given as `inode N`.
 
+    Examples
+    --------
     >>> sample = ["1: FLOCK  ADVISORY  WRITE 9502 fe:00:2244835 0 EOF", "1: -> FLOCK  ADVISORY  WRITE 9503 fe:00:2244835 0 EOF"]
     >>> [(row["path"], row["pid"], row["mode"], row["waits"]) for _, row in
     ...     parse_proc_locks(sample, Source("locks.txt"), Report())]
@@ -423,6 +429,8 @@ def parse_lock_check(lines: Iterable[str], source: Source, report: Report) -> Ro
     A row a lock file and holder. Where fuser or lsof was asked and answered nothing, `checked` is true and `pid` missing:
     nobody holds the lock. Where fuser could not look into other users' processes, `checked` is false.
 
+    Examples
+    --------
     >>> sample = ["$ ls -l --time-style=full-iso /jit/build/lock_module_rmsnorm",
     ...     "-rw-r--r-- 1 root root 0 2025-12-29 17:03:41.120000000 +0000 /jit/build/lock_module_rmsnorm",
     ...     "$ fuser -v /jit/build/lock_module_rmsnorm"]

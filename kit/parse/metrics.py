@@ -18,6 +18,8 @@ _COMMENT = re.compile(r"^# (?:HELP|TYPE|EOF)\b")
 def parse_metrics(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read metrics: a row a series and sample. Names are kept as printed (`vllm:…`, `sglang:…`, `tgi_…`, `llamacpp:…`).
 
+    Examples
+    --------
     >>> sample = ["# TYPE vllm:num_requests_running gauge", 'vllm:num_requests_running{model_name="m"} 4.0']
     >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_metrics(sample, Source("metrics.t0.txt"), Report())]
     [('vllm:num_requests_running', 'model_name="m"', 4.0)]

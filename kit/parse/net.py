@@ -57,6 +57,8 @@ def parse_sockets(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     A list that holds its header alone is complete: nothing listens.
 
+    Examples
+    --------
     >>> sample = ['LISTEN 0 2048 0.0.0.0:8001 0.0.0.0:* users:(("VLLM::APIServer",pid=41120,fd=19))']
     >>> [(row["state"], row["local_port"], row["pid"]) for _, row in parse_sockets(sample, Source("ss.txt"), Report())]
     [('LISTEN', 8001, 41120)]
@@ -179,6 +181,8 @@ def _address(text: str) -> str:
 def _hex_address(text: str) -> str:
     """Address of /proc/net/tcp: each group of four bytes is in the order of the host (little-endian).
 
+    Examples
+    --------
     >>> _hex_address("0100007F"), _hex_address("00000000000000000000000000000000")
     ('127.0.0.1', '::')
     """
@@ -258,6 +262,8 @@ def _host_rows(lines: Iterable[str], source: Source, report: Report, name: str, 
 def parse_hosts(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /etc/hosts; the key is the address.
 
+    Examples
+    --------
     >>> [(row["key"], row["value"]) for _, row in parse_hosts(["10.145.9.77 train-0.train.svc"], Source("hosts.txt"), Report())]
     [('10.145.9.77', '10.145.9.77 train-0.train.svc')]
     """
@@ -273,6 +279,8 @@ def _is_hosts(head: str) -> float:
 def parse_ip(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `ip addr`, `ip route`, `ip -br addr`, `ifconfig`; the key is the interface, or `route`.
 
+    Examples
+    --------
     >>> sample = ["2: eth0: <BROADCAST,UP> mtu 1500", "    inet 10.0.0.2/24 scope global eth0", "default via 10.0.0.1 dev eth0"]
     >>> [row["key"] for _, row in parse_ip(sample, Source("ip.txt"), Report())]
     ['eth0', 'eth0', 'route']
@@ -290,6 +298,8 @@ def _is_ip(head: str) -> float:
 def parse_lspci(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read lspci, plain or verbose; the key is the bus id of the device that the line belongs to.
 
+    Examples
+    --------
     >>> sample = ["40:01.1 PCI bridge: AMD Device 14ab", "\\t\\tACSCtl:\\tSrcValid+ TransBlk- ReqRedir+"]
     >>> [row["key"] for _, row in parse_lspci(sample, Source("lspci.txt"), Report())]
     ['40:01.1', '40:01.1']

@@ -35,6 +35,8 @@ def _stamp(words: dict[str, str], source: Source) -> int | None:
 def parse_monitor(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `nvidia-smi dmon` (a row a device and moment) and `pmon` (a row a process). `-` is no figure.
 
+    Examples
+    --------
     >>> sample = ["# gpu pwr gtemp  sm mem pclk", "# Idx   W     C   %   %  MHz", "    0  43    35  97   - 1075"]
     >>> [(row["power_w"], row["util_percent"], row["mem_util_percent"])
     ...     for _, row in parse_monitor(sample, Source("dmon.txt"), Report())]
@@ -83,6 +85,8 @@ def _monitored(got: dict[str, str], where: Row, samples: Samples) -> None:
 def parse_devices(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `nvidia-smi -L`: devices with their names; MIG devices as host facts.
 
+    Examples
+    --------
     >>> sample = ["GPU 0: NVIDIA H200 (UUID: GPU-1a2b)", "  MIG 1g.10gb     Device  0: (UUID: MIG-3c4d)"]
     >>> [(row.get("gpu"), row.get("name") or row["value"]) for _, row in parse_devices(sample, Source("L.txt"), Report())]
     [(0, 'NVIDIA H200'), (None, 'GPU 0: 1g.10gb, MIG-3c4d')]
@@ -104,6 +108,8 @@ def parse_devices(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def parse_xml(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `nvidia-smi -q -x`. The document type, which names a file elsewhere, is left out and nothing is fetched.
 
+    Examples
+    --------
     >>> text = '<nvidia_smi_log><gpu id="0000:0A:00.0"><product_name>H200</product_name></gpu></nvidia_smi_log>'
     >>> [(row["gpu"], row["bus_id"], row["name"]) for _, row in parse_xml([text], Source("q.xml"), Report())]
     [(0, '0000:0A:00.0', 'H200')]

@@ -41,6 +41,8 @@ def _thread_id(line: Line, source: Source) -> tuple[int | None, int]:
 def parse_status(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read /proc/PID/status of one process or several, and of threads under /proc/PID/task/TID/status.
 
+    Examples
+    --------
     >>> sample = ["Name:\tsglang::schedul", "State:\tS (sleeping)", "Tgid:\t2310", "Pid:\t2310", "VmRSS:\t256901120 kB",
     ...     "Threads:\t205"]
     >>> [(frame, row["pid"], row["state"], row["rss_bytes"])
@@ -124,6 +126,8 @@ def parse_stat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     The name stands in parentheses and may hold blanks and parentheses itself: it ends at the last one. Fields after it
     are those of proc(5): utime 14, stime 15, num_threads 20, starttime 22, vsize 23, rss 24, processor 39.
 
+    Examples
+    --------
     >>> sample = "2310 (a (b) c) S 2101 2310 2101 0 -1 41 30 0 53 0 511870 13400 0 0 20 0 205 0 8 353066746880 64225280"
     >>> rows = list(parse_stat([sample], Source("stat.t0.txt"), Report()))
     >>> [(row["comm"], row["cpu_s"], row["threads"], row["rss_bytes"]) for _, row in rows]
@@ -192,6 +196,8 @@ def _is_stat(head: str) -> float:
 def parse_io(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/io of one process or several.
 
+    Examples
+    --------
     >>> sample = ["==> /proc/4412/io <==", "rchar: 61000000000", "wchar: 900000", "read_bytes: 58720256000"]
     >>> [(row["pid"], row["read_bytes"]) for _, row in parse_io(sample, Source("io.t0.txt"), Report())]
     [(4412, 58720256000)]
@@ -235,6 +241,8 @@ def parse_wchan(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     A `0` (not sleeping, or no right to know) is kept as a row without a wait channel.
 
+    Examples
+    --------
     >>> [(row["tid"], row["wchan"]) for _, row in parse_wchan(["==> /proc/88/wchan <==",
     ...     "pipe_write"], Source("wchan.txt"), Report())]
     [(88, 'pipe_write')]
@@ -288,6 +296,8 @@ _FRAME = re.compile(
 def parse_stack(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/stack: the kernel frames of one thread or, under titles, of several.
 
+    Examples
+    --------
     >>> sample = ["[<0>] rpc_wait_bit_killable+0x1e/0xa0 [sunrpc]", "[<0>] nfs_wb_page+0x12/0x90 [nfs]"]
     >>> [(row["depth"], row["function"], row["file"]) for _, row in parse_stack(sample, Source("stack.txt"), Report())]
     [(0, 'rpc_wait_bit_killable', 'sunrpc'), (1, 'nfs_wb_page', 'nfs')]

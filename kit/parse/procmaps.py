@@ -17,6 +17,8 @@ MAPPING = re.compile(
 def parse_smaps(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/smaps or smaps_rollup: whose the memory of a process is, summed over its mappings. `labels` is the pid.
 
+    Examples
+    --------
     >>> sample = ["55e0-7ffc ---p 00000000 00:00 0    [rollup]", "Rss:   8 kB", "Pss:   2 kB"]
     >>> [(row["name"], row["labels"], row["value"])
     ...     for _, row in parse_smaps(sample, Source("smaps-rollup.pid7.t0.txt", pid=7), Report())]
@@ -57,6 +59,8 @@ def _is_smaps(head: str) -> float:
 def parse_maps(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/maps: the files that a process has mapped, once each: which libraries and versions it runs.
 
+    Examples
+    --------
     >>> sample = ["7f05da5f0000-7f05da731000 r-xp 00000000 fd:00 79   /usr/lib/libnccl.so.2.27.3"]
     >>> [(row["key"], row["value"]) for _, row in parse_maps(sample, Source("maps.txt"), Report())]
     [('mapped', '/usr/lib/libnccl.so.2.27.3')]
@@ -87,6 +91,8 @@ _ULIMIT = re.compile(r"^(?P<name>[a-z][a-z /-]{0,60}?[a-z])\s+(?:\((?P<unit>[^()
 def parse_limits(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read /proc/PID/limits or `ulimit -a`: a row a limit, its name the key.
 
+    Examples
+    --------
     >>> sample = ["Limit            Soft Limit  Hard Limit  Units", "Max open files   2048        4096        files"]
     >>> [(row["key"], row["value"]) for _, row in parse_limits(sample, Source("limits.txt"), Report())]
     [('Max open files', 'soft 2048, hard 4096 files')]

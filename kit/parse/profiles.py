@@ -51,6 +51,8 @@ def _kept(counts: Counter[tuple[str, ...]], lines: dict[tuple[str, ...], int], r
 def parse_collapsed(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read collapsed stacks, `outer;inner count` (py-spy -f raw, stackcollapse-perf, austin).
 
+    Examples
+    --------
     >>> sample = ["main (a.py:3);wait (threading.py:355) 97", "main (a.py:3);load (b.py:9) 3"]
     >>> [(row["depth"], row["function"], row["share_percent"]) for _, row in parse_collapsed(sample, Source("c"), Report())][0]
     (0, 'wait', 97.0)
@@ -83,6 +85,8 @@ _SYMBOL = re.compile(
 def parse_perf(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `perf report` or `perf top`: a function a row, with its own share of the samples.
 
+    Examples
+    --------
     >>> sample = ["# Overhead  Command  Shared Object  Symbol", "    61.23%  VLLM::Worker  libnccl.so.2  [.] ncclProxyProgress"]
     >>> [(row["function"], row["file"], row["share_percent"]) for _, row in parse_perf(sample, Source("p"), Report())]
     [('ncclProxyProgress', 'libnccl.so.2', 61.23)]
@@ -105,6 +109,8 @@ def _is_perf(head: str) -> float:
 def parse_speedscope(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read a speedscope file of sampled profiles (py-spy -f speedscope).
 
+    Examples
+    --------
     >>> text = '{"shared": {"frames": [{"name": "main"}, {"name": "wait", "file": "t.py", "line": 5}]}, "profiles": '
     >>> text += '[{"type": "sampled", "name": "MainThread", "samples": [[0, 1], [0]], "weights": [3, 1]}]}'
     >>> [(row["function"], row["share_percent"]) for _, row in parse_speedscope([text], Source("s.json"), Report())]
@@ -142,6 +148,8 @@ def parse_chrome_trace(lines: Iterable[str], source: Source, report: Report) -> 
 
     Events that began and have no end are the ones to look at; they become rows of `stacks`, the last begun innermost.
 
+    Examples
+    --------
     >>> text = '{"traceEvents": [{"ph": "X", "name": "nccl:all_reduce", "dur": 1500000, "ts": 1, "pid": 7, "tid": 7}, '
     >>> text += '{"ph": "B", "name": "load_model", "ts": 2, "pid": 7, "tid": 7}]}'
     >>> [(frame, row.get("name") or row["function"]) for frame, row in parse_chrome_trace([text], Source("t.json"), Report())]

@@ -159,6 +159,8 @@ def _split(first: int, text: str) -> Iterator[tuple[int, str]]:
 def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:
     """Read what people wrote: a row a claim.
 
+    Examples
+    --------
     >>> rows = parse(["GPU util is 100 % and power draw 90 W."], Source("mail.txt"), Report())
     >>> [(row["claim"], row["fields"]) for _, row in rows]
     [('gpu_busy', '{"percent": 100}'), ('gpu_low_power', '{"watts": 90}')]
@@ -184,6 +186,8 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
 def claims_something(head: str) -> bool:
     """Whether a text makes any claim.
 
+    Examples
+    --------
     >>> claims_something("Thanks a lot, see you."), claims_something("Since then nothing happens.")
     (False, True)
     """

@@ -56,6 +56,8 @@ _MEM = re.compile(r"^(?P<unit>[KMGTPE]i?B) (?P<what>Mem|Swap)\s*:\s*(?P<rest>.*)
 def columns_of(text: str) -> list[str] | None:
     """Return the columns of a header line of ps or top; None where the line is none.
 
+    Examples
+    --------
     >>> columns_of("    PID STAT %CPU COMMAND")
     ['PID', 'STAT', '%CPU', 'COMMAND']
     >>> columns_of("41120 Ssl 0.5 VLLM::APIServer")
@@ -72,6 +74,8 @@ _ASKED = re.compile(r"\bps\b[^|;\n]*?\s(?:-\w*o|--format)[ =]?(?P<columns>[a-z%]
 def columns_asked(command: str | None) -> list[str] | None:
     """Columns that a command asks of ps, where a grep took their header away.
 
+    Examples
+    --------
     >>> columns_asked("ps -eo pid,etimes,wchan:24,args | grep -E 'nvcc|ninja'"), columns_asked("ps aux | grep python")
     (['PID', 'ETIMES', 'WCHAN', 'ARGS'], None)
     """
@@ -83,6 +87,8 @@ def columns_asked(command: str | None) -> list[str] | None:
 def cells(columns: list[str], words: list[str], text: str) -> dict[str, str] | None:
     """Give each column its cell: those left of the command from the left, those right of it from the right.
 
+    Examples
+    --------
     >>> cells(["PID", "START", "COMMAND"], "7 Jun 02 python3 -m x".split(), "7 Jun 02 python3 -m x")
     {'PID': '7', 'START': 'Jun 02', 'COMMAND': 'python3 -m x'}
     """
@@ -156,6 +162,8 @@ def parse_ps(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
     Rows with a TID, LWP or SPID column, and those of `top -H`, go to `threads`; all others to `processes`.
 
+    Examples
+    --------
     >>> sample = ["    PID STAT     TIME COMMAND", "  86857 Sl   00:11:03 sglang::scheduler_TP0"]
     >>> [(frame, row["pid"], row["state"], row["cpu_s"]) for frame, row in parse_ps(sample, Source("ps.txt"), Report())]
     [('processes', 86857, 'S', 663.0)]
@@ -256,6 +264,8 @@ _PGREP = re.compile(r"^(?P<pid>\d+) (?P<command>\S.*)$")
 def parse_pgrep(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read `pgrep -a` or `pgrep -af`: pid and command line; also `pgrep -l`.
 
+    Examples
+    --------
     >>> [(row["pid"], row["cmdline"])
     ...     for _, row in parse_pgrep(["512 python3 -m sglang.launch_server"], Source("pgrep.txt"), Report())]
     [(512, 'python3 -m sglang.launch_server')]

@@ -59,6 +59,8 @@ class Prefix:
 def pieces(line: str) -> Iterator[str]:
     r"""Split a line at carriage returns, without colour codes and empty pieces.
 
+    Examples
+    --------
     >>> list(pieces("\rLoading:   0%| | 0/2 [00:00<?, ?it/s]\rLoading:  50%| | 1/2 [00:01<00:01, 1.00s/it]\r"))
     ['Loading:   0%| | 0/2 [00:00<?, ?it/s]', 'Loading:  50%| | 1/2 [00:01<00:01, 1.00s/it]']
     """
@@ -78,6 +80,8 @@ def global_rank(label: str | None, sizes: dict[str, int]) -> int | None:
     where missing) and ``dp_attention`` (true where the data-parallel ranks share the tensor-parallel group: SGLang's
     ``enable_dp_attention``; its TP word counts through all of them then). Returns None where the label has no rank word.
 
+    Examples
+    --------
     >>> global_rank("PP2 TP1", {"tp": 2, "pp": 3})
     5
     >>> global_rank("DP1 TP4", {"tp": 8, "dp": 2, "dp_attention": 1}), global_rank("DP1 TP3", {"tp": 4, "dp": 2})
@@ -155,6 +159,8 @@ def stamp_ns(
 ) -> int | None:
     """Make UTC nanoseconds of a stamp; year and zone come from the source where the stamp has none.
 
+    Examples
+    --------
     >>> captured = stamp_ns(Source("a"), 2026, 1, 1, "00", "10", "00")
     >>> late = stamp_ns(Source("a", captured_ns=captured), None, 12, 31, "23", "59", "59")
     >>> (captured - late) / 1e9
@@ -194,6 +200,8 @@ GROUPS = frozenset("l l2 y m d mon md H M S f z src src2 pid process rank local_
 def expand(pattern: str) -> str:
     """A pattern with its parts written out.
 
+    Examples
+    --------
     >>> re.match(expand(r"{date}{clock}"), "2026-02-18 00:28:26.5")["f"]
     '5'
     """
@@ -248,6 +256,8 @@ class Prefixes:
     def peel(self, text: str, source: Source) -> tuple[Prefix, str]:
         """Take all prefixes off a record without colour codes: what they told, and the message with its leading blanks.
 
+        Examples
+        --------
         >>> from kit.parse import grammar
         >>> prefixes = grammar.load().matcher(None).prefixes
         >>> prefix, text = prefixes.peel("sglang-1  | [2026-01-29 13:12:37 PP2 TP1] Load weight begin.", Source("a.log"))

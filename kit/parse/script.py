@@ -28,6 +28,8 @@ _LAUNCHERS = re.compile(
 def program_of(command: str) -> str | None:
     """First word that is a program of its own, or the module after `python -m`, or the script that python runs.
 
+    Examples
+    --------
     >>> program_of("CUDA_VISIBLE_DEVICES=0 nohup python3 -m sglang.launch_server --tp 8")
     'sglang.launch_server'
     >>> program_of("numactl --cpunodebind=0 /usr/bin/vllm serve org/m"), program_of("docker run -d vllm/vllm-openai")
@@ -53,6 +55,8 @@ def program_of(command: str) -> str | None:
 def parse_launch(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read a launch script or a command line: a row a command, continued lines joined; comments are left out.
 
+    Examples
+    --------
     >>> sample = ["#!/bin/bash", "export NCCL_DEBUG=INFO", "vllm serve org/m \\\\", "  --port 8001"]
     >>> [(row["program"], row["text"]) for _, row in parse_launch(sample, Source("launch.sh"), Report())]
     [('export', 'export NCCL_DEBUG=INFO'), ('vllm', 'vllm serve org/m --port 8001')]

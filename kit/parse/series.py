@@ -68,6 +68,8 @@ def _value(text: object) -> float | None:
 def parse_query_range(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the JSON answer of Prometheus' `query_range` or `query`.
 
+    Examples
+    --------
     >>> text = '{"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {"__name__": "node_load1"}, '
     >>> text += '"values": [[1771378393, "5.5"]]}]}}'
     >>> [(row["source"], row["name"], row["value"]) for _, row in parse_query_range([text], Source("q.json"), Report())]
@@ -100,6 +102,8 @@ def _labels(text: str | None) -> dict[str, str]:
 def parse_grafana(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the CSV that a Grafana panel exports: a column of times, a column a series.
 
+    Examples
+    --------
     >>> text = ['"Time","DCGM_FI_DEV_GPU_UTIL{gpu=""0""}"', "2026-02-18 01:33:13,97"]
     >>> [(row["gpu"], row["util_percent"]) for _, row in parse_grafana(text, Source("panel.csv"), Report())]
     [(0, 97.0)]
@@ -138,6 +142,8 @@ def _is_grafana(head: str) -> float:
 def parse_otlp(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read OTLP as JSON lines, as the OpenTelemetry collector's file exporter writes it: gauges and sums; log records.
 
+    Examples
+    --------
     >>> import json
     >>> point = {"timeUnixNano": "1771378393000000000", "asDouble": 5.5, "attributes": []}
     >>> scope = {"metrics": [{"name": "node_load1", "gauge": {"dataPoints": [point]}}]}

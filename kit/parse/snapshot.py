@@ -61,6 +61,8 @@ class Line(NamedTuple):
 def titled(lines: Iterable[str], source: Source, report: Report) -> Iterator[Line]:
     """Clean the lines and tell each what it stands under; titles and `date` lines themselves are not given.
 
+    Examples
+    --------
     >>> [(line.title, line.text) for line in titled(["$ cat /proc/7/wchan", "ep_poll", "/proc/8/wchan:0"], Source("a"), Report())]
     [('cat /proc/7/wchan', 'ep_poll'), ('/proc/8/wchan', '0')]
     """
@@ -94,6 +96,8 @@ def titled(lines: Iterable[str], source: Source, report: Report) -> Iterator[Lin
 def date_of(text: str, source: Source) -> int | None:
     """Read a line that is nothing but a date, as `date` prints it.
 
+    Examples
+    --------
     >>> date_of("Thu Jan  1 00:00:02 UTC 1970".replace("1970", "2026"), Source("a")) is not None
     True
     >>> date_of("2026-01-01 is no line of date", Source("a"))
@@ -143,6 +147,8 @@ class Samples:
     A row's key says what it is about. A key that comes again begins the next sample, and takes the rows of its table with
     it. Rows are held until `settle`, so this is for snapshots, not for logs.
 
+    Examples
+    --------
     >>> samples = Samples(Source("du.txt"))
     >>> for size in (1, 2):
     ...     samples.add("sizes", {"path": "/m", "size_bytes": size}, "/m")
@@ -188,6 +194,8 @@ class Samples:
 def command_words(title: str | None, *programs: str) -> list[str]:
     """Split a title into words, `sudo` and the like taken off; of several commands that of one of the programs.
 
+    Examples
+    --------
     >>> command_words("sudo timeout 5 ps -L -p 7"), command_words("date; ls -la /a; ps aux | wc -l", "ls")
     (['ps', '-L', '-p', '7'], ['ls', '-la', '/a'])
     """
@@ -203,6 +211,8 @@ def command_words(title: str | None, *programs: str) -> list[str]:
 def integer(text: str | None) -> int | None:
     """Read a whole number; None where it is none.
 
+    Examples
+    --------
     >>> integer("12"), integer("-")
     (12, None)
     """
@@ -212,6 +222,8 @@ def integer(text: str | None) -> int | None:
 def number(text: str | None) -> float | None:
     """Read the number at the start of a text, whatever its unit; None where there is none.
 
+    Examples
+    --------
     >>> number("88.20 W"), number("99,9"), number("[N/A]")
     (88.2, 99.9, None)
     """
@@ -222,6 +234,8 @@ def number(text: str | None) -> float | None:
 def size_bytes(text: str | None, unit: int = 1) -> int | None:
     """Read a size as people print it; `unit` holds where the text names none.
 
+    Examples
+    --------
     >>> size_bytes("6.1M"), size_bytes("64Gi"), size_bytes("12", 1024), size_bytes("-")
     (6396313, 68719476736, 12288, None)
     """
@@ -236,6 +250,8 @@ def size_bytes(text: str | None, unit: int = 1) -> int | None:
 def clock_s(text: str | None) -> float | None:
     """Read a duration as ps and top print it.
 
+    Examples
+    --------
     >>> clock_s("87:31"), clock_s("00:11:03"), clock_s("1-02:03:04"), clock_s("0:00.52"), clock_s("642")
     (5251.0, 663.0, 93784.0, 0.52, 642.0)
     """
@@ -249,6 +265,8 @@ def clock_s(text: str | None) -> float | None:
 def failure(line: Line, tool: str, source: Source) -> Row | None:
     """Make the row of `tool_errors` of a line that says that a tool failed; None for any other line.
 
+    Examples
+    --------
     >>> failure(Line(1, "bash: ss: command not found", None, None), "netstat", Source("ss.txt"))["error"]
     'not_found'
     >>> failure(Line(1, "LISTEN 0 128 0.0.0.0:22", None, None), "ss", Source("ss.txt"))
@@ -264,6 +282,8 @@ def only_failures(head: str, tool: str = "") -> float:
     """Score of a head that holds nothing but messages of tools that failed: little, so that the file's name decides; more
     where they name the tool whose output was wanted.
 
+    Examples
+    --------
     >>> only_failures("$ dmesg\\ndmesg: read kernel buffer failed: Operation not permitted\\n")
     0.1
     >>> only_failures("bash: ss: command not found", "ss"), only_failures("a log")
@@ -290,6 +310,8 @@ HEAD_LINES = 400
 def body_lines(head: str, most: int = 200) -> list[str]:
     """First lines of a head that are no title, no blank, no prompt: what scores are made of.
 
+    Examples
+    --------
     >>> body_lines("$ du -s /m\\n12\\t/m\\n")
     ['12\\t/m']
     """
@@ -304,6 +326,8 @@ def _body(head: str) -> tuple[Line, ...]:
 def share(lines: list[str], pattern: re.Pattern[str]) -> float:
     """Part of the lines that a pattern matches, 0 where there are none.
 
+    Examples
+    --------
     >>> share(["a", "b"], re.compile("a"))
     0.5
     """

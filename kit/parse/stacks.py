@@ -173,6 +173,8 @@ _FAILED_PID = re.compile(r"Pyspy failed to dump PID (\d+)")
 def parse_pyspy(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the text of `py-spy dump`, of one process or many, with native frames and variables or without.
 
+    Examples
+    --------
     >>> sample = ["Process 9200: sglang::scheduler_TP0", "Python v3.11.11 (/opt/conda/bin/python3.11)", "",
     ...     'Thread 9200 (active): "MainThread"', "    requant_weight (sglang/srt/layers/fp8_utils.py:402)",
     ...     "    cuLaunchKernel (libcuda.so.1)"]
@@ -275,6 +277,8 @@ def _only_errors(head: str, lines: list[str]) -> float:
 def parse_pyspy_json(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the answer of `py-spy dump --json`: a list of threads. A cut one gives the threads that are whole.
 
+    Examples
+    --------
     >>> sample = ['[{"pid": 7, "thread_name": "MainThread", "os_thread_id": 7, "active": true, "owns_gil": true, "frames":',
     ...     '[{"name": "main", "filename": "/app/t.py", "short_filename": "t.py", "line": 7}]}]']
     >>> [(row["pid"], row["thread_state"], row["function"], row["file"]) for _, row in
@@ -329,6 +333,8 @@ _TOP_FROM = re.compile(r"^\s*Collecting samples from '?(?P<what>.*?)'?(?: \(pyth
 def parse_pyspy_top(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the screen of `py-spy top`: a row a function, `share_percent` is its part of the samples, callees included.
 
+    Examples
+    --------
     >>> sample = ["Collecting samples from 'python t.py' (python v3.11.7)", "GIL: 33.00%, Active: 41.00%, Threads: 2",
     ...     "  %Own   %Total  OwnTime  TotalTime  Function (filename)", " 37.00%  41.00%   0.650s    0.780s   main (t.py)"]
     >>> [(row["function"], row["file"], row["share_percent"]) for _, row in
@@ -391,6 +397,8 @@ def parse_faulthandler(lines: Iterable[str], source: Source, report: Report) -> 
 
     The stack that begins in a module's top level is taken as that of the main thread.
 
+    Examples
+    --------
     >>> sample = ["Fatal Python error: Aborted", "", "Current thread 0x00007f0d4561ab80 (most recent call first):",
     ...     '  File "/app/fh.py", line 4 in <module>']
     >>> [(row["tid"], row["thread"], row["thread_state"], row["file"], row["file_line"]) for _, row in
@@ -438,6 +446,8 @@ def _is_faulthandler(head: str) -> float:
 def parse_dump(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read a dump that was cut out of a log: py-spy, faulthandler or gdb, whichever it is.
 
+    Examples
+    --------
     >>> sample = ["Process 7: sglang::scheduler_TP1", 'Thread 7 (idle): "MainThread"', "    wait (threading.py:355)"]
     >>> [(row["tool"], row["pid"], row["function"]) for _, row in parse_dump(sample, Source("server.log"), Report())]
     [('pyspy', 7, 'wait')]

@@ -126,6 +126,8 @@ class _Frames:
 def frame_of(text: str) -> Row:
     """Function, file and line of a frame without its number.
 
+    Examples
+    --------
     >>> frame_of("0x0000556479335193 in inner (n=3) at m.c:5")
     {'function': 'inner', 'file': 'm.c', 'file_line': 5}
     >>> frame_of("c10d::ProcessGroupNCCL::watchdog() () from /lib/libtorch_cuda.so")["function"]
@@ -156,6 +158,8 @@ def _without_arguments(text: str) -> str:
 def parse_gdb(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read backtraces of all threads, of one process or several; frames that gdb broke over lines are joined.
 
+    Examples
+    --------
     >>> sample = ['Thread 2 (Thread 0x7fcd47c016c0 (LWP 10030) "io worker 1"):',
     ...     "#0  0x00007fcd in futex_wait () from /lib/libc.so.6", "#1  0x000055 in inner (n=3) at m.c:5", "",
     ...     'Thread 1 (Thread 0x7fcd47c02740 (LWP 10028) "m"):', "#0  0x00007fcd in clone3 () from /lib/libc.so.6"]
@@ -214,6 +218,8 @@ def _pid_of_command(title: str | None) -> int | None:
 def looks_like_gdb(head: str) -> float:
     """Score of a head as backtraces of a native debugger.
 
+    Examples
+    --------
     >>> looks_like_gdb("Thread 1 (LWP 88):\\n#0  0x00007f in read () from /lib/libc.so.6\\n")
     0.97
     >>> looks_like_gdb("# a comment\\n#1 apples\\n")

@@ -26,6 +26,8 @@ def syscall_name(number: int, machine: str = "x86_64") -> str:
 
     `number`: as /proc/PID/syscall prints it. `machine`: as `uname -m` prints it.
 
+    Examples
+    --------
     >>> syscall_name(202), syscall_name(98, "aarch64"), syscall_name(9999)
     ('futex', 'futex', 'syscall_9999')
     """

@@ -77,6 +77,8 @@ def _zone_s(name: str | None, stamp: str) -> str | None:
 def parse_sadf(lines: Iterable[str], source: Source, report: Report) -> Rows:
     r"""Read `sadf -j`: memory, load and pressure into their frames, all other figures as counters of source `sar`.
 
+    Examples
+    --------
     >>> text = '{"sysstat": {"hosts": [{"nodename": "a", "timezone": "UTC", "statistics": [{"timestamp": {"date": "2026-11-29", '
     >>> text += '"time": "22:28:11", "utc": 1}, "memory": {"memfree": 8}, "queue": {"ldavg-1": 5.97}}]}]}}'
     >>> rows = list(parse_sadf([text], Source("sadf.json"), Report()))
@@ -198,6 +200,8 @@ class _Moments:
 def parse_sar(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read the text of sar. The times are local and the text names no zone.
 
+    Examples
+    --------
     >>> text = ["Linux 6.8.0 (a) \\t11/29/26 \\t_x86_64_\\t(2 CPU)", "", "22:28:10    kbmemfree   kbavail", "22:28:11    8    16"]
     >>> [(row["name"], row["value_bytes"]) for frame, row in parse_sar(text, Source("sar.txt"), Report())]
     [('free', 8192), ('available', 16384)]
@@ -220,6 +224,8 @@ def parse_sar(lines: Iterable[str], source: Source, report: Report) -> Rows:
 def parse_pidstat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read pidstat: a row a process and sample; of a thread (`-t`) in frame `threads`; I/O rates as counters.
 
+    Examples
+    --------
     >>> text = ["Linux 6.8.0 (a) \\t11/29/26", "", "12:06:39 PM   UID       PID    %usr    %CPU   CPU  Command"]
     >>> text += ["12:06:40 PM     0      4412    1.00   99.00     1  python3"]
     >>> [(row["pid"], row["cpu_percent"], row["comm"]) for _, row in parse_pidstat(text, Source("pidstat.txt"), Report())]
@@ -259,6 +265,8 @@ _REPORTS = re.compile(
 def parse_iostat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     """Read iostat, with `-x` and `-t` or without: each figure a counter of source `iostat`. The first report counts since boot.
 
+    Examples
+    --------
     >>> text = ["avg-cpu:  %user   %iowait", "           1.50     97.00", "", "Device   r/s   %util", "vda     12.00  99.80"]
     >>> [(row["name"], row["labels"], row["value"]) for _, row in parse_iostat(text, Source("iostat.txt"), Report())][1:]
     [('%iowait', None, 97.0), ('r/s', 'disk="vda"', 12.0), ('%util', 'disk="vda"', 99.8)]

@@ -34,6 +34,8 @@ class LineReader:
     were cut at `LINE_LIMIT`, `long_numbers` how many numbers were cut, `bad_bytes` how many characters did not decode,
     `nul_bytes` how many were dropped.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.log"
     >>> _ = path.write_bytes(b"one\ntwo")

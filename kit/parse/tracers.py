@@ -38,6 +38,8 @@ _TOOLS = {
 def other_tracer(head: str) -> str | None:
     r"""Tell which tool that is not strace printed the calls of a head.
 
+    Examples
+    --------
     >>> other_tracer("7 SYS_close(3) = 0\n7 SYS_read(4, 0x7ffd, 832, 0) = 832\n")
     'ltrace'
     >>> other_tracer("7 close(3) = 0\n7 read(4, \"\", 832) = 0\n")

@@ -131,6 +131,8 @@ def _readable(curves: list[_Curve]) -> list[_Curve]:
 def group_of(name: str) -> str:
     """What a run is one of, by its name without numbers and endings.
 
+    Examples
+    --------
     >>> group_of("eager-1-1.json"), group_of("eager-2-1.json:3"), group_of("7.json")
     ('eager', 'eager', 'runs')
     """

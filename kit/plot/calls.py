@@ -80,6 +80,8 @@ def _start(ax: Axes | None, rows: int, describe, empty: str, least: int = 2) -> 
 def pick(labels: list[str], most: int = ROWS) -> list[int]:
     """Places of the rows to draw, in their order: where there are too many, some of each name before more of one.
 
+    Examples
+    --------
     >>> pick(["a (1)", "a (2)", "a (3)", "a (4)", "b (5)"], 4)
     [0, 1, 2, 4]
     """

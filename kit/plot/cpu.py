@@ -29,6 +29,8 @@ def cores(processes: pd.DataFrame) -> pd.DataFrame:
     Returns columns `pid`, `begin` and `end` (seconds on the time axis), `cores`; a row a pair of samples. A pid that was reused
     (another start time) gives no pair across the two lives.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> frame = FRAMES["processes"].build([{"pid": 7, "t_s": 0.0, "cpu_s": 3.0, "capture": "a"},
     ...                                    {"pid": 7, "t_s": 2.0, "cpu_s": 7.0, "capture": "a"}])

@@ -14,6 +14,8 @@ def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
     Returns ascending positions: each of points/2 equal buckets keeps its minimum and its maximum, and the first and the last
     point stay; NaN is never an extreme. All positions where there are no more than `points`.
 
+    Examples
+    --------
     >>> values = np.zeros(10_000); values[1234] = 9.0
     >>> kept = min_max(values, 100)
     >>> 1234 in kept, len(kept) <= 102
@@ -33,6 +35,8 @@ def min_max(values: np.ndarray, points: int = POINTS) -> np.ndarray:
 def buckets(n: int, columns: int) -> np.ndarray:
     """First position of each of at most so many equal buckets of n things.
 
+    Examples
+    --------
     >>> buckets(10, 4).tolist(), buckets(2, 4).tolist()
     ([0, 2, 5, 7], [0, 1])
     """
@@ -45,6 +49,8 @@ def rarest(codes: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
     Codes count from 0; negative means nothing was seen. Returns the reduced table, with at most `columns` columns, and the first
     column of each bucket.
 
+    Examples
+    --------
     >>> codes = np.zeros((1, 1000), dtype=int); codes[0, 77] = 3
     >>> reduced, begins = rarest(codes, 10)
     >>> reduced.tolist(), begins.tolist()[:2]

@@ -59,6 +59,8 @@ class Block:
 def rank_list(ranks: Sequence[int], most: int = 6) -> str:
     """Ranks as text, neighbours joined.
 
+    Examples
+    --------
     >>> rank_list([0, 1, 2, 5]), rank_list([7]), rank_list(range(0, 40, 2), 3)
     ('ranks 0-2, 5', 'rank 7', 'ranks 0, 2, 4, … (20 ranks)')
     """
@@ -91,6 +93,8 @@ def _of_run(run: Run | Stacks) -> tuple[dict[int, tuple[str, ...]], dict[int, st
 def blocks_of(stacks: Mapping[int, tuple[str, ...]]) -> list[Block]:
     """The tree of some stacks: below each block those that go on from it, the one of most ranks first.
 
+    Examples
+    --------
     >>> [(one.frames[0], one.ranks, one.left, one.top) for one in blocks_of({0: ("f", "g"), 1: ("f", "h"), 2: ("f", "h")})]
     [('f', (0, 1, 2), 0.0, 0), ('h', (1, 2), 0.0, 1), ('g', (0,), 2.0, 1)]
     """

@@ -72,6 +72,8 @@ def process_colours(pids: list[int]) -> dict[int, str]:
 
     `pids`: the most telling first.
 
+    Examples
+    --------
     >>> colours = process_colours([3, 1, *range(10, 20)])
     >>> colours[1] == SERIES[0], colours[19] == GREY
     (True, True)
@@ -96,6 +98,8 @@ def odd_one(values: Mapping[int, float], names: Mapping[int, str]) -> tuple[int,
     Peers are processes whose names differ in numbers only. Returns pid, its value, and the median of its peers; None where fewer
     than three are alike or none stands out.
 
+    Examples
+    --------
     >>> values = {1: 50.0, 2: 50.5, 3: 49.8, 4: 12.0}
     >>> odd_one(values, {pid: f"TP{pid}[{pid}]" for pid in values})
     (4, 12.0, 50.0)
@@ -121,6 +125,8 @@ def odd_one(values: Mapping[int, float], names: Mapping[int, str]) -> tuple[int,
 def named_list(words: list[str], limit: int = 6) -> str:
     """Join words for a sentence; a long list says how many of how many it names.
 
+    Examples
+    --------
     >>> named_list(["a", "b", "c"], 2)
     'a, b (2 of 3)'
     """

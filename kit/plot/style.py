@@ -87,6 +87,8 @@ EMPTY_IN = 0.5
 def new_figure(height_in: float) -> Figure:
     """Return an empty figure that no global registry holds, so none can leak.
 
+    Examples
+    --------
     >>> float(new_figure(2.0).get_figheight())
     2.0
     """
@@ -172,6 +174,8 @@ def legend_beside(ax: Axes, handles: list, *, title: str = "") -> None:
 def bytes_unit(largest: float) -> tuple[float, str]:
     """Return the divisor and the name of the unit that suits a number of bytes.
 
+    Examples
+    --------
     >>> bytes_unit(407 * 2**30)
     (1073741824.0, 'GiB')
     """
@@ -184,6 +188,8 @@ def bytes_unit(largest: float) -> tuple[float, str]:
 def human_bytes(value: float) -> str:
     """Return a number of bytes as text.
 
+    Examples
+    --------
     >>> human_bytes(407 * 2**30), human_bytes(5 * 2**20)
     ('407 GiB', '5.0 MiB')
     """
@@ -194,6 +200,8 @@ def human_bytes(value: float) -> str:
 def plain(text: str) -> str:
     """Return text as matplotlib must be given it to draw it as it stands: a dollar sign begins no formula.
 
+    Examples
+    --------
     >>> plain("a $x$")
     'a \\\\$x\\\\$'
     """

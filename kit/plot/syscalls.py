@@ -87,6 +87,8 @@ def by_call(syscalls: pd.DataFrame) -> pd.DataFrame:
     Index `syscall`; columns `calls`, `errors`, `unreturned` (int), `total_s`, `longest_s`. Longest total time first;
     calls that never returned before all others, since their time is not known.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> frame = FRAMES["syscalls"].build([{"syscall": "read", "duration_s": 0.5, "state": "done", "capture": "a"},
     ...                                   {"syscall": "futex", "state": "open", "capture": "a"}])

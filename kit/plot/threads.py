@@ -81,6 +81,8 @@ def strip_of(threads: Threads, *, rows: int = ROWS) -> Strip:
     `rows`: most rows to keep. Odd threads (ever in a state other than sleeping) are kept first, those with the rarest states
     before the others; what is left is spread evenly over the processes.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> frame = FRAMES["threads"].build([{"pid": 1, "tid": tid, "state": "D" if tid == 77 else "S", "t_s": 0.0, "capture": "a"}
     ...                                  for tid in range(500)])
@@ -269,6 +271,8 @@ def state_counts(threads: Threads) -> pd.DataFrame:
 
     Index: seconds on the time axis; one column of int a state letter, in the order of `STATES`.
 
+    Examples
+    --------
     >>> from kit.frames import FRAMES
     >>> state_counts(FRAMES["threads"].build([{"pid": 1, "tid": 1, "state": "S", "t_s": 0.0, "capture": "a"}])).to_dict()
     {'S': {0.0: 1}}

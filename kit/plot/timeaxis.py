@@ -25,6 +25,8 @@ DAY_S = 86_400
 class TimeAxis:
     """Seconds since launch to shares of the width.
 
+    Examples
+    --------
     >>> axis = TimeAxis(0.0, 5000.0, 100.0)
     >>> axis.compressed, float(axis.share(100.0)), float(axis.seconds(0.6))
     (True, 0.6, 100.0)
@@ -91,6 +93,8 @@ class TimeAxis:
 def tick_text(tick: float, zero: pd.Timestamp | None, offset_s: int = 0) -> str:
     """Seconds of a tick, and below them what a clock on the wall showed then; after a day also the day.
 
+    Examples
+    --------
     >>> tick_text(90.0, pd.Timestamp("2026-02-18T23:59:00Z"), 3600), tick_text(0.5, None)
     ('90\\n01:00:30', '0.5')
     """
@@ -105,6 +109,8 @@ def tick_text(tick: float, zero: pd.Timestamp | None, offset_s: int = 0) -> str:
 def zone_text(offset_s: int) -> str:
     """A zone as text.
 
+    Examples
+    --------
     >>> zone_text(0), zone_text(19_800)
     ('UTC', 'UTC+05:30')
     """

@@ -22,6 +22,8 @@ FIGURES = (
 def figures(calls: Calls) -> list[str]:
     """All figures of a trace that have something to draw, as HTML.
 
+    Examples
+    --------
     >>> import kit
     >>> from kit.frames import FRAMES
     >>> figures(kit.calls(FRAMES["syscalls"].empty()))
@@ -34,7 +36,10 @@ def figures(calls: Calls) -> list[str]:
 def write(calls: Calls, path: str | Path) -> Path:
     """Write what `kit.calls` found as one HTML file.
 
-    Raises UsageError where the name of the file is not that of a page, EvidenceError where it cannot be written.
+    Raises
+    ------
+    UsageError, EvidenceError
+        Where the name of the file is not that of a page; where it cannot be written.
     """
     out = report.checked(Path(path), report.PAGE, "HTML")
     found = scrubbed(calls.document())

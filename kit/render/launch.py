@@ -57,6 +57,8 @@ class About:
 def about(verdict: Verdict) -> About:
     """What is known of a launch.
 
+    Examples
+    --------
     >>> import kit
     >>> about(kit.verdict(kit.sample("healthy-tp2"))).short["server"]
     'vllm 0.32.0'
@@ -115,6 +117,8 @@ def _hosts(verdict: Verdict) -> str:
 def quiet(verdict: Verdict) -> Quiet | None:
     """Since when nothing advances; None where that is not known, or says nothing since the launch is ready or over.
 
+    Examples
+    --------
     >>> import kit
     >>> found = quiet(kit.verdict(kit.sample("sg01-capture-hang")))
     >>> found.duration, found.since, found.file, found.line

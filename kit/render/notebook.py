@@ -29,8 +29,13 @@ _KERNEL = "stallkit"
 def notebook_path(name: str) -> Path:
     """Find a notebook of the kit: beside the package in a checkout, else inside the installed package.
 
-    Raises KitError where neither place has it.
+    Raises
+    ------
+    KitError
+        Where neither place has it.
 
+    Examples
+    --------
     >>> notebook_path("01_postmortem.ipynb").name
     '01_postmortem.ipynb'
     """
@@ -44,6 +49,8 @@ def notebook_path(name: str) -> Path:
 def with_parameters(notebook: NotebookNode, values: Mapping[str, Any]) -> NotebookNode:
     """Return a copy with a cell after the one tagged `parameters` that sets these values.
 
+    Examples
+    --------
     >>> from nbformat.v4 import new_code_cell, new_notebook
     >>> given = new_notebook(cells=[new_code_cell("run_path = 'a'", metadata={"tags": ["parameters"]})])
     >>> with_parameters(given, {"run_path": "b"}).cells[1].source
@@ -120,6 +127,8 @@ def _environment() -> dict[str, str]:
 def scrub(notebook: NotebookNode, replace: Callable[[str], str]) -> None:
     """Run a replacement over every text of a notebook, in place; images are left alone; widget states and tracebacks go.
 
+    Examples
+    --------
     >>> from nbformat.v4 import new_code_cell, new_notebook, new_output
     >>> notebook = new_notebook(cells=[new_code_cell("x", outputs=[new_output("stream", text="key=abc")])])
     >>> scrub(notebook, lambda text: text.replace("abc", "***"))

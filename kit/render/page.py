@@ -165,6 +165,8 @@ def hypotheses(verdict: Verdict) -> str:
 def _whole(shares: Sequence[float]) -> list[int]:
     """Shares as whole percent whose rounding never makes more than 100.
 
+    Examples
+    --------
     >>> _whole([0.496, 0.496, 0.006]), _whole([0.999])
     ([50, 50, 0], [99])
     """

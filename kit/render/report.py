@@ -129,6 +129,8 @@ def scrubber(*runs: Run) -> Callable[[str], str]:
 def checked(out: Path, endings: Sequence[str], what: str) -> Path:
     """The file to write; refused here, before anything is read, where it cannot be written or its name promises another form.
 
+    Examples
+    --------
     >>> checked(Path("report.pdf"), PAGE, "HTML")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...

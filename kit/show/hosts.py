@@ -50,6 +50,8 @@ def document(hosts: Hosts, note: str = "", most: int | None = None, less: int = 
 
     `note`: what there is to say of the view itself. `most`: rows of the table. `less`: with 1 nothing stands below it.
 
+    Examples
+    --------
     >>> board = Status("b", "12:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0], log_silence_s=61)
     >>> print(document(Hosts({"b": board})).sections[0].blocks[0])
     host | state | phase | what | last log line

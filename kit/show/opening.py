@@ -29,6 +29,8 @@ _LAST: dict[str, str] = {}
 def runs_in(folder: str | Path) -> list[str]:
     """Names of the runs in a folder: folders that hold a file, or a folder `raw`.
 
+    Examples
+    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "one").mkdir(); (folder / "empty").mkdir()

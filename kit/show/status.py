@@ -50,6 +50,8 @@ def document(status: Status, note: str = "", most: int | None = None, less: int 
 def last_lines(status: Status) -> dict[str, str]:
     """What each rank, or else the log, said last; the odd ranks first, ranks that said the same together.
 
+    Examples
+    --------
     >>> rows = [dict(rank=rank, role="worker", odd=rank == 2, last_line="loaded" if rank < 2 else "loading") for rank in range(3)]
     >>> last_lines(Status("run", "12:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.9, [2], rows=rows))
     {'rank 2': 'loading', 'ranks 0, 1': 'loaded'}
@@ -73,6 +75,8 @@ def _who(rows: list[dict]) -> str:
 def spark(values: Sequence[float | None], top: float = 0.0) -> str:
     """A history in bars from zero to the largest value, or to `top` where that is more; a peak is never thinned away.
 
+    Examples
+    --------
     >>> spark([0, 50, None, 100]), spark([1, 1], top=100), spark([None])
     ('▁▄ █', '▁▁', '')
     >>> spark([0] * 100 + [9] + [0] * 139)
@@ -89,6 +93,8 @@ def spark(values: Sequence[float | None], top: float = 0.0) -> str:
 def process_table(status: Status, most: int | None = None) -> Table:
     """Processes, ranks first; the odd ones are marked. Hosts are named where there are several.
 
+    Examples
+    --------
     >>> row = dict(rank=0, host=None, pid=7, role="worker", state="S", cpu_percent=0.1, rss_bytes=2**30, rss_bytes_per_s=0.0,
     ...            read_bytes_per_s=0.0, threads=50, waits_in="futex", progress_s=61.0, record_s=61.0, odd=True)
     >>> process_table(Status("run", "12:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.9, [0], rows=[row]))
@@ -124,6 +130,8 @@ def fitted(status: Status, width: int, height: int, note: str = "") -> Document:
 def title(status: Status) -> str:
     """State, class, odd ranks, how sure.
 
+    Examples
+    --------
     >>> title(Status("run", "12:00:00", "stalled", "rank_straggler", "one rank is behind", "weights", 0.96, [0]))
     'stalled in weights: one rank is behind (rank_straggler), rank 0, 96 %'
     """
@@ -133,6 +141,8 @@ def title(status: Status) -> str:
 def progress(status: Status) -> list[str]:
     """Phase, bars, silence.
 
+    Examples
+    --------
     >>> progress(Status("run", "12:00:00", "stalled", "device_hang", "a hang", "weights", 0.9, [], phase_s=70, log_silence_s=61))
     ['phase weights for 70 s', 'log silent for 61 s']
     """
@@ -150,6 +160,8 @@ def progress(status: Status) -> list[str]:
 def rates(status: Status) -> list[str]:
     """What moves, and how fast.
 
+    Examples
+    --------
     >>> rates(Status("run", "12:00:00", "progressing", "slow_weights", "it loads", "weights", 0.9, [], read_bytes_per_s=2.0**30))
     ['reads 1.0 GiB/s']
     """
@@ -171,6 +183,8 @@ def _until_now(status: Status, name: str) -> str:
 def cells(row: dict) -> tuple[str, ...]:
     """One process under `HEADS`; an odd rank is marked.
 
+    Examples
+    --------
     >>> cells(dict(rank=0, host=None, pid=7, role="worker", state="S", cpu_percent=0.1, rss_bytes=2**30, threads=50,
     ...            read_bytes_per_s=0.0, waits_in="futex", progress_s=61.0, odd=True))
     ('▶ 0', '', '7', 'worker', 'S', '0.1 %', '', '1.0 GiB', '0 B/s', '50', '61 s ago', 'futex')
@@ -198,6 +212,8 @@ def cells(row: dict) -> tuple[str, ...]:
 def rate(value: float) -> str:
     """Bytes a second.
 
+    Examples
+    --------
     >>> rate(2.0**30), rate(-1.0)
     ('1.0 GiB/s', '0 B/s')
     """

@@ -155,6 +155,8 @@ def log_around(log: pandas.DataFrame, before: int = 8, after: int = 12) -> Table
 def cell(value: Any, column: str = "") -> str:
     """Write one value for people.
 
+    Examples
+    --------
     >>> cell(None), cell(True), cell(1234567), cell(0.123456), cell(245 * 2**30, "rss_bytes"), cell([1, 2])
     ('', 'yes', '1234567', '0.123', '245 GiB', '1, 2')
     >>> cell(6165, "dist_init_s"), cell(7.0, "t_s"), cell(7.0, "a_t_s")

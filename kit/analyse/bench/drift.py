@@ -40,6 +40,8 @@ def order_finding(group: LoadGroup, starts: dict[str, float]) -> Finding | None:
 def first_share(base: Sequence[float], cand: Sequence[float]) -> float:
     """Share of pairs in which the run of base began first.
 
+    Examples
+    --------
     >>> first_share([1, 2, 3], [4, 5, 6]), first_share([1, 3], [2, 4])
     (1.0, 0.75)
     """
@@ -51,6 +53,8 @@ def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[fl
 
     A group is the positions and logarithms of one side; a difference between sides is not a trend.
 
+    Examples
+    --------
     >>> slope, p = trend([([0, 2, 4], [0.0, 0.021, 0.040]), ([1, 3, 5], [0.110, 0.131, 0.149])])
     >>> round(slope, 3), p < 0.01
     (0.01, True)

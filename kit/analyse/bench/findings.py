@@ -36,6 +36,8 @@ class _Words(string.Formatter):
 class Finding:
     """One finding: a code, its values, and the sentence made of them.
 
+    Examples
+    --------
     >>> str(finding("failed_requests", share=0.125, side="cand", load=None))
     '12.5 % of the requests of cand failed; they are in no value, and failing is not fast'
     """
@@ -68,6 +70,8 @@ def unique(findings: Iterable[Finding]) -> list[Finding]:
 def share(value: float) -> str:
     """A share as text.
 
+    Examples
+    --------
     >>> share(0.125), share(0.05), share(1.0)
     ('12.5 %', '5 %', '100 %')
     """
@@ -77,6 +81,8 @@ def share(value: float) -> str:
 def change(value: float) -> str:
     """A relative change as text.
 
+    Examples
+    --------
     >>> change(0.1563), change(-0.004), change(3.2), change(0.3), change(11.5)
     ('+15.6 %', '-0.4 %', '+320 %', '+30 %', '× 12.5')
     """

@@ -263,6 +263,8 @@ def _missing(value: Any) -> bool:
 def load_settings(settings: Any) -> dict[str, str]:
     """Return the settings of a client that make its load, by dotted path.
 
+    Examples
+    --------
     >>> load_settings('{"random_input_len": 64, "tp": "1", "server_info": {"batch_size": 3}}')
     {'random_input_len': '64'}
     """
@@ -276,6 +278,8 @@ def load_settings(settings: Any) -> dict[str, str]:
 def flat(settings: Any) -> dict[str, str]:
     """Return nested settings (JSON text or a dict) as dotted paths; items of a list go by their name, else by their place.
 
+    Examples
+    --------
     >>> flat('{"a": {"b": 1}, "benchmarks": [{"name": "x", "n": 2}], "c": [1, 2], "d": null}')
     {'a.b': '1', 'benchmarks.x.n': '2', 'c': '[1, 2]'}
     """

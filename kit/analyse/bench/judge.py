@@ -108,6 +108,8 @@ class JudgedMetric:
 def middle(values: Sequence[float]) -> float | None:
     """Geometric mean, which the ratio is made of.
 
+    Examples
+    --------
     >>> round(middle([2.0, 8.0]), 6), middle([])
     (4.0, None)
     """
@@ -232,6 +234,8 @@ def _survivors(judged: JudgedMetric) -> None:
 def noise_of(groups: Sequence[dict[str, list[float]]]) -> dict[str, tuple[float, int]]:
     """Noise of a run from groups of runs of one setting: metric and statistic to (standard deviation, degrees of freedom).
 
+    Examples
+    --------
     >>> noise_of([{"ttft.median": [36.0, 36.4, 35.6]}])["ttft.median"][1]
     2
     """

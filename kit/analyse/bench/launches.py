@@ -25,6 +25,8 @@ def launch_results(launches: Sequence[Run | str | os.PathLike]) -> Benchmarks:
 
     Metrics are `phase_<name>_s` and `time_to_ready_s`, statistic `run`, in seconds.
 
+    Examples
+    --------
     >>> import kit
     >>> bench = launch_results([kit.sample_path("healthy-tp2")])
     >>> bench.values[["metric", "unit", "direction"]].iloc[-1].tolist()

@@ -168,6 +168,8 @@ def _unfit(metric: Metric, zeros: list[str], batched: list[str]) -> Finding | No
 def batched_runs(values: pd.DataFrame) -> list[str]:
     """Runs whose client got several tokens at once, of a frame `bench_values`.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> rows = [("a", "itl", "median", 0.002), ("a", "itl", "mean", 7.0), ("b", "itl", "median", 6.9), ("b", "itl", "mean", 7.0)]
     >>> batched_runs(pd.DataFrame(rows, columns=["run", "metric", "stat", "value"]))

@@ -55,6 +55,8 @@ class Estimate:
 def welch(base: Sequence[float], cand: Sequence[float]) -> Estimate:
     """Compare two samples of logarithms, two or more per side, whose spread may differ (Welch 1947).
 
+    Examples
+    --------
     >>> found = welch([0.00, 0.01, -0.01], [0.05, 0.06, 0.04])
     >>> round(found.difference, 3), round(found.freedom, 1), round(found.p, 4)
     (0.05, 4.0, 0.0036)
@@ -76,6 +78,8 @@ def welch(base: Sequence[float], cand: Sequence[float]) -> Estimate:
 def with_noise(base: Sequence[float], cand: Sequence[float], sd: float | None, freedom: float) -> Estimate:
     """Compare two samples of logarithms, the noise of a run being taken from elsewhere (None: not known).
 
+    Examples
+    --------
     >>> found = with_noise([0.0], [0.05], 0.02, 4)
     >>> round(found.error, 4), [round(limit, 3) for limit in found.interval(0.95)]
     (0.0283, [-0.029, 0.129])
@@ -87,6 +91,8 @@ def with_noise(base: Sequence[float], cand: Sequence[float], sd: float | None, f
 def pooled_sd(groups: Sequence[Sequence[float]]) -> tuple[float | None, int]:
     """Return the pooled standard deviation of groups, and its degrees of freedom (None, 0 where no group has two values).
 
+    Examples
+    --------
     >>> pooled_sd([[1.0, 3.0], [5.0]])
     (1.4142135623730951, 1)
     """
@@ -106,6 +112,8 @@ def _squares(values: Sequence[float]) -> float:
 def least_p(n: int, m: int) -> float:
     """Return the smallest p-value that a permutation test of n against m values can reach.
 
+    Examples
+    --------
     >>> least_p(3, 3), round(least_p(5, 5), 4)
     (0.1, 0.0079)
     """
@@ -117,6 +125,8 @@ def permutation_p(base: Sequence[float], cand: Sequence[float]) -> float:
 
     Exact up to `EXACT` regroupings; beyond, as many are drawn with a fixed seed, and the p-value counts the observed one.
 
+    Examples
+    --------
     >>> permutation_p([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     0.1
     """
@@ -153,6 +163,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     Missing ones were not tested and are no members of the family.
 
+    Examples
+    --------
     >>> holm([0.01, 0.04, None])
     [0.02, 0.04, None]
     """
@@ -168,6 +180,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values adjusted to bound the share of false ones among those called (Benjamini and Hochberg 1995).
 
+    Examples
+    --------
     >>> benjamini_hochberg([0.01, 0.04, None])
     [0.02, 0.04, None]
     """
@@ -183,6 +197,8 @@ def runs_needed(sd: float, difference: float, alpha: float = 0.05) -> int | None
     `sd` is that of the logarithm of a run's value (of the run's statistic, not of its requests), `difference` the logarithm of
     the ratio to be found. At least 3; None above `MOST_RUNS`. About 2 (2.8 sd / difference)² + 1.
 
+    Examples
+    --------
     >>> runs_needed(0.033, 0.0488), runs_needed(0.024, 0.0488), runs_needed(1.0, 0.001)
     (9, 5, None)
     """

@@ -65,6 +65,8 @@ def requests_of(inputs: BenchInputs, run: str, name: str | None, metric: str) ->
 def contrast(base: Sequence[float], cand: Sequence[float], confidence: float) -> dict[str, Any]:
     """Compare one value a run: relative effect with the interval of Welch's test; no interval with one run a side.
 
+    Examples
+    --------
     >>> found = contrast([1.0, 1.0, 1.01], [1.1, 1.11, 1.1], 0.95)
     >>> round(found["effect"], 3), round(found["low"], 3), found["n_base"]
     (0.1, 0.086, 3)
@@ -189,6 +191,8 @@ def stalls(inputs: BenchInputs, groups: Iterable[LoadGroup]) -> pd.DataFrame:
 def shift_finding(metric: str, table: pd.DataFrame, alpha: float) -> Finding | None:
     """At which quantiles the sides differ (Holm over the quantiles).
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> seen = ((0.1, 0.0, 0.8), (0.5, 0.0, 0.9), (0.9, 0.3, 1e-4))
     >>> rows = [(q, 1.0, 1.0 + e, e, e - 0.01, e + 0.01, p, 5, 5) for q, e, p in seen]
@@ -219,6 +223,8 @@ def shift_finding(metric: str, table: pd.DataFrame, alpha: float) -> Finding | N
 def stall_findings(table: pd.DataFrame) -> list[Finding]:
     """How many stalls the runs of each side have, and how long the longest gaps are.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> rows = [("a", "base", 600, 0.007, 0, 0.0, 0.010), ("b", "cand", 600, 0.0075, 4, 0.4, 0.12)]
     >>> columns = ["run", "side", "gaps", "median_s", "stalls", "stalled_s", "longest_s"]
@@ -244,6 +250,8 @@ def stall_findings(table: pd.DataFrame) -> list[Finding]:
 def part_findings(table: pd.DataFrame, by: str) -> list[Finding]:
     """The effect in each bin where the bands of two bins do not meet, and of which metrics it is about the same in all.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> rows = [("ttft", lo, lo + 100, 1.0, 1.0 + e, e, e - 0.01, e + 0.01, 0.5, 5, 5) for lo, e in ((0, 0.0), (100, 0.2))]
     >>> part_findings(pd.DataFrame(rows, columns=["metric", "from", "to", *EFFECT_COLUMNS]), BY_LENGTH)[0].values["bins"]
@@ -293,6 +301,8 @@ def largest_part(whole: Metric, values: pd.DataFrame, parts: tuple[str, ...]) ->
 def spread(values: Iterable[float], form: str) -> str:
     """Return the range of values, or the one that all have.
 
+    Examples
+    --------
     >>> spread([2, 6, 4], "{:.0f}"), spread([600, 600], "{:.0f}")
     ('2–6', '600')
     """

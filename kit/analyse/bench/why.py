@@ -30,6 +30,8 @@ OPTION, PRINTED = "server option", "printed by the server"
 def settings_of(row: dict[str, Any]) -> dict[tuple[str, str], str]:
     """Return the settings of a run by (source, canonical name): server option, environment, version, client.
 
+    Examples
+    --------
     >>> launch = '{"argv": ["vllm", "serve", "m", "-tp", "1", "--gpu-memory-utilization", "0.90"], "env": {"A": "1"}}'
     >>> settings_of({"settings": None, "launch": launch, "tool_version": None})
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -172,6 +174,8 @@ def _words(values: list[str | None]) -> str | None:
 def setting_findings(table: pd.DataFrame, confirmed: Sequence[str], known: bool) -> list[Finding]:
     """What the settings allow to be said of the confirmed differences.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> rows = [("enforce_eager", OPTION, None, "True", True, None)]
     >>> table = pd.DataFrame(rows, columns=list(COLUMNS))

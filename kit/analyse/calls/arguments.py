@@ -48,6 +48,8 @@ def class_of() -> dict[str, str]:
 def split(text: str) -> list[str]:
     """Arguments of a call: commas in strings, brackets and decorations end none.
 
+    Examples
+    --------
     >>> split('3<pipe:[12]>, "a, b", [{fd=3, events=POLLIN}], 1')
     ['3<pipe:[12]>', '"a, b"', '[{fd=3, events=POLLIN}]', '1']
     >>> split('6<UNIX-STREAM:[15,"/srv/a, b"]>, 0')[0]
@@ -66,6 +68,8 @@ def split(text: str) -> list[str]:
 def descriptors(text: str) -> list[tuple[int, str | None]]:
     """Descriptors of `[3<…>, 4<…>]` or of poll's `[{fd=3, …}]`, with what strace says that they are.
 
+    Examples
+    --------
     >>> descriptors("[3<pipe:[12]>, 4<pipe:[12]>]"), descriptors("[{fd=3, events=POLLIN}]")
     ([(3, 'pipe:[12]'), (4, 'pipe:[12]')], [(3, None)])
     """
@@ -76,6 +80,8 @@ def descriptors(text: str) -> list[tuple[int, str | None]]:
 def string(text: str) -> str | None:
     """A string argument without its quotes and escapes.
 
+    Examples
+    --------
     >>> string(r'"a\\n"...'), string("NULL")
     ('a\\n', None)
     """
@@ -86,6 +92,8 @@ def string(text: str) -> str | None:
 def seconds(text: str) -> float | None:
     """Seconds of a timespec or timeval.
 
+    Examples
+    --------
     >>> seconds("{tv_sec=1, tv_nsec=500000000}"), seconds("{tv_sec=0, tv_usec=250000}"), seconds("NULL")
     (1.5, 0.25, None)
     """
@@ -98,6 +106,8 @@ def seconds(text: str) -> float | None:
 def thing(decoration: str) -> str | None:
     """What a descriptor is, under one name for all forms of strace; None where the decoration does not tell one from another.
 
+    Examples
+    --------
     >>> thing("UNIX-STREAM:[7->8]"), thing("socket:[7]"), thing("/dev/null<char 1:3>"), thing("anon_inode:[eventfd]")
     ('socket:[7]', 'socket:[7]', '/dev/null', None)
     >>> thing("TCP:[127.0.0.1:8000->127.0.0.1:5596]")
@@ -116,6 +126,8 @@ def thing(decoration: str) -> str | None:
 def other_end(decoration: str) -> str | None:
     """The thing at the other end of a socket, as strace -yy tells it.
 
+    Examples
+    --------
     >>> other_end("UNIX-STREAM:[7->8]"), other_end("TCP:[127.0.0.1:80->10.0.0.2:5]"), other_end("pipe:[3]")
     ('socket:[8]', 'TCP:[10.0.0.2:5->127.0.0.1:80]', None)
     """

@@ -282,6 +282,8 @@ def in_words(waits: Waits, wait: Wait) -> str:
 def plain(thing: str) -> str:
     """A thing as sentences name it.
 
+    Examples
+    --------
     >>> plain("pipe:[7]"), plain("socket a of line 3"), plain("/srv/a"), plain("TCP:[10.0.0.1:5->10.0.0.2:80]")
     ('pipe 7', 'socket a of line 3', '/srv/a', 'TCP 10.0.0.1:5->10.0.0.2:80')
     """

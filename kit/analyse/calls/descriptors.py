@@ -22,6 +22,8 @@ CHANGES = (*PAIRS, *MAKES, *OPENS, *BIRTHS, *"dup dup2 dup3 fcntl close close_ra
 def kind_of(name: str) -> str:
     """What kind of thing a thing is, by its name.
 
+    Examples
+    --------
     >>> kind_of("pipe:[7]"), kind_of("/srv/a"), kind_of("TCP:[1.2.3.4:5->6.7.8.9:0]")
     ('pipe', 'file', 'socket')
     """

@@ -115,6 +115,8 @@ def _outcome(call: str, ret: str, errno: object) -> str:
 def motif(tokens: list[tuple]) -> tuple[int, int]:
     """Length of the shortest round that the last tokens repeat, and how often they do; (0, 0) where they repeat none.
 
+    Examples
+    --------
     >>> motif([("x",)] + [("write",), ("sleep",)] * 6)
     (2, 6)
     >>> motif([("a",), ("b",), ("c",)])

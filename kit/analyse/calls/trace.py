@@ -51,6 +51,8 @@ class Thread:
     def label(self) -> str:
         """Name and id, as sentences need them.
 
+        Examples
+        --------
         >>> Thread(7, 7, name="worker").label, Thread(8, 7).label
         ('worker (7)', '8')
         """
@@ -62,6 +64,8 @@ class Thread:
 def number_of(result: str | None) -> int | None:
     """Id of a process or thread that a call returned, as strace itself knows it.
 
+    Examples
+    --------
     >>> number_of("3<sh> /* 22830 in strace's PID NS */"), number_of("41"), number_of("-1 EAGAIN (Try again)")
     (22830, 41, None)
     """

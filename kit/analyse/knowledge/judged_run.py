@@ -79,7 +79,10 @@ def open_case(
 ) -> JudgedRun:
     """Open a run and judge it.
 
-    Raises EvidenceError where nothing of it can be read.
+    Raises
+    ------
+    kit.errors.EvidenceError
+        Nothing of it can be read.
     """
     run = run if isinstance(run, Run) else open_run(run, captured_at, knowledge)
     if not any(capture.kind for capture in run.captures):
@@ -93,6 +96,8 @@ def open_case(
 def generalised(text: str) -> str:
     r"""Expression for an error message: paths, addresses and numbers may be others; at most its first 100 characters count.
 
+    Examples
+    --------
     >>> generalised("cannot open /models/a.bin: 3 of 8 ranks (0x7f00)")
     'cannot open \\S+ \\d+ of \\d+ ranks \\(\\S+\\)'
     >>> import re

@@ -171,7 +171,10 @@ def likest_good(
 ) -> Path:
     """The likest earlier launch of the same server that worked.
 
-    Raises UsageError where none did.
+    Raises
+    ------
+    UsageError
+        Where none did.
     """
     judged = open_case(path, captured_at, knowledge)
     best: tuple[float, Path] | None = None
@@ -212,6 +215,8 @@ def _likeness(own: dict[Feature, float], judged: JudgedRun) -> Likeness:
 def likeness(one: dict[Feature, float], other: dict[Feature, float]) -> float:
     """Weighted Jaccard index of two sets of features.
 
+    Examples
+    --------
     >>> likeness({("phase", "weights"): 2.0, ("server", "vllm"): 2.0}, {("phase", "weights"): 2.0})
     0.5
     """

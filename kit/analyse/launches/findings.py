@@ -237,6 +237,8 @@ def _memory(found: Comparison, one: str, other: str) -> list[Finding]:
 def same_moment(a_s: float, b_s: float) -> bool:
     """Whether two samples were taken at about the same time since launch.
 
+    Examples
+    --------
     >>> same_moment(60.0, 63.0), same_moment(60.0, 6000.0), same_moment(60.0, float("nan"))
     (True, False, False)
     """

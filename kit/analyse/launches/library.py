@@ -261,6 +261,8 @@ def runs(
 def moment(text: str, now_ns: int | None = None) -> int:
     """A time, or how long ago, as UTC nanoseconds.
 
+    Examples
+    --------
     >>> moment("1970-01-02"), moment("2h", now_ns=7_200 * NS)
     (86400000000000, 0)
     """
@@ -386,6 +388,8 @@ def _key(path: Path, knowledge: Sequence[Path]) -> str:
 def trends(newest_first: Sequence[LibraryRun]) -> list[str]:
     """What the launches say together: since when none works, what repeats, what takes longer.
 
+    Examples
+    --------
     >>> def run(day, state, klass):
     ...     return LibraryRun(f"r{day}", f"r{day}", at=f"2026-02-{day}", server="vllm", state=state, klass=klass, plain="x")
     >>> for said in trends([run(14, "stalled", "hang"), run(13, "stalled", "hang"), run(12, "ready", "ready")]):

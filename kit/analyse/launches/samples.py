@@ -73,6 +73,8 @@ class Samples:
 def thread_name(name: str | None) -> str:
     """Name of a thread without its numbers, so that those of one purpose count together.
 
+    Examples
+    --------
     >>> thread_name("cuda00002400018"), thread_name("ZMQbg/IO/0"), thread_name(None)
     ('cuda#', 'ZMQbg/IO/#', '')
     """

@@ -32,6 +32,8 @@ class Finding(str):
 def finding(code: str, where: Sequence[str] = (), **values: Any) -> Finding:
     """Make a finding.
 
+    Examples
+    --------
     >>> finding("late", times=3.0, launches=["run1", "run2"])
     'counted as not ready, after 3 times as long as the slowest that is: run1, run2'
     >>> finding("more_separate", number=1)
@@ -45,6 +47,8 @@ def finding(code: str, where: Sequence[str] = (), **values: Any) -> Finding:
 def joined(words: Sequence[str]) -> str:
     """Words with `and` before the last.
 
+    Examples
+    --------
     >>> joined(["a", "b", "c"]), joined(["a"]), joined([])
     ('a, b and c', 'a', '')
     """

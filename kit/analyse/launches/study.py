@@ -164,6 +164,8 @@ def chance_of(sizes: list[int], bad: int) -> float:
     so that each value has one outcome only, among all ways (a permutation test of perfect separation). A setting whose value is
     another in each launch tells anything apart: 1.
 
+    Examples
+    --------
     >>> chance_of([3, 3], 3), chance_of([5, 1], 1), chance_of([1, 1, 1], 1)
     (0.1, 0.16666666666666666, 1.0)
     """
@@ -295,6 +297,8 @@ def _closest(study: Study) -> list[Finding]:
 def values(found: dict[str | None, int]) -> str:
     """Values with their numbers of launches.
 
+    Examples
+    --------
     >>> values({"triton": 2, None: 1})
     'triton (2 ×), not given'
     """

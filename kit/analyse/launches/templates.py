@@ -36,6 +36,8 @@ _STEPS = (
 def template(text: str) -> str:
     """Shape of a record.
 
+    Examples
+    --------
     >>> template("Load weight end. type=M, avail mem=50.1 GB, took 39.02 s from '/models/m' (pid 2391, 0x7f3a)")
     'Load weight end. type=M, avail mem=#, took # from * (pid #)'
     >>> template("Using backend=<Backend.A: 1>, enabled=True") == template("Using backend=<Backend.A: 2>, enabled=False")

@@ -104,6 +104,8 @@ def ledger_of(run: Run) -> list[dict]:
 
     Returns entries as `entry` gives them.
 
+    Examples
+    --------
     >>> import kit
     >>> steps = ledger_of(kit.open_run(kit.sample_path("sg01-capture-hang")))
     >>> steps[0]["test"], steps[-1]["leading"][0][0]
@@ -157,6 +159,8 @@ def _add(source: dict, evidence: Evidence, partial: Evidence) -> bool:
 def document(ledger: list[dict]) -> Document:
     """The ledger as a document: the test, what it showed, what was believed then, and why that changed.
 
+    Examples
+    --------
     >>> from kit.document.text import render
     >>> line = {"t_s": 2.0, "test": "listeners", "outcome": ["nothing is listening on port 30000"], "changed": False,
     ...     "leading": [["device_hang", 0.5]], "state": "stalled", "because": ""}

@@ -55,6 +55,8 @@ class StallClass:
 def classes(folders: Iterable[Path] = ()) -> dict[str, StallClass]:
     """All classes by name: the packaged ones, and those of the user's folders, of which one may stand for a packaged one.
 
+    Examples
+    --------
     >>> hang = classes()["device_hang"]
     >>> hang.plain, hang.state_when(exited=False), hang.state_when(exited=True)
     ('the GPU does not finish a kernel or graph', 'stalled', 'failed')

@@ -42,6 +42,8 @@ def deltas(rows: Iterable[Row], key: str, value: Callable[[Row], float | None]) 
     thing; a capture of one process often does not name it (`io.t0.txt`), and None names it then. `value`: takes a row, returns
     the quantity or None. Returns `Delta` by key, for things with at least two samples.
 
+    Examples
+    --------
     >>> rows = [{"pid": 7, "moment": 0, "n": 1}, {"pid": 7, "moment": 1, "n": 4}]
     >>> deltas(rows, "pid", lambda row: row["n"])[7].change
     3

@@ -38,6 +38,8 @@ class Devices:
 def _bus(text: str) -> tuple[int, ...]:
     """Domain, bus and device: `0000:47:00` is `00000000:47:00.0`.
 
+    Examples
+    --------
     >>> _bus("0000:47:00") == _bus("00000000:47:00.0") == _bus("47:00.0")
     True
     """

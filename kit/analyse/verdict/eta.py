@@ -27,6 +27,8 @@ def eta(bar: Bar) -> Eta | None:
 
     `bar`: a bar that has advanced at least once. Returns None for a bar that is done, has no total, or has not advanced.
 
+    Examples
+    --------
     >>> bar = Bar("weights", "shards", 4, 8, 40.0, 10.0, 0, 4, None, None, "a.log", 1, "")
     >>> bar.points = [(0, 0.0), (1, 8.0), (2, 20.0), (3, 29.0), (4, 40.0)]
     >>> found = eta(bar)

@@ -365,6 +365,8 @@ def _waited_lock(evidence: Evidence, processes: Processes) -> tuple[str | None, 
 def same_file(one: str, other: str) -> bool:
     """Whether two paths may be one file: equal, or with the same last two parts, as inside and outside of a container.
 
+    Examples
+    --------
     >>> same_file("/data/.locks/m/4f.lock", "/var/volumes/hf/.locks/m/4f.lock"), same_file("/a/lock", "/b/lock")
     (True, False)
     """

@@ -32,6 +32,8 @@ def _read(files: list[TomlFile]) -> Gpus:
 def generation(product: str, folders: Sequence[Path] = ()) -> str | None:
     """Generation of a GPU; None where the product is not in the table.
 
+    Examples
+    --------
     >>> generation("NVIDIA RTX PRO 6000 Blackwell Server Edition"), generation("NVIDIA H100 80GB HBM3"), generation("Voodoo 2")
     ('Blackwell', 'Hopper', None)
     """

@@ -155,6 +155,8 @@ def status_of(verdict: Verdict, activity: LogActivity) -> Status:
 
     `activity`: was handed the log of the same evidence.
 
+    Examples
+    --------
     >>> import kit
     >>> from kit.analyse.verdict.evidence import gather
     >>> from kit.analyse.verdict.scene import scene_of

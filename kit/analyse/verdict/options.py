@@ -77,6 +77,8 @@ def unlikely(name: str, kind: str) -> str | None:
 
     `name`: canonical name, or name of a variable. `kind`: `option` or `environment`.
 
+    Examples
+    --------
     >>> unlikely("port", "option"), unlikely("attention_backend", "option"), unlikely("HF_HOME", "environment")
     ('an address', None, 'a path')
     """
@@ -86,6 +88,8 @@ def unlikely(name: str, kind: str) -> str | None:
 def canonical(name: str, server: str | None) -> str:
     """Canonical name of an option; of `a.b` the first part is brought to its name.
 
+    Examples
+    --------
     >>> canonical("--tensor-parallel-size", "vllm"), canonical("-tp", "vllm"), canonical("--tp", "sglang")
     ('tp_size', 'tp_size', 'tp_size')
     """
@@ -96,6 +100,8 @@ def canonical(name: str, server: str | None) -> str:
 def value_of(text: str) -> Any:
     """Bring a value to one form.
 
+    Examples
+    --------
     >>> [value_of(text) for text in ("8", "'x'", "None", "true", "0.90", "torch.bfloat16", "Some(4)", "/models/m/")]
     [8, 'x', None, True, 0.9, 'bfloat16', 4, '/models/m']
     """
@@ -129,6 +135,8 @@ def command_line(text: str) -> Launch | None:
     `text`: the command as typed, or its words joined; environment, wrappers, container, redirections may stand around it. Returns
     None where it starts no server and no launcher that a grammar knows.
 
+    Examples
+    --------
     >>> command_line("NCCL_DEBUG=INFO vllm serve org/m -tp 8 --max-model-len=32k --no-enable-prefix-caching > a.log")
     ... # doctest: +NORMALIZE_WHITESPACE
     Launch(server='vllm', options={'model': 'org/m', 'tp_size': 8, 'max_model_len': 32000, 'enable_prefix_caching': False},
@@ -162,6 +170,8 @@ def _assignments(words: list[str]) -> dict[str, str]:
 def exported(text: str) -> dict[str, str]:
     """Variables that an `export` line sets.
 
+    Examples
+    --------
     >>> exported("export NCCL_DEBUG=INFO NCCL_P2P_DISABLE=1")
     {'NCCL_DEBUG': 'INFO', 'NCCL_P2P_DISABLE': '1'}
     """
@@ -217,6 +227,8 @@ def with_option_of(base: Launch, donor: Launch, name: str) -> str | None:
     `base`, `donor`: launches of the same server. `name`: canonical name of an option, or name of a variable that either command
     sets. Returns None where neither command names it.
 
+    Examples
+    --------
     >>> stuck = command_line("NCCL_DEBUG=INFO vllm serve org/m -tp 8 --enforce-eager --port 8000")
     >>> fine = command_line("vllm serve org/m --tensor-parallel-size=4 --port 8001")
     >>> with_option_of(stuck, fine, "tp_size")
@@ -312,6 +324,8 @@ def printed_arguments(text: str, server: str | None) -> dict[str, Any]:
     is cut, or whose brackets do not match, gives what can be read. `server`: whose names hold. Returns values by canonical name;
     nested objects as `compilation_config.mode`.
 
+    Examples
+    --------
     >>> printed_arguments("server_args=ServerArgs(model_path='/m/x', tp_size=8, quantization=None)", "sglang")
     {'model': '/m/x', 'tp_size': 8, 'quantization': None}
     >>> printed_arguments("Args { model_id: \\"org/m\\", num_shard: Some(4), quantize: None }", "tgi")

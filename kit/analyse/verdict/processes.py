@@ -153,6 +153,8 @@ def argument_fields(evidence: Evidence) -> list[dict]:
 def flags(command: str) -> dict[str, str]:
     """Options of a command line by their long name, dashes as underscores.
 
+    Examples
+    --------
     >>> flags("python3 -m sglang.launch_server --tp-size 8 --port=30000 --trust-remote-code")
     {'m': 'sglang.launch_server', 'tp_size': '8', 'port': '30000', 'trust_remote_code': ''}
     """
@@ -311,6 +313,8 @@ def _engines(
 class Titles:
     """What process titles tell, by the grammars' `[[process]]`; those of the log's own server are asked first.
 
+    Examples
+    --------
     >>> titles = Titles(load().matcher(None).processes)
     >>> [titles.role(title) for title in ("sglang::scheduler_TP0", "/usr/bin/ptxas -v", "VLLM::APIServer", "bash", "cat")]
     ['worker', 'compiler', 'frontend', 'helper', 'other']

@@ -11,6 +11,8 @@ from kit.words import named
 def named_ranks(ranks: Iterable[int], processes: Processes) -> str:
     """Ranks by number, and the groups that they are exactly.
 
+    Examples
+    --------
     >>> four = Processes({}, {}, {"tp": 2, "pp": 2, "nnodes": 2}, 4)
     >>> named_ranks([2, 3], four), named_ranks([3], four)
     ('ranks 2, 3 (all of node 1, of pipeline stage 1, of tensor-parallel group 1)', 'rank 3')

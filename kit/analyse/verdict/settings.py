@@ -62,6 +62,8 @@ def settings_of(evidence: Evidence) -> Settings:
 
     Values of options and variables whose names are those of secrets are not kept.
 
+    Examples
+    --------
     >>> import kit
     >>> from kit.analyse.verdict.evidence import gather
     >>> found = settings_of(gather(kit.sample("sg01-capture-hang")))
@@ -155,6 +157,8 @@ def _version_name(row: dict) -> str:
 def direct(source: str, name: str) -> bool:
     """Whether a setting is one that somebody chose or a host has; what a server printed may follow from those.
 
+    Examples
+    --------
     >>> direct("command line", "enforce_eager"), direct("printed arguments", "compilation_config.mode")
     (True, False)
     """
@@ -167,6 +171,8 @@ def differences(*launches: Settings) -> list[Setting]:
     Those that differ come first: chosen ones, then what only the server printed, then unlikely causes; after them those of
     which too few are known, then equal ones.
 
+    Examples
+    --------
     >>> a = Settings("vllm", {"command line": {"tp_size": 8, "port": 8000}, "printed arguments": {"load_format": "auto"}})
     >>> b = Settings("vllm", {"command line": {"tp_size": 4, "port": 8001, "load_format": "dummy"}})
     >>> [(found.name, *found.values, found.unlikely) for found in differences(a, b)]

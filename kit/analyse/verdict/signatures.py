@@ -155,6 +155,8 @@ def _signature(table: Table, words: Mapping[str, Sequence[str]], earlier: Mappin
 def signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
     """All signatures: those of the user's folders, then the packaged ones, of which the specific stand first.
 
+    Examples
+    --------
     >>> signatures()[0].name
     'attention-backend-hangs-in-capture-on-blackwell'
     """
@@ -164,6 +166,8 @@ def signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
 def server_version(settings: Settings) -> str | None:
     """Version of the server: as it printed or was asked for it, else of its container image's tag.
 
+    Examples
+    --------
     >>> server_version(Settings("sglang", {"versions": {"container image": "lmsysorg/sglang:v0.5.9-cu126"}}))
     '0.5.9'
     """

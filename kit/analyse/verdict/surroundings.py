@@ -54,6 +54,8 @@ class Surroundings:
     def there(self, command: str) -> str:
         """A command as it is typed outside of the launch's container.
 
+        Examples
+        --------
         >>> pod = Surroundings(frozenset(), None, "linux", {}, "kubectl exec pod/llm-0 --")
         >>> pod.there("p=$(pgrep -of vllm); head /proc/$p/stat > a.txt")
         'p=$(kubectl exec pod/llm-0 -- pgrep -of vllm); kubectl exec pod/llm-0 -- head /proc/$p/stat > a.txt'
@@ -150,6 +152,8 @@ def _namespace(evidence: Evidence) -> str | None:
 def accelerator_of(evidence: Evidence, texts: Iterable[str] = ()) -> str | None:
     """`nvidia`, `amd`, `ascend`, … as in tools.toml; None where nothing tells. The first source that tells it decides.
 
+    Examples
+    --------
     >>> import kit
     >>> from kit.analyse.verdict.evidence import gather
     >>> accelerator_of(gather(kit.open_run(kit.sample_path("sg01-capture-hang"))))

@@ -12,6 +12,8 @@ from kit.tomlfile import TomlFile
 def thresholds(folders: Iterable[Path] = ()) -> Mapping[str, float]:
     """All thresholds by name: the packaged ones, and the values that the user's folders set in their place.
 
+    Examples
+    --------
     >>> thresholds()["recent_s"]
     60.0
     """

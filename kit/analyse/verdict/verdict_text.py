@@ -178,6 +178,8 @@ def _facts(verdict: Verdict) -> dict[str, str]:
 def fact_text(name: str, value: object) -> str:
     """A fact as people say it.
 
+    Examples
+    --------
     >>> fact_text("silence_s", 6165.0), fact_text("rss_kb", 256901120), fact_text("weights_done", [1, 4])
     ('1 h 42 min', '245 GiB', '1 of 4')
     """

@@ -258,6 +258,8 @@ class Host(ABC):
     def run_each(self, commands: Mapping[int, Sequence[str]], timeout_s: float) -> dict[int, Ran]:
         """Run one command for each process, all started at the same moment, in one session on the host.
 
+        Examples
+        --------
         >>> from kit.capture.hosts.this_machine import LocalHost
         >>> with LocalHost() as host:
         ...     {pid: (ran.code, ran.text) for pid, ran in host.run_each({7: ["echo", "a b"], 8: ["false"]}, 5).items()}
@@ -310,6 +312,8 @@ def _ran(command: list[str], lines: list[str]) -> Ran:
 def boxed_script(command: Sequence[str], timeout_s: float, first: int = signal.SIGTERM) -> str:
     """Shell text that runs a program with a time limit: by `timeout` where it is there, else by a watching subshell.
 
+    Examples
+    --------
     >>> print(boxed_script(["ps", "-p", "7"], 5))  # doctest: +ELLIPSIS
     LC_ALL=C; export LC_ALL
     if timeout -k 2 1 true 2>/dev/null; then exec timeout -s TERM -k 2 5 ps -p 7 </dev/null; fi

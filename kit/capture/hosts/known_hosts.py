@@ -30,6 +30,8 @@ class KnownKey:
 def host_label(host: str, port: int) -> str:
     """What known_hosts calls a host.
 
+    Examples
+    --------
     >>> host_label("gpu7", 22), host_label("::1", 2222)
     ('gpu7', '[::1]:2222')
     """
@@ -39,6 +41,8 @@ def host_label(host: str, port: int) -> str:
 def fingerprint(key: bytes) -> str:
     """SHA256 of a public key, as `ssh-keygen -l` prints it.
 
+    Examples
+    --------
     >>> fingerprint(b"key")
     'SHA256:LHDhK3oGRvkiefQnx7OOczTY5Tic/xZ6HcMOc/gmtoM'
     """
@@ -62,6 +66,8 @@ def _fits(names: str, label: str) -> bool:
 def known_keys(paths: Iterable[Path], label: str) -> list[KnownKey]:
     """What the files know about a host; files that are missing know nothing.
 
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "known_hosts"
     >>> _ = path.write_text("# mine\\n*.lab,!old.lab ssh-ed25519 AAAA me\\n@revoked new.lab ssh-ed25519 BBBB\\n")
@@ -113,6 +119,8 @@ def unknown_key(label: str, kind: str, key: bytes) -> HostKeyError:
 def remember_key(path: Path, label: str, kind: str, key: bytes) -> None:
     """Add a line to the user's known_hosts; what is in it stays as it is, a last line without an end too.
 
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "known_hosts"
     >>> _ = path.write_text("# mine")

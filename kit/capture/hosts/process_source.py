@@ -202,6 +202,8 @@ class ProcFiles(ProcessSource):
 def numbers(text: str) -> list[int]:
     """Pids in an answer; what is none is left out.
 
+    Examples
+    --------
     >>> numbers("7 x -1 99999999999 8")
     [7, 8]
     """
@@ -211,6 +213,8 @@ def numbers(text: str) -> list[int]:
 def parse_commands(out: bytes) -> dict[int, list[str]]:
     """Command lines by pid, as the script of `commands` prints them; what has another form is left out.
 
+    Examples
+    --------
     >>> parse_commands(b'{"7": ["a", "b"], "x": ["c"], "8": 3}'), parse_commands(b"[" * 9999)
     ({7: ['a', 'b']}, {})
     """
@@ -226,6 +230,8 @@ def parse_commands(out: bytes) -> dict[int, list[str]]:
 def parse_stat(text: str, page_bytes: int = 4096) -> dict[int, Process]:
     r"""Lines of /proc/PID/stat.
 
+    Examples
+    --------
     >>> line = "7 (a) b\n) S 1 7 7 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 5 0 900 4096 33 18446744073709551615\n"
     >>> parse_stat(line)[7]
     Process(pid=7, name='a) b\n', state='S', parent=1, threads=5, start_ticks=900, rss_bytes=135168)
@@ -241,6 +247,8 @@ def parse_stat(text: str, page_bytes: int = 4096) -> dict[int, Process]:
 def parse_descriptors(listing: str) -> list[Descriptor]:
     """Output of `ls -l` on folders of descriptors.
 
+    Examples
+    --------
     >>> parse_descriptors("/proc/7/fd:\\ntotal 0\\nl-wx------ 1 a b 64 Nov 29 17:00 1 -> /srv/my log")
     [Descriptor(pid=7, fd=1, target='/srv/my log', writes=True)]
     """

@@ -72,6 +72,8 @@ _REASONS = {
 def os_error(said: str, path: str) -> OSError:
     """The OSError that open() would have raised, from what a shell or a program said in the C locale.
 
+    Examples
+    --------
     >>> os_error("sh: 1: cannot open /x: No such file", "/x")
     FileNotFoundError(2, 'No such file or directory')
     """

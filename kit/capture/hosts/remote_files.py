@@ -34,6 +34,8 @@ READ = "dd bs={block} skip={first} count={count} <{file}"
 def stat_script(path: str) -> str:
     """Shell text that prints device, inode, size and names of what stands at a (quoted) path; device 0 where there is no `stat`.
 
+    Examples
+    --------
     >>> stat_script("/x").split(" || ")[0]
     "stat -L -c '%d %i %s %h' /x"
     """

@@ -31,6 +31,8 @@ class Address:
 def parse_address(text: str) -> Address:
     """Read `[user@]host[:port]`; an IPv6 address stands in brackets.
 
+    Examples
+    --------
     >>> parse_address("me@[::1]:2222")
     Address(host='::1', user='me', port=2222)
     >>> parse_address("gpu7")

@@ -44,6 +44,8 @@ def utc_offset_s() -> int:
 def run_boxed(command: list[str], timeout_s: float, first: int = signal.SIGKILL) -> Ran:
     """Run a program in a process group of its own and end the whole group after a time.
 
+    Examples
+    --------
     >>> run_boxed(["echo", "--token", "abc"], 5).text
     '--token [redacted]\\n'
     >>> run_boxed(["sleep", "9"], 0.1).timed_out

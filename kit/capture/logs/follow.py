@@ -46,6 +46,8 @@ def list_command(folder: str) -> list[str]:
 def rotated_copies(host: Host, path: str) -> list[str]:
     """Files that a log may have been renamed or copied to: those of its folder whose name begins with its own, newest first.
 
+    Examples
+    --------
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> rotated_copies(LocalHost(), "/no/such/folder/server.log")
     []
@@ -59,6 +61,8 @@ def rotated_copies(host: Host, path: str) -> list[str]:
 def generation(path: str, copy: str) -> bool:
     """Whether a file's name says that it is an earlier generation of a log, as logrotate and Python's handlers name them.
 
+    Examples
+    --------
     >>> [generation("a.log", copy) for copy in ("a.log.1", "a.log-20260218", "a.log.2026-02-18_02", "a.log.lock", "a.log.1.gz")]
     [True, True, True, False, False]
     """

@@ -37,6 +37,8 @@ class Destination:
 def destination(host: Host, pid: int, fd: int) -> Destination | None:
     """Find where a descriptor goes; None where it is closed or may not be seen.
 
+    Examples
+    --------
     >>> import subprocess
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> process = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)

@@ -146,6 +146,8 @@ def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
 
     What the host lists is checked: a name that does not fit what was asked is none of the files.
 
+    Examples
+    --------
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     find_files(host, ["/proc/version", "/no/such/*"])
@@ -170,6 +172,8 @@ def find_files(host: Host, paths: Iterable[str]) -> tuple[list[str], list[str]]:
 def _fits(asked: str) -> Callable[[str], bool]:
     """Whether a name is what a path, folder or pattern asks for: the same, or below it.
 
+    Examples
+    --------
     >>> fits = _fits("/srv/*.log")
     >>> [fits(name) for name in ("/srv/a.log", "/srv/b.log/c", "/srv/x/a.log", "/etc/hostname", "/srv/a.log/../../etc/hostname")]
     [True, True, False, False, False]
@@ -257,6 +261,8 @@ class _Plain:
 class Unpacker:
     """Unpacks gzip that comes in pieces, several members one after the other too.
 
+    Examples
+    --------
     >>> import gzip
     >>> unpacker = Unpacker()
     >>> b"".join(unpacker.take(gzip.compress(b"one ") + gzip.compress(b"two"))), unpacker.whole
@@ -404,6 +410,8 @@ def rule_of(head: bytes) -> str:
     """What is done with a file that begins so: `text` is scrubbed, `utf-16` made UTF-8 first, `gzip` unpacked first, `binary`
     copied as it is.
 
+    Examples
+    --------
     >>> import gzip
     >>> [rule_of(head) for head in (b"text", b"\\x80\\x04\\x95\\x10\\x00\\x00", gzip.compress(b"text"))]
     ['text', 'binary', 'gzip']
@@ -419,6 +427,8 @@ def rule_of(head: bytes) -> str:
 def is_binary(head: bytes) -> bool:
     """Whether the begin of a file is neither text nor UTF-16. Text may hold zero bytes: of a log truncated under its writer.
 
+    Examples
+    --------
     >>> is_binary(b"text"), is_binary("text".encode("utf-16")), is_binary(b"\\x80\\x04\\x95\\x10\\x00\\x00")
     (False, False, True)
     """

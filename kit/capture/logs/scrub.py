@@ -77,6 +77,8 @@ SUSPECT = "(?im)" + "|".join(
 def scrub_bytes(data: bytes) -> bytes:
     r"""Scrub a piece of a log; bytes that are no UTF-8 pass unchanged, zeros of a truncated log too.
 
+    Examples
+    --------
     >>> scrub_bytes(b"HF_TOKEN=abc\xff\n")
     b'HF_TOKEN=[redacted]\n'
     >>> scrub_bytes(b"\0\0a=1"), scrub_bytes(b"\0\0HF_TOKEN=a")
@@ -101,6 +103,8 @@ def utf16(head: bytes) -> str | None:
 class Scrubber:
     r"""Scrubs a log that comes in pieces. Lines end at `\n` and at `\r`, the frames of a progress bar too.
 
+    Examples
+    --------
     >>> scrubber = Scrubber()
     >>> scrubber.take(b"one\nHF_TO"), scrubber.take(b"KEN=abc\ntw"), scrubber.rest()
     (b'one\n', b'HF_TOKEN=[redacted]\n', b'tw')

@@ -62,6 +62,8 @@ class TextSource:
     def command(self, since_ns: int | None = None, follow: bool = True, previous: bool = False) -> list[str]:
         """Words of the command: from the begin or from a time, to the end or on and on.
 
+        Examples
+        --------
         >>> " ".join(parse_source("docker:vllm").command(1_771_380_712_000_000_000))
         'docker logs --timestamps -f --since 2026-02-18T02:11:52Z vllm'
         >>> " ".join(parse_source("journal:vllm.service").command())
@@ -89,6 +91,8 @@ class TextSource:
 def parse_source(text: str) -> TextSource | None:
     """Read `docker:NAME`, `journal:UNIT` or `kubectl:[NS/]POD[:C]`; None where it is a path.
 
+    Examples
+    --------
     >>> parse_source("kubectl:prod/llm-0:main")
     TextSource(kind='kubectl', name='llm-0', namespace='prod', container='main')
     >>> parse_source("/var/log/vllm.log") is None
@@ -131,6 +135,8 @@ def watched_script(command: Sequence[str], mark: str) -> str:
 class Overlap:
     r"""Tells which lines of a resumed command were seen before its break.
 
+    Examples
+    --------
     >>> overlap = Overlap()
     >>> overlap.saw([b"2026-02-18T02:11:52.1Z a\n", b"2026-02-18T02:11:52.2Z b\n"])
     >>> overlap.begin() == stamp_of(b"2026-02-18T02:11:52.2Z b\n") - OVERLAP_NS
@@ -178,6 +184,8 @@ class Overlap:
 def stamp_of(line: bytes) -> int | None:
     r"""Stamp at the begin of a line, UTC nanoseconds.
 
+    Examples
+    --------
     >>> stamp_of(b"2026-02-18T02:11:52.5Z Loading\n"), stamp_of(b"  continued\n")
     (1771380712500000000, None)
     """

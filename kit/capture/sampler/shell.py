@@ -26,6 +26,8 @@ LISTEN_FD = 3
 def python_shell(parameters: dict[str, Any], python: str) -> str:
     """Shell text that runs the sampler in an interpreter.
 
+    Examples
+    --------
     >>> python_shell({"roots": [7]}, "python3").startswith("{ exec 3<&0; printf %s 'import base64")
     True
     """

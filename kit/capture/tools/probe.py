@@ -34,6 +34,8 @@ def can_ask(host: Host) -> bool:
 def request(host: Host, port: int, path: str, payload: dict | None = None, limit_s: float = 0.0) -> Answer:
     """Ask the server once, within a time limit for the whole exchange.
 
+    Examples
+    --------
     >>> from kit.capture.hosts.this_machine import LocalHost
     >>> with LocalHost() as host:
     ...     print(request(host, 1, "/health").text.splitlines()[0])

@@ -109,6 +109,8 @@ def kept_lines(ran: Ran, keep: str | int, pids: set[int], port: int | None) -> s
 
     `keep`: `launch`: the heading, and lines with one of the pids (or `pid=PID`) or the port; a number: so many last lines.
 
+    Examples
+    --------
     >>> text = "State Local Peer Process\nLISTEN *:80 *:* pid=3\nLISTEN *:81 *:* pid=4\nESTAB a:9 b:82 pid=5\n"
     >>> print(kept_lines(Ran([], 0, text, ""), "launch", {4}, 82), end="")
     State Local Peer Process

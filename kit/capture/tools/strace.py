@@ -18,6 +18,8 @@ LONGEST_LINE = 1 << 20
 def attach_words(pids: Iterable[int | str]) -> list[str]:
     """Words that attach strace to processes.
 
+    Examples
+    --------
     >>> attach_words([7, 8])
     ['-p', '7', '-p', '8']
     """

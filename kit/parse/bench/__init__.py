@@ -59,6 +59,8 @@ def text_formats() -> tuple[BenchFormat, ...]:
 def text_from(file: io.BufferedReader) -> str:
     """Return the text of a file, gzipped or not. What is no JSON goes without stretches of `BLOCK_BYTES` in which no line ends.
 
+    Examples
+    --------
     >>> text_from(io.BufferedReader(io.BytesIO(gzip.compress(b"{}"))))
     '{}'
     """
@@ -83,6 +85,8 @@ def text_from(file: io.BufferedReader) -> str:
 def documents(text: str) -> tuple[list[tuple[int, Any]], list[str]]:
     """Return the JSON documents of a text with their lines, and what is wrong with the rest.
 
+    Examples
+    --------
     >>> documents('{"a": Infinity}\\n{"a": 2}\\n{"a": ')
     ([(1, {'a': inf}), (2, {'a': 2})], ['line 3 is cut or not JSON; it was left out'])
     """

@@ -227,6 +227,8 @@ def _record(i: int, doc: dict, begin: float | None) -> Row:
 def merge(results: list[Result]) -> list[Result]:
     """Join the requests of a `profile_export.jsonl` with the run whose export is in the same folder; LLMPerf's alike.
 
+    Examples
+    --------
     >>> export = Result("a/profile_export_aiperf.json", "aiperf")
     >>> _ = export.run("e", benchmark="profile")
     >>> requests = Result("a/profile_export.jsonl", "aiperf", requests=[{"run": "r", "number": 0}])

@@ -51,6 +51,8 @@ SECRET_OPTION = re.compile(r"(--?(?:api[_-]?key|auth[_-]?token|password|hf[_-]?t
 class Result:
     """Rows of one result file.
 
+    Examples
+    --------
     >>> result = Result("a.json", "hyperfine")
     >>> result.value("a.json", "wall_time", "mean", 0.5, n=10)
     >>> result.values[0]["unit"], result.values[0]["direction"]
@@ -160,6 +162,8 @@ class BenchFormat:
 def runs_in(file: str, parts: Sequence[tuple[int, Any]]) -> list[tuple[str, tuple[int, Any]]]:
     """Name the runs of a file: the file, with the line where it holds several, or their number where lines hold several.
 
+    Examples
+    --------
     >>> [run for run, _ in runs_in("a.json", [(1, {}), (7, {})])], [run for run, _ in runs_in("a.json", [(1, {}), (1, {})])]
     (['a.json:1', 'a.json:7'], ['a.json#1', 'a.json#2'])
     """
@@ -172,6 +176,8 @@ def runs_in(file: str, parts: Sequence[tuple[int, Any]]) -> list[tuple[str, tupl
 def stat_of(text: str) -> str | None:
     """Return our name of a statistic; None where the text names none.
 
+    Examples
+    --------
     >>> [stat_of(text) for text in ("Average", "P50", "p(95)", "99.90 percentile", "100", "sum")]
     ['mean', 'median', 'p95', 'p99.9', 'max', None]
     """
@@ -186,6 +192,8 @@ def stat_of(text: str) -> str | None:
 def flat(doc: dict, path: str = "", found: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of nested objects by dotted path.
 
+    Examples
+    --------
     >>> flat({"a": {"b": 1}, "c": [1, 2]})
     {'a.b': 1, 'c': [1, 2]}
     """
@@ -201,6 +209,8 @@ def flat(doc: dict, path: str = "", found: dict[str, Any] | None = None) -> dict
 def number(value: Any) -> float | None:
     """Return a float below `MOST`, or None; numbers in text are read too.
 
+    Examples
+    --------
     >>> number("1.5"), number(float("inf")), number(None), number(True)
     (1.5, None, None, None)
     """
@@ -216,6 +226,8 @@ def number(value: Any) -> float | None:
 def child(doc: Any, *keys: str) -> dict:
     """Return the object under some keys; an empty one where there is none.
 
+    Examples
+    --------
     >>> child({"a": {"b": {"c": 1}}}, "a", "b"), child({"a": [1]}, "a"), child(None, "a")
     ({'c': 1}, {}, {})
     """
@@ -237,6 +249,8 @@ def rows_under(doc: Any, key: str) -> list[dict]:
 def count(value: Any) -> int | None:
     """Return a whole number, or None.
 
+    Examples
+    --------
     >>> count(40.0), count("x")
     (40, None)
     """
@@ -252,6 +266,8 @@ def text_of(value: Any) -> str | None:
 def limit(doc: dict, key: str) -> float | None:
     """Return a load limit: a number, infinity where the key says `inf` or holds null (no limit), None where it is not known.
 
+    Examples
+    --------
     >>> limit({"max_concurrency": None}, "max_concurrency"), limit({"rate": "inf"}, "rate"), limit({}, "rate")
     (inf, inf, None)
     """
@@ -275,6 +291,8 @@ def numbers(values: Any) -> list[float]:
 def quantile(samples: Sequence[float], q: float) -> float:
     """Linear interpolation between order statistics, the default of `numpy.quantile`.
 
+    Examples
+    --------
     >>> quantile([1.0, 2.0, 4.0], 0.75)
     3.0
     """
@@ -288,6 +306,8 @@ def quantile(samples: Sequence[float], q: float) -> float:
 def summarise(samples: Sequence[float]) -> dict[str, float]:
     """Return mean, median, p90, p99, min, max and, of two or more, the standard deviation (n - 1).
 
+    Examples
+    --------
     >>> summarise([1.0, 3.0])["mean"], summarise([])
     (2.0, {})
     """
@@ -309,6 +329,8 @@ def summarise(samples: Sequence[float]) -> dict[str, float]:
 def as_json(value: Any) -> str:
     """Return JSON text that any reader takes: infinity and NaN as words, secrets masked.
 
+    Examples
+    --------
     >>> as_json({"request_rate": float("inf"), "api_key": "abc"})
     '{"request_rate": "inf", "api_key": "***"}'
     """
@@ -333,6 +355,8 @@ def _plain(value: Any) -> Any:
 def stamp_ns(value: Any) -> int | None:
     """Return a time as UTC nanoseconds: ISO 8601, vLLM's `20261129-124850`, or seconds since the epoch; no zone is UTC.
 
+    Examples
+    --------
     >>> stamp_ns("19700101-000001"), stamp_ns("1970-01-01T01:00:01+01:00"), stamp_ns(1.5), stamp_ns("yesterday")
     (1000000000, 1000000000, 1500000000, None)
     """
@@ -356,6 +380,8 @@ def rest_of(doc: dict, used: Iterable[str], outcomes: Iterable[str] = ()) -> dic
 
     Those that are known to be results, not settings, stand together under `extra`.
 
+    Examples
+    --------
     >>> rest_of({"mean": 1, "tp": "1", "rtfx": 0.0}, ["mean"], ["rtfx"])
     {'tp': '1', 'extra': {'rtfx': 0.0}}
     """

@@ -63,6 +63,8 @@ NOT_STATS = ("value", "stat", "metric", "text", "pairs")
 def quantity(text: Any, unit: str | None = None) -> tuple[float | None, str | None]:
     """Return the number and the unit of a text; a duration of several parts is in seconds.
 
+    Examples
+    --------
     >>> quantity("1,024.5"), quantity("635.91us"), quantity("1m30s"), quantity(7, "ns")
     ((1024.5, None), (635.91, 'us'), (90.0, 's'), (7.0, 'ns'))
     """

@@ -38,6 +38,8 @@ def looks_like(text: str) -> bool:
 def plain(text: str) -> list[str]:
     """Return the lines of a test log; of `go test -json`, the joined output of its events.
 
+    Examples
+    --------
     >>> plain('{"Action":"output","Output":"BenchmarkA \\\\t"}\\n{"Action":"output","Output":" 10\\\\t 5 ns/op\\\\n"}')
     ['BenchmarkA \\t 10\\t 5 ns/op']
     """

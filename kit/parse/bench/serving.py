@@ -25,6 +25,8 @@ the same floats; rounding in the file is far below this, a statistic over other 
 def figures(doc: dict) -> dict[str, dict[str, Any]]:
     """Return the tool's own figures: metric to stat to value in ms.
 
+    Examples
+    --------
     >>> figures({"mean_ttft_ms": 36.5, "p50_ttft_ms": 36.1, "std_e2e_latency_ms": 5.0})
     {'ttft': {'mean': 36.5, 'median': 36.1}, 'e2el': {'stddev': 5.0}}
     """

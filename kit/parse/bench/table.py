@@ -74,6 +74,8 @@ def _is_google(rows: list[dict]) -> bool:
 def read_column(column: str) -> tuple[str, str | None, str, float, str | None] | None:
     """Read a column's name: metric, stat, unit, factor into that unit, better direction; None where it names no measure.
 
+    Examples
+    --------
     >>> read_column("mean_ttft_ms"), read_column("wall_time_s")
     (('ttft', 'mean', 'ms', 1.0, 'lower_is_better'), ('wall_time', None, 's', 1.0, 'lower_is_better'))
     >>> read_column("tokens_per_second"), read_column("note")

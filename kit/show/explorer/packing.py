@@ -22,6 +22,8 @@ LEVEL = 6
 def varint(values: np.ndarray) -> bytes:
     """Write signed integers as zigzag variable-length bytes.
 
+    Examples
+    --------
     >>> varint(np.array([0, -1, 1, 300])).hex()
     '000102d804'
     """

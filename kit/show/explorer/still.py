@@ -24,6 +24,8 @@ BINS = 300
 def still(run: Run) -> str:
     """The answer and a picture of a run, as HTML without a script.
 
+    Examples
+    --------
     >>> import kit
     >>> "device_hang" in still(kit.open_run(kit.sample_path("sg01-capture-hang")))
     True

@@ -30,7 +30,10 @@ EVENTS = 400
 def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = str, good: Run | None = None) -> dict[str, Any]:
     """The verdict and the board of a run, as of a second of its axis or against a launch that worked, as plain data.
 
-    Raises KitError where nothing was known at that moment.
+    Raises
+    ------
+    KitError
+        Where nothing was known at that moment.
     """
     if at_s is not None:
         run = run.as_of(earlier_text(run, at_s))
@@ -46,7 +49,10 @@ def judged(run: Run, at_s: float | None = None, clean: Callable[[str], str] = st
 def earlier_text(run: Run, at_s: float) -> str:
     """A second of the axis as a moment that `Run.as_of` takes.
 
-    Raises UsageError where the evidence carries no time.
+    Raises
+    ------
+    UsageError
+        Where the evidence carries no time.
     """
     if run.launch_zero_ns is None:
         raise UsageError("nothing is known of an earlier moment", "the evidence carries no time", "judge all of it")

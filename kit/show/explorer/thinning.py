@@ -25,6 +25,8 @@ def points(values: np.ndarray) -> np.ndarray:
 def columns(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Reduce the moments of a table of codes until it has at most `CELLS`: in each bucket the highest code stays.
 
+    Examples
+    --------
     >>> table = np.ones((2, 9), dtype=np.uint8); table[1, 4] = 7
     >>> reduced, begins = columns(table)
     >>> reduced.shape, begins.tolist() == list(range(9))

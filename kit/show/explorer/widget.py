@@ -43,7 +43,10 @@ class Selection:
     def frame(self, name: str) -> pandas.DataFrame:
         """One frame, cut.
 
-        Raises UsageError where there is no such frame.
+        Raises
+        ------
+        UsageError
+            Where there is no such frame.
         """
         frame = self.run.condensed_log() if name == "log" else self.run.frame(name)
         kept = self._in_window(frame)

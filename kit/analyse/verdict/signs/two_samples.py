@@ -145,6 +145,8 @@ def _sizes(scene: Scene, compile_caches: bool) -> dict[object, Delta]:
 def is_compile_cache(path: str) -> bool:
     """Whether a folder is where compilers put their results, by its name.
 
+    Examples
+    --------
     >>> [is_compile_cache(path) for path in ("~/.cache/vllm", "~/.cache/huggingface", "cache/torchinductor_me")]
     [True, False, True]
     """
