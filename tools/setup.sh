@@ -45,6 +45,7 @@ if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-co
     exit 2
 fi
 PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .
+.venv/bin/python -m pytest --collect-only -qq >/dev/null 2>&1 & # else each worker of `make test` compiles all tests by itself
 .venv/bin/python tools/warm.py & # else the first large trace compiles what reads it, a quarter of a minute
 # pip compiles on one core, and with it what packages bring to test themselves, a quarter of all. Some files are for other Pythons.
 .venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib kit || true
