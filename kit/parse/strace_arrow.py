@@ -45,14 +45,15 @@ class _Columns:
 
     def __init__(self, chunk: Chunk, ready: np.ndarray, first_line: int, first_pid: int | None, wanted: Wanted):
         count, numbers, known = ready.shape[1], len(columns_of.NUMBERS), len(columns_of.KNOWN)
-        self.chunk, self.ready, self.count = chunk, ready, count
+        self.chunk, self.count = chunk, count
+        self.ready = np.ascontiguousarray(ready)  # else numba compiles once more for what is a slice
         self.texts = [name for name in columns_of.TEXTS if name in wanted.columns]
         memory = _Memory((numbers + 1) * 8 * count + known * (count // 8 + 1))
         self.values, self.durations = memory.take(np.int64, numbers, count), memory.take(np.float64, count)
         self.known = memory.take(np.uint8, known, (count + 7) // 8)
         self.states, self.ends = chunk.scratch(count, len(columns_of.TEXTS) if self.texts else 0)
         columns_of.describe(
-            *(chunk.lines, chunk.kept, ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
+            *(chunk.lines, chunk.kept, self.ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
             *(_SIZES, self.values, self.durations, self.states, self.known, self.ends),
         )
 
