@@ -239,6 +239,8 @@ def child(doc: Any, *keys: str) -> dict:
 def rows_under(doc: Any, key: str) -> list[dict]:
     """Return the objects of the list under a key; none where it is no list.
 
+    Examples
+    --------
     >>> rows_under({"benchmarks": [{"name": "a"}, 1]}, "benchmarks"), rows_under([], "benchmarks")
     ([{'name': 'a'}], [])
     """
