@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kit.compiled import inner, keeping, sources_of
-from kit.compiled_bytes import HALF, MIX, ONE, SEED, UNKNOWN, byte_at, find, is_at, mixed, plus, put
+from kit.compiled_bytes import HALF, MIX, ONE, SEED, STEP, UNKNOWN, byte_at, find, is_at, mixed, plus, put
+from kit.compiled_vectors import PAD, among, below, count_bits, differ, equal, lowest, nth, press, word_at
+from kit.compiled_vectors import byte_at as byte_of
 
 compiled = keeping(*sources_of("log"))
 
@@ -68,9 +70,11 @@ class Tables(NamedTuple):
     begin_numbers: np.ndarray
     begins: np.ndarray
     """By begin: its shape."""
-    pair_bits: np.ndarray
+    sign_firsts: np.ndarray
+    sign_seconds: np.ndarray
+    """By byte: in which groups of signs one has it as its first byte, as its second."""
     pairs: np.ndarray
-    """By the first two bytes of a sign: whether there is one, and the first such, from 1."""
+    """By the first two bytes of a sign: the first such, from 1."""
     signs: np.ndarray
     sign_sizes: np.ndarray
     sign_next: np.ndarray
@@ -90,16 +94,24 @@ class Tables(NamedTuple):
 FINE_SEED, LOW, BYTE = (np.uint64(value) for value in (0x13198A2E03707344, 63, 8))
 ZERO = 2
 """What stands in a fine shape for a number that is zero, as in `log_shapes.fine_shape_of`."""
+NEWLINES, DROPPED_ONES, ONES = among((10, 10)), among((48, 57), (97, 102)), among((1, 1))
+ZEROS, OF_WORDS = among((48, 48)), among((46, 46), (48, 57), (65, 90), (95, 95), (97, 122))
+"""Of sixty-four bytes: the newlines, those that are in no shape (`log_shapes.DROPPED`), those that are 1; zeros, and what no number
+that is zero stands behind."""
 HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint8)
 
 
 @inner
-def place_of(data, at, end, text):
-    """Where a text stands first; -1 where it does not."""
+def place_of(data, base, at, end, text):
+    """Where a text of two bytes or more stands first; -1 where it does not."""
     while at + text.size <= end:
-        if byte_at(data, at) == text[0] and is_at(data, at, end, text):
-            return at
-        at += 1
+        found = equal(base + at, text[0]) & equal(base + at + 1, text[1])
+        while found:
+            place = at + lowest(found)
+            if is_at(data, place, end, text):
+                return place
+            found &= found - 1
+        at += PAD
     return -1
 
 
@@ -138,34 +150,43 @@ def _zero_end(data, at, begin, end):
 
 
 @inner
-def _zeros_key(data, at, end, keep, kept, words):
+def _zeros_key(data, base, at, end, kept, room, words):
     """Key of a line that tells which of its numbers are zero (`log_shapes.fine_shape_of`)."""
     size, begin = 0, at
     while at < end:
-        char = byte_at(data, at)
-        stop = _zero_end(data, at, begin, end) if char == 48 else at
-        kept[np.uintp(size)] = ZERO if stop > at else char
-        size += 1 if stop > at else keep[char]
-        at = stop if stop > at else at + 1
+        behind = OF_WORDS(base + at - 1) & ~np.int64(at == begin)
+        left = min(lowest(ZEROS(base + at) & ~behind), end - at)
+        keeps = ~DROPPED_ONES(base + at) & below(left)
+        press(base + at, keeps, room + size)
+        size, at = size + count_bits(keeps), at + left
+        if left < PAD and at < end:
+            stop = _zero_end(data, at, begin, end)
+            if stop > at:
+                kept[np.uintp(size)] = ZERO
+                size += 1
+            at = max(stop, at + 1)
     return key_of(words, size) ^ FINE_SEED
 
 
 @inner
-def _free_end(data, at, begin, telling, bits, pairs, signs, sizes, following):
+def _free_end(data, base, at, begin, t):
     """End of a line from behind its begin; -1 where a text stands there that tells."""
-    char = np.int64(byte_at(data, at))
-    while char != 10:
-        pair = char << 8
-        at += 1
-        char = np.int64(byte_at(data, at))
-        pair |= char
-        if (bits[pair >> 6] >> np.uint64(pair & 63)) & ONE:
-            sign = np.int64(pairs[pair])
+    stop, left = at, PAD
+    while left == PAD:
+        left = lowest(NEWLINES(base + stop))
+        stop += left
+    while at < stop:
+        found = np.uint8(0)
+        for n in range(STEP):  # looked at in one go; most hold none
+            found |= t.sign_firsts[byte_of(base + at + n)] & t.sign_seconds[byte_of(base + at + n + 1)]
+        for n in range(STEP if found else 0):
+            sign = np.int64(t.pairs[byte_of(base + at + n) << 8 | byte_of(base + at + n + 1)])
             while sign:
-                if telling[begin, sign] and is_at(data, at - 1, data.size, signs[sign, : sizes[sign]]):
+                if t.telling[begin, sign] and is_at(data, at + n, stop, t.signs[sign, : t.sign_sizes[sign]]):
                     return -1
-                sign = np.int64(following[sign])
-    return at
+                sign = np.int64(t.sign_next[sign])
+        at += STEP
+    return stop
 
 
 @compiled
@@ -200,21 +221,29 @@ def writer_key(data, at, head, keep, spans, stamp, before, stamped):
     return mixed(value), size, at - begin if at - begin <= room else 0
 
 
+@inner
+def _text_key(value, at, end):
+    """Key of a text at an address, which goes on from another."""
+    while at < end:
+        value = (value ^ (np.uint64(word_at(at)) & np.uint64(below(8 * (end - at))))) * MIX
+        value ^= value >> HALF
+        at += 8
+    return value
+
+
 @compiled
-def whose_key(data, at, end, part):
+def whose_key(data, base, at, end, part):
     """Key of who wrote a line, and of what it is about, which stands behind a text; 0 where it does not (`log_shapes.LATEST`)."""
-    stop = place_of(data, at, end, part)
-    last = place_of(data, at, stop, NCCL) if stop >= 0 else -1
+    stop = place_of(data, base, at, end, part)
+    last = place_of(data, base, at, stop, NCCL) if stop >= 0 else -1
     if last < 0:
         return np.uint64(0)
-    value = SEED
-    for n in range(at, last):
-        value = plus(value, np.uint64(byte_at(data, n)) + MIX)
-    value, at = mixed(value), stop + part.size
-    while at < end and byte_at(data, at) != 32:
-        value = plus(value, np.uint64(byte_at(data, at)) + MIX)
-        at += 1
-    return mixed(value) | np.uint64(1)
+    begin = stop + part.size
+    stop = begin
+    while stop < end and byte_at(data, stop) != 32:
+        stop += 1
+    about = SEED ^ (np.uint64(last - at) << HALF) ^ np.uint64(stop - begin)
+    return mixed(_text_key(_text_key(about, base + at, base + last), base + begin, base + stop)) | ONE
 
 
 @compiled
@@ -233,10 +262,10 @@ def _remember(state, what, at, end, shape):
 
 
 @inner
-def _is_latest(data, at, end, shape, t):
+def _is_latest(data, base, at, end, shape, t):
     """Keep the last line of an operation; 1 where one was there before, 0 where it is the first, -1 where it cannot be kept."""
     state, part = t.state, t.parts[t.classes[shape].about]
-    key = whose_key(data, at, end, part[1 : 1 + part[0]])
+    key = whose_key(data, base, at, end, part[1 : 1 + part[0]])
     if not key or end - at > t.whose_texts.shape[1]:
         return -1
     number = find(t.whose_keys, t.whose_numbers, key)
@@ -262,31 +291,32 @@ def _is_blank(data, at, end):
 
 
 @inner
-def _status(data, begin, end):
+def _status(data, base, begin, end):
     """First digit of the status behind the last protocol of a line; 0 where there is none."""
-    at = end - 11
-    while at >= begin and not (byte_at(data, at) == HTTP[0] and is_at(data, at, end, HTTP)):
-        at -= 1
-    return np.int64(byte_at(data, at + 10)) if at >= begin else 0
+    status, end = np.int64(0), end - 10
+    while begin < end and not status:
+        at = max(begin, end - PAD)
+        found = equal(base + at, HTTP[0]) & equal(base + at + 1, HTTP[1]) & below(end - at)
+        while found:
+            if is_at(data, at + lowest(found), end + 6, HTTP):
+                status = byte_of(base + at + lowest(found) + 10)
+            found &= found - 1
+        end = at
+    return status
 
 
 @inner
-def _is_dropped(char):
-    return 48 <= char <= 57 or 97 <= char <= 102
-
-
-@inner
-def _order(data, at, size, number, befores, stamped):
+def _order(at, size, before, stamped):
     """How a line stands to the last of its head: 0 begins in the same way, 1 with later stamps, -1 earlier, or in another way."""
-    if size == 0 or at + size > data.size:
-        return -1
-    order = 0
-    for n in range(size):
-        char, last = byte_at(data, at + n), befores[number, np.uintp(n)]
-        if char != last:
-            if not (stamped[number, n] and _is_dropped(char) and _is_dropped(last)) or (order == 0 and char < last):
-                return -1
-            order = 1
+    order, end = 0 if size else -1, at + size
+    while at < end and order >= 0:
+        others = differ(at, before) & below(end - at)
+        if others & ~(ONES(stamped) & DROPPED_ONES(at) & DROPPED_ONES(before)):
+            order = -1
+        elif others and not order:
+            first = lowest(others)
+            order = 1 if byte_of(at + first) > byte_of(before + first) else -1
+        at, before, stamped = at + PAD, before + PAD, stamped + PAD
     return order
 
 
@@ -322,47 +352,53 @@ def _note_time(data, at, end, shape, order, head, number, state, stamp, size, be
 
 
 @inner
-def _fine_key(data, at, end, key, keep, kept, words):
+def _fine_key(data, base, at, end, key, kept, room, words):
     """Key of a line that tells its status by the first digit, or which of its numbers are zero."""
-    status = _status(data, at, end)
-    return mixed(plus(key, np.uint64(status) * MIX)) if status else _zeros_key(data, at, end, keep, kept, words)
+    status = _status(data, base, at, end)
+    return mixed(plus(key, np.uint64(status) * MIX)) if status else _zeros_key(data, base, at, end, kept, room, words)
 
 
 @compiled
-def count(data, at, opened, t, kept, words):
-    """Count lines from a place on, each ending with a newline; gives where one begins that has to be read. `kept`: for shapes."""
+def count(data, at, opened, t, kept, words, places):
+    """Count lines from a place on, each ending with a newline; gives where one begins that has to be read. `kept`: for shapes.
+
+    `places`: addresses of the data, of `kept`, of `befores` and of `stamped`.
+    """
     state, keep, stamp = t.state, t.keep, t.stamps[t.stamps.shape[0] - 1]
+    base, room, befores, stamped = places
     while at < data.size:
-        stop, size, tried, shape, key, how = at, 0, 0, UNKNOWN, np.uint64(0), COARSE
-        while True:
-            most, char = t.begin_sizes[tried], byte_at(data, stop)
-            while char != 10 and size < most:
-                kept[np.uintp(size)] = char
-                size += keep[char]
-                stop += 1
-                char = byte_at(data, stop)
-            if size < most:
-                break
-            if (t.begin_lasts[tried] >> (np.uint64(byte_at(kept, size - 1)) & LOW)) & ONE:
-                begin, end = find(t.begin_keys, t.begin_numbers, key_of(words, size)), -1
-                if begin != UNKNOWN:
-                    end = _free_end(data, stop, begin, t.telling, t.pair_bits, t.pairs, t.signs, t.sign_sizes, t.sign_next)
+        stop, size, tried, shape, key, how, left = at, 0, 0, UNKNOWN, np.uint64(0), COARSE, 64
+        while left == 64:
+            left, before = lowest(NEWLINES(base + stop)), size
+            keeps = ~DROPPED_ONES(base + stop) & below(left)
+            press(base + stop, keeps, room + size)
+            size += count_bits(keeps)
+            while t.begin_sizes[tried] <= size:
+                most, end = t.begin_sizes[tried], -1
+                if (t.begin_lasts[tried] >> (np.uint64(byte_at(kept, most - 1)) & LOW)) & ONE:
+                    begin = find(t.begin_keys, t.begin_numbers, key_of(words, most))
+                    if begin != UNKNOWN:
+                        end = stop + nth(keeps, most - before) + 1
+                        end = _free_end(data, base, end, begin, t)
                 if end >= 0:
-                    stop, key, how, shape = end, np.uint64(begin), BEGIN, t.begins[begin]
+                    stop, left, key, how, shape = end, 0, np.uint64(begin), BEGIN, t.begins[begin]
                     break
-            tried += 1
+                tried += 1
+            if how == COARSE:
+                stop += left
         if how == COARSE:
             key = key_of(words, size)
             shape = find(t.keys, t.shapes, key)
             if shape == READ:
-                how, key = FINE, _fine_key(data, at, stop, key, keep, kept, words)
+                how, key = FINE, _fine_key(data, base, at, stop, key, kept, room, words)
                 shape = find(t.keys, t.shapes, key)
         counted = told = shape >= 0
         if counted:
             known = t.classes[shape]
             if known.head >= 0:
                 head, number = t.heads[known.head], known.head
-                order = _order(data, at, head.before, number, t.befores, t.stamped) if head.last else -1
+                row = number * t.befores.shape[1]
+                order = _order(base + at, head.before, befores + row, stamped + row) if head.last else -1
                 if order < 0:
                     size, writer = _begin(data, at, head, number, keep, t.spans, stamp, t.befores, t.stamped, t.stamps)
                     head.writer = find(t.writer_keys, t.writer_numbers, writer)
@@ -374,7 +410,7 @@ def count(data, at, opened, t, kept, words):
             else:
                 counted = opened == NONE or (opened == SOME and known.named)
             if counted and known.about >= 0:
-                found = _is_latest(data, at, stop, shape, t)
+                found = _is_latest(data, base, at, stop, shape, t)
                 counted, told = found >= 0, found > 0
             if counted and told:
                 known.count += 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kit.compiled_bytes import UNKNOWN, number_of, put, table
+from kit.compiled_vectors import PAD
 from kit.parse import log_compiled as c
 from kit.parse.log_shapes import DROPPED, LATEST, MOST_STAMPS, Head, Name, Shape, Told, shape_of
 
@@ -48,7 +49,8 @@ class Lines:
             begin_keys=np.empty(0, np.uint64),
             begin_numbers=np.empty(0, np.int32),
             begins=np.zeros(MOST, np.int32),
-            pair_bits=np.zeros(1 << 10, np.uint64),
+            sign_firsts=np.zeros(256, np.uint8),
+            sign_seconds=np.zeros(256, np.uint8),
             pairs=np.zeros(1 << 16, np.int16),
             signs=np.zeros((MOST_SIGNS, LONGEST_SIGN), np.uint8),
             sign_sizes=np.zeros(MOST_SIGNS, np.int32),
@@ -74,7 +76,7 @@ class Lines:
         self._open: frozenset = frozenset()
         self._saved: dict[str | int, Told] = {}
         self._data, self._at, self._first = np.empty(0, np.uint8), 0, 0
-        self._words = np.empty(LONGEST_LINE >> 3, np.uint64)
+        self._make_room(LONGEST_LINE)
 
     def __len__(self) -> int:
         return max(len(self._known), len(self._shapes), len(self._writers), len(self._heads) * (MOST // MOST_HEADS))
@@ -94,9 +96,15 @@ class Lines:
     # --- lines ---
 
     def begin(self, block: bytes) -> None:
-        self._data, self._at, self._first = np.frombuffer(block + b"\n", np.uint8), 0, self.number
-        if self._data.size >> 3 >= self._words.size:
-            self._words = np.empty(self._data.size, np.uint64)
+        size = len(block) + 1
+        self._data, self._at, self._first = np.frombuffer(block + b"\n" + bytes(PAD), np.uint8)[:size], 0, self.number
+        if size > self._words.nbytes - PAD:
+            self._make_room(size)
+        self._places = tuple(a.ctypes.data for a in (self._data, self._words, self._all.befores, self._all.stamped))
+
+    def _make_room(self, size: int) -> None:
+        """Have room for the shape of a line of a size."""
+        self._words = np.empty((size + PAD) // 8 + 1, np.uint64)
 
     def end(self) -> None:
         """Keep the lines of the block that may be told later."""
@@ -124,7 +132,8 @@ class Lines:
                 self._open = frozenset(opened)
                 self._all.blocked[: len(self._writers)] = [writer in opened for writer in self._writers]
             how = c.ANY if any_open else c.SOME if opened else c.NONE
-            at = c.count(self._data, self._at, how, self._tables(stage), self._words.view(np.uint8), self._words)
+            tables = self._tables(stage)
+            at = c.count(self._data, self._at, how, tables, self._words.view(np.uint8), self._words, self._places)
             stop = int(self._state[c.STOP])
             name = _HOW[self._state[c.HOW]], int(self._state[c.KEY])
         if at >= self._data.size:
@@ -203,10 +212,12 @@ class Lines:
             t, number = self._all, len(self._signs) + 1
             self._signs[text] = number
             t.signs[number, : len(text)], t.sign_sizes[number] = list(text), len(text)
-            for pair in range(text[0] << 8, (text[0] << 8) + 256) if len(text) == 1 else (text[0] << 8 | text[1],):
-                t.sign_next[number] = t.pairs[pair]
-                t.pairs[pair] = number
-                t.pair_bits[pair >> 6] |= np.uint64(1 << (pair & 63))
+            seconds = text[1:2] or range(256)
+            group = 1 << (number % 7 if len(text) > 1 else 7)
+            t.sign_firsts[text[0]] |= group
+            for second in seconds:
+                t.sign_seconds[second] |= group
+                t.sign_next[number], t.pairs[text[0] << 8 | second] = t.pairs[text[0] << 8 | second], number
         return self._signs[text]
 
     def learn_writer(self, stage: str, name: Name, line: bytes, writer: tuple) -> None:
@@ -229,7 +240,8 @@ class Lines:
 
     def drop_latest(self, line: bytes, about: bytes) -> None:
         t, part = self._all, np.frombuffer(about, np.uint8)
-        key = c.whose_key(np.frombuffer(line, np.uint8), 0, len(line), part)
+        data = np.frombuffer(line + bytes(PAD), np.uint8)
+        key = c.whose_key(data, data.ctypes.data, 0, len(line), part)
         number = number_of(t.whose_keys, t.whose_numbers, np.uint64(key))
         if number >= 0 and t.whose_lines[number, 2]:
             self._count(int(t.whose_lines[number, 1]))

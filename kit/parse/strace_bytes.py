@@ -1,76 +1,18 @@
 """Bytes of a capture of strace to ends of lines, numbers and prefixes: what `kit.parse.strace_compiled` is made of.
 
-Places are addresses in memory. Sixty-four bytes are looked at in one go, so `PAD` bytes beyond what is read have to be there.
+Places are addresses in memory (`kit.compiled_vectors`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
 
-from kit.compiled import inner, keeping, numba_types, sources_of
+from kit.compiled import inner, keeping, sources_of
+from kit.compiled_vectors import PAD, among, byte_at, copy, count_bits, lowest, word_at
 
 compiled = keeping(*sources_of("strace"))
-types = numba_types()
 NO_CLOCK, EPOCH, OF_DAY = range(3)
 NONE = -1
-PAD = 64
-BYTE, WORD = ir.IntType(8), ir.IntType(64)
-
-
-def _intrinsic(signature: Any, generate: Callable) -> Any:
-    """A function of compiled code that is made of LLVM's instructions."""
-    from numba.extending import intrinsic
-
-    def typed(context: Any, *arguments: Any) -> Any:
-        return signature, lambda _, builder, __, given: generate(builder, *given)
-
-    names = ", ".join(f"a{n}" for n in range(len(signature.args)))
-    scope: dict = {"typed": typed}
-    exec(f"def made(context, {names}): return typed(context, {names})", scope)  # noqa: S102 numba asks for names, not *arguments
-    return intrinsic(scope["made"])
-
-
-def _load(kind: ir.Type) -> Callable:
-    """Read a value at an address."""
-    return lambda builder, at: builder.load(builder.inttoptr(at, ir.PointerType(kind)), align=1)
-
-
-def among(*ranges: tuple[int, int]) -> Any:
-    """A function that tells which of the sixty-four bytes at an address are in some ranges: the lowest bit is the first byte."""
-    many = ir.VectorType(BYTE, 64)
-
-    def every(byte: int) -> ir.Constant:
-        return ir.Constant(many, [byte] * 64)
-
-    def generate(builder: Any, at: Any) -> Any:
-        values, found = _load(many)(builder, at), None
-        for low, high in ranges:
-            inside = builder.icmp_unsigned("<=", builder.sub(values, every(low)), every(high - low))
-            found = inside if found is None else builder.or_(found, inside)
-        return builder.bitcast(found, WORD)
-
-    return _intrinsic(types.int64(types.int64), generate)
-
-
-def _copy(builder: Any, source: Any, target: Any) -> Any:
-    many = ir.VectorType(BYTE, 32)
-    builder.store(_load(many)(builder, source), builder.inttoptr(target, ir.PointerType(many)), align=1)
-    return ir.Constant(WORD, 0)
-
-
-byte_at = _intrinsic(types.int64(types.int64), lambda builder, at: builder.zext(_load(BYTE)(builder, at), WORD))
-word_at = _intrinsic(types.int64(types.int64), _load(WORD))
-"""Eight bytes as a number, the first in its lowest bits."""
-copy_32 = _intrinsic(types.int64(types.int64, types.int64), _copy)
-"""Copy 32 bytes from one address to another."""
-lowest = _intrinsic(types.int64(types.int64), lambda builder, bits: builder.cttz(bits, ir.Constant(ir.IntType(1), 0)))
-"""Number of the lowest bit that is set; 64 where none is."""
-count_bits = _intrinsic(types.int64(types.int64), lambda builder, bits: builder.ctpop(bits))
-
 NEWLINES, NOT_PLAIN = among((10, 10)), among((0, 31), (127, 255))
 NOT_WORD, ENDS_VALUE = among((0, 47), (58, 64), (91, 94), (96, 96), (123, 255)), among((32, 32), (60, 60))
 
@@ -81,16 +23,6 @@ def text_of(text: str) -> tuple[int, int, int, int, int]:
     words = [int.from_bytes(raw[at : at + 8], "little") for at in (0, 8)]
     masks = [-1 if most >= 8 else (1 << 8 * max(0, most)) - 1 for most in (size, size - 8)]
     return size, words[0], masks[0], words[1], masks[1]
-
-
-@inner
-def copy(source, target, size):
-    """Copy a text, and up to thirty-one bytes behind it."""
-    while True:
-        copy_32(source, target)
-        if size <= 32:
-            break
-        source, target, size = source + 32, target + 32, size - 32
 
 
 @inner
