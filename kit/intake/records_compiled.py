@@ -16,10 +16,12 @@ import numpy as np
 
 from kit.compiled import inner, keeping
 from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, find, is_at, number_of, put, table
+from kit.compiled_vectors import PAD, among, below, copy, differ, lowest
+from kit.compiled_vectors import byte_at as byte_of
 
 compiled = keeping(__file__)
 
-SIZE, MOST, MOST_STRINGS, MOST_DIGITS, STRIDE = 1 << 15, 1 << 13, 64, 18, 16
+SIZE, MOST, MOST_STRINGS, MOST_DIGITS = 1 << 15, 1 << 13, 64, 18
 LONGEST_ADDED, LEVEL_WITHIN, LONGEST_LEARNT, LONGEST_AROUND = 128, 60, 8192, 1024
 MESSAGE, TIME, BEFORE, ADDED, EXACT, WIDTH = range(6)
 """Of a form: which of its strings are message and time (-1: none), sizes of what stands before the time and before the message,
@@ -28,6 +30,13 @@ NONE, ODD = UNKNOWN, -2
 """In the place of a form: none is known; its lines are read with care."""
 _FIVE, _REST = np.uint64(5), np.uint64(59)
 QUOTE, BACKSLASH, ZERO = 34, 92, 48
+STOPS, BACKSLASHES, HIGH = (
+    among((0, 31), (QUOTE, QUOTE), (BACKSLASH, BACKSLASH)),
+    among((BACKSLASH, BACKSLASH)),
+    among((127, 255)),
+)
+FREE, DIGITS = among((1, 1)), among((48, 57))
+"""Of sixty-four bytes: what may end a string, backslashes, what is not ASCII; which may be other digits, digits."""
 ISO = np.frombuffer(b"2000-00-00T00:00:00", np.uint8)
 STATE = 5
 LINES, ENDS, TEXT_OK, KEY, FULL = range(STATE)
@@ -85,28 +94,20 @@ def _escaped(data, at):
 
 
 @inner
-def _quote(data, at):
+def _quote(base, at):
     """Where the quote stands that ends a string; where a control character does, that."""
     while True:
-        while at + STRIDE <= data.size:  # looked at in one go; most hold none
-            told = np.uint8(0)
-            for n in range(STRIDE):
-                char = byte_at(data, at + n)
-                told |= np.uint8(char == QUOTE) | np.uint8(char == BACKSLASH) | np.uint8(char < 32)
-            if told:
-                break
-            at += STRIDE
-        char = byte_at(data, at)
-        while char != QUOTE and char != BACKSLASH and char >= 32:
-            at += 1
-            char = byte_at(data, at)
-        if char != BACKSLASH or byte_at(data, at + 1) < 32:
-            return at + (char == BACKSLASH)
-        at += 2
+        stops = STOPS(base + at)
+        at += lowest(stops)
+        if stops:
+            char = byte_of(base + at)
+            if char != BACKSLASH or byte_of(base + at + 1) < 32:
+                return at + (char == BACKSLASH)
+            at += 2
 
 
 @compiled
-def scan(data, at, strings, exact):
+def scan(data, base, at, strings, exact):
     """Key of the form of a line, and its end; where its values that are strings begin and end goes into `strings`.
 
     What values hold is not in the key, but whether the first digits, and all with `exact`, of those is. 0 of a line that is odd.
@@ -115,7 +116,7 @@ def scan(data, at, strings, exact):
     while byte_at(data, at) != NEWLINE:
         char = byte_at(data, at)
         if char == QUOTE:
-            begin, at = at + 1, _quote(data, at + 1)
+            begin, at = at + 1, _quote(base, at + 1)
             if byte_at(data, at) < 32:
                 return np.uint64(0), at
             at += 1
@@ -167,29 +168,26 @@ def values_key(data, strings, message, time, value, exact):
 
 
 @inner
-def _copied(data, at, end, out, to, text_ok):
-    """Where a message ends that is written out, and whether its newline ends it; -1 where it has several lines."""
-    bad = np.uint8(not text_ok)
+def _is_ascii(base, at, end):
     while at < end:
-        while at + STRIDE <= end:
-            told = np.uint8(0)
-            for n in range(STRIDE):
-                char = byte_at(data, at + n)
-                told |= np.uint8(char == BACKSLASH) | (np.uint8(char > 126) & bad)
-            if told:
-                break
-            for n in range(STRIDE):
-                out[np.uintp(to + n)] = byte_at(data, at + n)
-            at, to = at + STRIDE, to + STRIDE
-        while at < end and byte_at(data, at) != BACKSLASH:
-            char = byte_at(data, at)
-            if char > 126 and bad:
-                return -1, False
-            out[np.uintp(to)] = char
-            at, to = at + 1, to + 1
-        if at >= end:
-            break
-        if byte_at(data, at + 1) == 110 and at + 2 == end:
+        if HIGH(base + at) & below(end - at):
+            return False
+        at += PAD
+    return True
+
+
+@inner
+def _copied(data, base, at, end, out, room, to, text_ok):
+    """Where a message ends that is written out, and whether its newline ends it; -1 where it has several lines."""
+    if not (text_ok or _is_ascii(base, at, end)):
+        return -1, False
+    while at < end:
+        left = min(lowest(BACKSLASHES(base + at)), end - at)
+        copy(base + at, room + to, left)
+        at, to = at + left, to + left
+        if left == PAD or at >= end:
+            continue
+        if byte_of(base + at + 1) == 110 and at + 2 == end:
             return to, True
         sign, size = _escaped(data, at)
         if sign < 0:
@@ -248,7 +246,7 @@ def _note_digits(data, at, end, strings, message, time, exact, free):
     Those of other strings may, but for the century of the time, and of numbers all but the first.
     """
     number, quoted, (begin, stop) = 0, False, strings[message]
-    if begin - at + end - stop > free.size:
+    if begin - at + end - stop > LONGEST_AROUND:
         return False
     for n in range(at, end):
         place = n - at if n < begin else n - stop + begin - at
@@ -267,18 +265,17 @@ def _note_digits(data, at, end, strings, message, time, exact, free):
 
 
 @inner
-def _is_like(data, at, other, size, free, place):
+def _is_like(at, other, size, free):
     """Whether bytes are those of another place, but for digits that may differ."""
-    odd = np.uint8(at + size > data.size)
-    for n in range(0 if odd else size):  # all are looked at in one go
-        char = byte_at(data, at + n)
-        fixed = np.uint8(free[np.uintp(place + n)] == 0) | np.uint8(char < 48) | np.uint8(char > 57)
-        odd |= np.uint8(char != byte_at(data, other + n)) & fixed
-    return odd == 0
+    while size > 0:
+        if differ(at, other) & below(size) & ~(FREE(free) & DIGITS(at)):
+            return False
+        at, other, free, size = at + PAD, other + PAD, free + PAD, size - PAD
+    return True
 
 
 @inner
-def _form_of(data, at, end, key, state, strings, shapes, forms):
+def _form_of(data, base, at, key, state, strings, shapes, forms):
     """Form of a line, and whether numbers in its strings matter; NONE or less where it is to be read with care."""
     state[KEY] = np.int64(key)
     shape = find(shapes.keys, shapes.numbers, key)
@@ -286,33 +283,37 @@ def _form_of(data, at, end, key, state, strings, shapes, forms):
         return NONE, False
     about = shapes.about[shape]
     exact = about[EXACT] != 0
-    full = scan(data, at, strings, np.int64(1))[0] if exact else key
+    full = scan(data, base, at, strings, np.int64(1))[0] if exact else key
     key = values_key(data, strings, about[MESSAGE], about[TIME], full, exact)
     state[KEY] = np.int64(key)
     return (find(forms.keys, forms.numbers, key) if key else NONE), exact
 
 
 @compiled
-def unwrap(data, at, out, to, state, strings, free, shapes, forms):
+def unwrap(data, at, out, state, strings, free, shapes, forms, places):
     """Write out what lines say, from a place on; gives the begin of the line that is to be read with care, and the end.
 
-    A record that is the one before but for message and digits is of its form. `free`: room for what is known of its bytes.
+    A record that is the one before but for message and digits is of its form. `free`: room for what is known of its bytes;
+    `places`: addresses of `data`, `out` and `free`.
     """
-    state[FULL] = 0
+    state[FULL], to, (base, room, may_differ) = 0, 0, places
     form, last, head, stop, tail, when, until = NONE, -1, 0, 0, 0, 0, 0  # of the last record that was looked at byte by byte
     while at < data.size:
         state[KEY] = 0
         begin = at + head
-        end = _quote(data, begin) if last >= 0 and _is_like(data, at, last, head, free, 0) else -1
-        if end >= 0 and _is_like(data, end, stop, tail, free, head):
+        like = last >= 0 and begin < data.size and _is_like(base + at, base + last, head, may_differ)
+        end = _quote(base, begin) if like else -1
+        if end >= 0 and end + tail <= data.size and _is_like(base + end, base + stop, tail, may_differ + head):
             shift = at - last if when < stop else end - stop
             first, second = when + shift, until + shift
             end += tail - 1
         else:
-            key, end = scan(data, at, strings, np.int64(0))  # a plain 0 is a type of its own, for which it is compiled again
+            key, end = scan(
+                data, base, at, strings, np.int64(0)
+            )  # a plain 0 is a type of its own, for which it is compiled again
             if byte_at(data, at) != 123 or key == 0:
                 break
-            form, exact = _form_of(data, at, end, key, state, strings, shapes, forms)
+            form, exact = _form_of(data, base, at, key, state, strings, shapes, forms)
             if form < 0:
                 break
             message, time = forms.about[form, MESSAGE], forms.about[form, TIME]
@@ -326,11 +327,11 @@ def unwrap(data, at, out, to, state, strings, free, shapes, forms):
         before, added = about[BEFORE], about[ADDED]
         to = _put(out, to, text, 0, before)
         if about[TIME] >= 0:
-            to = _put(out, to, data, first, second)
-            out[np.uintp(to)] = 32
-            to += 1
+            copy(base + first, room + to, second - first)
+            to += second - first + 1
+            out[np.uintp(to - 1)] = 32
         said = _put(out, to, text, before, before + added)
-        close, ends = _copied(data, begin, end + 1 - tail, out, said, state[TEXT_OK])
+        close, ends = _copied(data, base, begin, end + 1 - tail, out, room, said, state[TEXT_OK])
         says = _says_level(out, said, close, text[before : before + added - 1]) if added and close >= 0 else 0
         if close < 0 or says < 0 or (state[ENDS] and not ends) or _opens_record(out, said, close):
             state[KEY] = 0
@@ -426,6 +427,12 @@ def _variants(line: bytes, strings: list[tuple[int, int]], message: int, time: i
             yield b"".join([*parts, _NUMBER.sub(run, line[at:])])
 
 
+def _padded(lines: bytes) -> np.ndarray:
+    """Lines with the end of the last, and behind it bytes that may be looked at."""
+    end = b"" if lines.endswith(b"\n") else b"\n"
+    return np.frombuffer(b"".join((lines, end, bytes(PAD))), np.uint8)[: len(lines) + len(end)]
+
+
 class Records:
     """Messages of records by the compiled pass; `read` is how a line is read with care."""
 
@@ -433,7 +440,7 @@ class Records:
         self._read = read
         self._shapes, self._forms = _Table(), _Table()
         self._strings, self._out = np.zeros((MOST_STRINGS + 1, 2), np.int64), np.empty(0, np.uint8)
-        self._state, self._free = np.zeros(STATE, np.int64), np.zeros(LONGEST_AROUND, np.uint8)
+        self._state, self._free = np.zeros(STATE, np.int64), np.zeros(LONGEST_AROUND + PAD, np.uint8)
 
     @property
     def ends(self) -> bool:
@@ -446,9 +453,10 @@ class Records:
 
     def begin(self, block: bytes) -> None:
         """Take a block of whole lines."""
-        self._data, self._at = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8), 0
+        self._data, self._at = _padded(block), 0
         if self._out.size < self._data.size + (1 << 16):
             self._out = np.empty(self._data.size + (1 << 16), np.uint8)
+        self._places = self._data.ctypes.data, self._out.ctypes.data, self._free.ctypes.data
         try:
             self._state[TEXT_OK] = block.isascii() or bool(block.decode())
         except ValueError:
@@ -459,7 +467,7 @@ class Records:
         self._state[LINES], told, full = 0, [], True
         while full:
             tables = self._strings, self._free, self._shapes.arrays, self._forms.arrays
-            self._at, to = unwrap(self._data, self._at, self._out, 0, self._state, *tables)
+            self._at, to = unwrap(self._data, self._at, self._out, self._state, *tables, self._places)
             told.append(self._out[:to].tobytes())
             full = bool(self._state[FULL])
         return b"".join(told), int(self._state[LINES]), self.line()
@@ -475,8 +483,9 @@ class Records:
 
     def learn(self, line: bytes) -> None:
         """Learn the form of a line that `next` gave, where it is not odd."""
-        data = np.frombuffer(line + b"\n", np.uint8)
-        shape = np.uint64(scan(data, 0, self._strings, 0)[0] if self._state[KEY] else 0)
+        data = _padded(line)
+        place = data.ctypes.data
+        shape = np.uint64(scan(data, place, 0, self._strings, 0)[0] if self._state[KEY] else 0)
         if not shape or max(self._shapes.used, self._forms.used) >= MOST:
             return
         count = int(np.argmax(self._strings[:, 0] < 0))
@@ -490,7 +499,7 @@ class Records:
         if form is None and kept == NONE:
             return
         exact = bool(about[EXACT])
-        scanned = np.uint64(scan(data, 0, self._strings, int(exact))[0])
+        scanned = np.uint64(scan(data, place, 0, self._strings, int(exact))[0])
         key = np.uint64(values_key(data, self._strings, about[MESSAGE], about[TIME], scanned, exact))
         if key and self._forms.number(key) == NONE:
             same = form is not None and (form.message, form.time) == tuple(about[:BEFORE].tolist()) and form.exact <= exact

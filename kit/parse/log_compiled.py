@@ -96,8 +96,8 @@ ZERO = 2
 """What stands in a fine shape for a number that is zero, as in `log_shapes.fine_shape_of`."""
 NEWLINES, DROPPED_ONES, ONES = among((10, 10)), among((48, 57), (97, 102)), among((1, 1))
 ZEROS, OF_WORDS = among((48, 48)), among((46, 46), (48, 57), (65, 90), (95, 95), (97, 122))
-"""Of sixty-four bytes: the newlines, those that are in no shape (`log_shapes.DROPPED`), those that are 1; zeros, and what no number
-that is zero stands behind."""
+"""Of sixty-four bytes: newlines, what is in no shape (`log_shapes.DROPPED`), ones; zeros, and what no zero of its own stands
+behind."""
 HTTP, NCCL = np.frombuffer(b"HTTP/1.", np.uint8), np.frombuffer(b"NCCL", np.uint8)
 
 

@@ -19,6 +19,7 @@ LONGEST_WHOSE, LONGEST_SIGN, LONGEST_BEFORE = 1024, 64, 192
 FAR = 1 << 30
 LONGEST_LINE = 1 << 20
 """Room for a line; a block with a longer one gets its own."""
+END = b"\n" + bytes(PAD)
 _HOW = ("coarse", "fine", "begin")
 
 
@@ -97,7 +98,7 @@ class Lines:
 
     def begin(self, block: bytes) -> None:
         size = len(block) + 1
-        self._data, self._at, self._first = np.frombuffer(block + b"\n" + bytes(PAD), np.uint8)[:size], 0, self.number
+        self._data, self._at, self._first = np.frombuffer(block + END, np.uint8)[:size], 0, self.number
         if size > self._words.nbytes - PAD:
             self._make_room(size)
         self._places = tuple(a.ctypes.data for a in (self._data, self._words, self._all.befores, self._all.stamped))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kit.compiled import inner, keeping, sources_of
-from kit.compiled_vectors import PAD, among, byte_at, copy, count_bits, lowest, word_at
+from kit.compiled_vectors import among, byte_at, count_bits, lowest, word_at
 
 compiled = keeping(*sources_of("strace"))
 NO_CLOCK, EPOCH, OF_DAY = range(3)

@@ -8,10 +8,11 @@ from typing import IO
 
 import numpy as np
 
+from kit.compiled_vectors import PAD
 from kit.parse import strace_columns as columns_of
 from kit.parse import strace_compiled as lines_of
 from kit.parse import strace_join as calls_of
-from kit.parse.strace_bytes import PAD, count_lines
+from kit.parse.strace_bytes import count_lines
 from kit.parse.text import LINE_LIMIT
 
 CHUNK_BYTES = 2 << 20

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.parse.strace_bytes import compiled, copy, inner
+from kit.compiled_vectors import copy
+from kit.parse.strace_bytes import compiled, inner
 from kit.parse.strace_join import IS_DONE, IS_MERGED, IS_OPEN, IS_ORPHAN, NO_TIME, NO_TOKEN
 
 NUMBERS = ("time", "pid", "fd", "end_line", "line")

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kit.compiled_vectors import among, byte_at, lowest, word_at
 from kit.parse.strace_bytes import (
     ENDS_VALUE,
     NO_CLOCK,
     NONE,
-    among,
     blanks,
-    byte_at,
     compiled,
     decimals,
     digits,
@@ -29,14 +28,12 @@ from kit.parse.strace_bytes import (
     is_digit,
     is_word,
     line_end,
-    lowest,
     number,
     plain_prefix,
     prefix,
     short_number,
     table_of,
     text_of,
-    word_at,
     word_end,
 )
 from kit.parse.strace_rows import FD_FIRST

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kit.parse.strace_bytes import EPOCH, NONE, OF_DAY, byte_at, compiled, copy, inner
+from kit.compiled_vectors import byte_at, copy
+from kit.parse.strace_bytes import EPOCH, NONE, OF_DAY, compiled, inner
 from kit.parse.strace_compiled import BLANK, DONE, DUMP, EXECVE, GONE, ODD, RESUMED, STACK, UNFINISHED
 
 KEPT = np.dtype([("line", "i8"), ("end_line", "i8"), ("state", "u1"), ("careful", "u1")], align=True)

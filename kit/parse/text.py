@@ -17,6 +17,9 @@ LINE_LIMIT = 262_144
 """Longest line that is handed to a parser, in characters. The longest honest line seen is SGLang's server_args (about
 10 kB) or a whole weight load drawn as one line of bar frames (about 100 kB); the rest of a longer one is noted."""
 CHUNK_BYTES = 1 << 20
+KEPT_BYTES = 16 << 20
+"""Once so much was taken and given back, malloc (glibc's) keeps what is given back of smaller blocks: pages that are new for each
+block take as long as reading it."""
 
 
 def head_of(path: Path) -> str:
@@ -118,6 +121,7 @@ class LineReader:
         self.newlines = self.long_lines = self.long_numbers = self.bad_bytes = self.nul_bytes = 0
         self.ends_open = False
         most = 4 * LINE_LIMIT  # bytes of the longest line, where each character takes four
+        bytes(KEPT_BYTES)
         with self.path.open("rb") as file:
             pending, at = b"", 0  # parts of a file, joined, do not tell where they are
             while chunk := file.read(min(size, max(tail_from - at, 0) or size)):
@@ -128,16 +132,15 @@ class LineReader:
                 if 0 in chunk:
                     self.nul_bytes += chunk.count(0)
                     chunk = chunk.replace(b"\0", b"")
-                whole, newline, rest = chunk.rpartition(b"\n")
-                if not newline:
-                    pending += rest if len(pending) <= most else b""
+                first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+                if last < 0:
+                    pending += chunk if len(pending) <= most else b""
                     continue
-                first = whole.find(b"\n") if b"\n" in whole else len(whole)
                 if len(pending) + first > LINE_LIMIT:
-                    whole = self._cut(pending + whole[:first]) + whole[first:]
-                elif pending:
-                    whole = pending + whole
-                pending = rest
+                    whole = self._cut(pending + chunk[:first]) + chunk[first:last]
+                else:
+                    whole = b"".join((pending, memoryview(chunk)[:last]))
+                pending = chunk[last + 1 :]
                 yield self._checked(whole), at > tail_from
             if pending:
                 self.ends_open = True
