@@ -132,3 +132,16 @@ def nth(bits, number):
     for _ in range(number - 1):
         bits &= bits - 1
     return lowest(bits)
+
+
+HIGH = among((127, 255))
+
+
+@inner
+def is_ascii(base, at, end):
+    """Whether bytes are below 127."""
+    while at < end:
+        if HIGH(base + at) & below(end - at):
+            return False
+        at += PAD
+    return True

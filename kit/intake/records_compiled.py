@@ -16,7 +16,7 @@ import numpy as np
 
 from kit.compiled import inner, keeping
 from kit.compiled_bytes import HALF, MIX, NEWLINE, ONE, SEED, UNKNOWN, byte_at, find, is_at, number_of, put, table
-from kit.compiled_vectors import PAD, among, below, copy, differ, lowest
+from kit.compiled_vectors import PAD, among, below, copy, differ, is_ascii, lowest
 from kit.compiled_vectors import byte_at as byte_of
 
 compiled = keeping(__file__)
@@ -168,18 +168,9 @@ def values_key(data, strings, message, time, value, exact):
 
 
 @inner
-def _is_ascii(base, at, end):
-    while at < end:
-        if HIGH(base + at) & below(end - at):
-            return False
-        at += PAD
-    return True
-
-
-@inner
 def _copied(data, base, at, end, out, room, to, text_ok):
     """Where a message ends that is written out, and whether its newline ends it; -1 where it has several lines."""
-    if not (text_ok or _is_ascii(base, at, end)):
+    if not (text_ok or is_ascii(base, at, end)):
         return -1, False
     while at < end:
         left = min(lowest(BACKSLASHES(base + at)), end - at)
