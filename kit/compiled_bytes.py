@@ -13,7 +13,7 @@ UNKNOWN = -1
 SEED = np.uint64(0x243F6A8885A308D3)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SEVEN, REST, HALF, ONE = (np.uint64(value) for value in (7, 57, 32, 1))
-NEWLINE, STRIDE, STEP = 10, 64, 8
+NEWLINE, STEP = 10, 8
 
 
 @inner
@@ -31,28 +31,6 @@ def is_at(data, at, end, text):
         if byte_at(data, at + n) != text[n]:
             return False
     return True
-
-
-@inner
-def line_end(data, at):
-    """Where the next newline stands; the size of the data where there is none. Many bytes are looked at in one go."""
-    while at + STRIDE <= data.size:
-        ends = np.uint8(0)
-        for n in range(STRIDE):
-            ends |= np.uint8(byte_at(data, at + n) == NEWLINE)
-        if ends:
-            break
-        at += STRIDE
-    while at + STEP <= data.size:
-        ends = np.uint8(0)
-        for n in range(STEP):
-            ends |= np.uint8(byte_at(data, at + n) == NEWLINE)
-        if ends:
-            break
-        at += STEP
-    while at < data.size and byte_at(data, at) != NEWLINE:
-        at += 1
-    return at
 
 
 # --- keys of texts, and tables of them --------------------------------------------------------------------------------------

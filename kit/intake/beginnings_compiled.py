@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from kit.compiled import inner, keeping
-from kit.compiled_bytes import NEWLINE, ONE, SEED, byte_at, codes_of, find, line_end, mixed, plus, put, table
+from kit.compiled_bytes import NEWLINE, ONE, SEED, byte_at, codes_of, find, mixed, plus, put, table
+from kit.compiled_vectors import PAD, among, below, differ, lowest
 from kit.intake.beginnings import DIGITS, LONGEST, LONGEST_BEGIN, may_match, shape_of
 
 compiled = keeping(__file__)
@@ -19,6 +20,7 @@ LINE, BEGIN = range(2)
 """What a key is of. The seeds of both differ, so that one table holds them."""
 SPACE, COLON, BRACKET, BRACE = b" :[("
 """What begins end with."""
+NEWLINES, ARE_DIGITS = among((NEWLINE, NEWLINE)), among((48, 57))
 BEGIN_SEED, SIX, LOW, WORDS = (np.uint64(value) for value in (0xA4093822299F31D0, 6, 63, 511))
 """One bit for each value of the lowest 15 says whether a begin may end there: 4 KiB stay in a core's first-level cache."""
 
@@ -27,6 +29,29 @@ BEGIN_SEED, SIX, LOW, WORDS = (np.uint64(value) for value in (0xA4093822299F31D0
 def _with(value, before, code, char):
     """A key with one more byte, where it is not one more digit of a number."""
     return value if code == before and 48 <= char <= 57 else plus(value, code)
+
+
+@inner
+def _line_end(data, base, at):
+    """Where the next newline stands; the size of the data where there is none."""
+    while at + PAD <= data.size:
+        ends = NEWLINES(base + at)
+        if ends:
+            return at + lowest(ends)
+        at += PAD
+    while at < data.size and byte_at(data, at) != NEWLINE:
+        at += 1
+    return at
+
+
+@inner
+def _is_like(at, other, size):
+    """Whether bytes are those of another place, but for digits."""
+    while size > 0:
+        if differ(at, other) & below(size) & ~(ARE_DIGITS(at) & ARE_DIGITS(other)):
+            return False
+        at, other, size = at + PAD, other + PAD, size - PAD
+    return True
 
 
 @compiled
@@ -43,9 +68,16 @@ def add(keys, numbers, bits, line, codes, what):
 
 
 @compiled
-def following(data, at, keys, numbers, bits, codes, found):
-    """The next line that is not known: where it begins and ends goes into `found`; where there is none, the size of the data."""
+def following(data, base, at, keys, numbers, bits, codes, found):
+    """The next line that is not known: where it begins and ends goes into `found`; where there is none, the size of the data.
+
+    `base`: address of the data. Most lines begin as the last one that was known by its begin, but for digits.
+    """
+    last, size = -1, 0
     while at < data.size:
+        if last >= 0 and at + size + PAD <= data.size and _is_like(base + at, base + last, size):
+            at = _line_end(data, base, at + size) + 1
+            continue
         char = byte_at(data, at)
         value, stop, plain, before = SEED, at, char == NEWLINE, np.uint64(0)
         while char != NEWLINE:
@@ -56,7 +88,7 @@ def following(data, at, keys, numbers, bits, codes, found):
             if ends and (bits[np.uintp((value >> SIX) & WORDS)] >> (value & LOW)) & ONE:
                 plain = find(keys, numbers, mixed(value ^ BEGIN_SEED)) == BEGIN
                 if plain:
-                    stop = line_end(data, stop)
+                    last, size, stop = at, stop - at, _line_end(data, base, stop)
                     break
             char = byte_at(data, stop)
         if not plain and find(keys, numbers, mixed(value)) != LINE:
@@ -83,7 +115,7 @@ class CompiledLines:
         data = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8)
         found, at = np.zeros(2, np.int64), 0
         while True:
-            following(data, at, *self._known, self._codes, found)
+            following(data, data.ctypes.data, at, *self._known, self._codes, found)
             begin, end = found.tolist()
             if begin >= data.size:
                 return
