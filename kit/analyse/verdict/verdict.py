@@ -260,15 +260,22 @@ def _named(hypotheses: list[Hypothesis], scene: Scene) -> Hypothesis:
     return next(hypothesis for hypothesis in hypotheses if hypothesis.name == UNDETERMINED)
 
 
-DEATHS = frozenset(("ranks_dead", "worker_died_line", "crash_signal", "signal_9", "unexplained_error", "ended_badly"))
+DEATHS = frozenset(
+    ("ranks_dead", "worker_died_line", "crash_signal", "signal_9", "unexplained_error", "ended_badly")
+    + ("collective_timeout", "terminated_line", "restarts")
+)
 """Signs of an end that was no order: the launch has failed, though why is not known."""
+MUTE = frozenset(("generate_fails", "request_stuck"))
+"""Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
 
 
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
-    """The state that follows from the class; what has died has failed, whatever it died of."""
+    """The state that follows from the class; with none named the dead have failed, and what is mute for long is stalled."""
     exited = bool(scene.fact("exited"))
     if best.name == UNDETERMINED and exited and (DEATHS & signs.keys() or over_time(scene.log)):
         return "failed"
+    if best.name == UNDETERMINED and not exited and scene.fact("ready") and MUTE & signs.keys() and "long_silence" in signs:
+        return "stalled"
     return best.klass.state_when(exited)
 
 

@@ -53,6 +53,8 @@ LEAKED = (
     "semaphore objects to clean up at shutdown\n"
 )
 STEPS = "".join(f" iteration {n}/ 1000 | elapsed time per iteration (ms): 1288.5 | lm loss: 2.0E+01 |\n" for n in (1, 2, 3))
+LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
+TOLD = "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n"
 CANCELLED = (
     "slurmstepd: error: *** STEP 4412.0 ON node3 CANCELLED AT 2026-02-18T01:30:00 DUE TO TIME LIMIT ***\n"
     "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nKilling subprocess 77\n"
@@ -85,6 +87,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (SERVED + ASKED, "ready", "ready"),
         (SERVED + BEAT.format(5) + BEAT_LOST + BEAT.format(6) + BEAT.format(7), "ready", "ready"),
         (SERVED + BEAT.format(5) + BEAT_LOST, "failed", "worker_crashed"),
+        (LOADED + TOLD, "failed", "undetermined"),
+        (SERVED + TOLD, "ended", "ended"),
     ],
     ids=[
         "served",
@@ -99,15 +103,24 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
     ]
     + ["a last checkpoint names the step", "resumed", "a shell tells of it"]
     + ["finished in its own words", "statistics outlive an engine", "cut while it serves"]
-    + ["an error that it lived on after", "an error at the end"],
+    + ["an error that it lived on after", "an error at the end", "told to end before it was ready", "told to end once it was"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)
     assert (verdict.state, verdict.klass) == (state, klass)
 
 
+@pytest.mark.parametrize(("minutes", "state"), [(40, "stalled"), (1, "unknown")], ids=["silent for long", "just asked"])
+def test_a_server_that_answers_nobody_is_stalled_though_nobody_knows_on_what(tmp_path: Path, minutes: int, state: str) -> None:
+    (tmp_path / "server.log").write_text(SERVED)
+    (tmp_path / "curl.txt").write_text(
+        "$ curl -m 60 http://127.0.0.1:8000/v1/completions -d '{}'\ncurl: (28) Operation timed out after 60000 milliseconds\n"
+    )
+    verdict = kit.verdict(tmp_path, captured_at=f"2026-02-18 01:{minutes + 2:02}:00")
+    assert (verdict.state, verdict.klass) == (state, "undetermined") and "answers no request" in verdict.plain
+
+
 EPOCHS = "".join(f"epoch {n}: train loss :: 1.{n}\n" for n in range(3))
-LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
 ALL_STEPS = "".join(f"Step {n}/30 - Loss: 1.{n}\n" for n in (10, 20, 30))
 GROUP = "[rank0]:[W218 01:03:11.8 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been "
 GROUP += "destroyed before we destruct\n"
