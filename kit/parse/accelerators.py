@@ -9,7 +9,7 @@ from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.gpu import QUERY, parse_nvidia_smi
 from kit.parse.jsontext import objects
 from kit.parse.records import stamp_ns
-from kit.parse.snapshot import Samples, body_lines, failure, integer, number, only_failures, titled
+from kit.parse.snapshot import Samples, body_lines, integer, number, only_failures, titled
 from kit.parse.tool_words import TOOL_WORDS
 from kit.schema import Row
 from kit.untrusted import csv_rows
@@ -35,10 +35,7 @@ def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     samples = Samples(source)
     for line in titled(lines, source, report):
         found, where = _GPUSTAT.match(line.text), line.at
-        failed = None if found else failure(line, "gpustat", source)
-        if failed:
-            yield "tool_errors", failed
-        elif found:
+        if found:
             gpu = int(found["gpu"])
             row: Row = {
                 "gpu": gpu,
@@ -57,8 +54,9 @@ def parse_gpustat(lines: Iterable[str], source: Source, report: Report) -> Rows:
                     "mem_used_mib": number(process["mem"]),
                 }
                 samples.add("gpu_processes", about | where, (gpu, process["pid"]))
-        elif line.text.strip() and not re.match(r"^\S+\s+\w{3} \w{3} .*\d{4}", line.text):
-            report.odd("not a line of gpustat", line.text)
+        else:
+            dated = re.match(r"^\S+\s+\w{3} \w{3} .*\d{4}", line.text)
+            samples.misread(line, report, "gpustat", "not a line of gpustat", bool(dated))
     yield from samples.settle(report)
 
 
@@ -124,10 +122,7 @@ def parse_npu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         process, second, first = (pattern.match(line.text) for pattern in (_NPU_PROCESS, _NPU_2, _NPU_1))
         where = line.at
-        failed = failure(line, "npu-smi", source)
-        if failed:
-            yield "tool_errors", failed
-        elif second and open_row:
+        if second and open_row:
             npu, chip, physical = int(open_row["npu"]), int(second["chip"]), integer(second["id"])
             gpu = indexes.setdefault((npu, chip), npu if physical is None else physical)
             values = {name: value for name, value in open_row.items() if name != "npu"}
@@ -145,8 +140,8 @@ def parse_npu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
             gpu = indexes.get((int(process["npu"]), int(process["chip"])), int(process["npu"]))
             about = {"gpu": gpu, "pid": int(process["pid"]), "process": process["name"], "mem_used_mib": number(process["mem"])}
             samples.add("gpu_processes", about | where, (gpu, process["pid"]))
-        elif line.text.strip() and not line.text.startswith(("|", "+")):
-            report.odd("not a line of npu-smi", line.text)
+        else:
+            samples.misread(line, report, "npu-smi", "not a line of npu-smi", line.text.startswith(("|", "+")))
     yield from samples.settle(report)
 
 
@@ -204,10 +199,8 @@ def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         where = line.at
         first, second, process = (pattern.match(line.text) for pattern in (_XPU_1, _XPU_2, _XPU_PROCESS))
-        failed, pair = failure(line, "xpu-smi", source), _XPU_PAIR.match(line.text)
-        if failed:
-            yield "tool_errors", failed
-        elif line.text.startswith("Timestamp, DeviceId"):
+        pair = _XPU_PAIR.match(line.text)
+        if line.text.startswith("Timestamp, DeviceId"):
             columns = [cell.strip() for cell in line.text.split(",")]
             samples.table()
         elif columns and line.text.count(",") >= len(columns) - 1:
@@ -229,8 +222,8 @@ def parse_xpu_smi(lines: Iterable[str], source: Source, report: Report) -> Rows:
             rows[gpu] |= {column: number(second[name]) for column, name in names.items()}
         elif pair:
             gpu = _xpu_pair(pair, gpu, rows, where, samples)
-        elif line.text.strip() and not line.text.startswith(("|", "+")):
-            report.odd("not a line of xpu-smi", line.text)
+        else:
+            samples.misread(line, report, "xpu-smi", "not a line of xpu-smi", line.text.startswith(("|", "+")))
     yield from samples.settle(report)
 
 
@@ -299,15 +292,14 @@ def parse_other_smi(lines: Iterable[str], source: Source, report: Report) -> Row
     samples, row = Samples(source), None
     for line in titled(lines, source, report):
         device, holder = _DEVICE.match(line.text), _HOLDER.match(line.text)
-        failed = failure(line, "mthreads-gmi", source)
-        if failed:
-            yield "tool_errors", failed
-        elif holder:
+        if holder:
             about = {"gpu": int(holder["gpu"]), "pid": int(holder["pid"]), "process": holder["name"]}
             samples.add("gpu_processes", about | {"mem_used_mib": number(holder["mem"])} | line.at, (about["gpu"], about["pid"]))
         elif device:
             row = {"gpu": int(device["gpu"]), "name": device["name"], "bus_id": device["bus"], **line.at}
             samples.add("gpus", row, row["gpu"])
+        else:
+            samples.misread(line, report, "mthreads-gmi", "", known=True)
         text = device["rest"] if device else line.text
         for columns, pattern in _FIGURES if row is not None and not holder else ():
             if (found := pattern.search(text)) and columns[0] not in row:

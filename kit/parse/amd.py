@@ -36,10 +36,7 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
     for line in titled(lines, source, report):
         item, row = _ROCM_ITEM.match(line.text), _ROCM_ROW.match(line.text)
         user, uses = _ROCM_USER.match(line.text), _ROCM_USES.match(line.text)
-        failed = failure(line, "rocm-smi", source)
-        if failed:
-            yield "tool_errors", failed
-        elif user or uses:
+        if user or uses:
             pid = int((user or uses)["pid"])
             if user:
                 about = {"pid": pid, "process": user["process"], "mem_used_mib": int(user["mem"]) / (1 << 20)}
@@ -66,8 +63,9 @@ def parse_rocm_smi(lines: Iterable[str], source: Source, report: Report) -> Rows
             samples.add("gpus", _rocm_table(row) | line.at, int(row["gpu"]))
         elif re.match(r"^(?:GPU|Device)\s+", line.text):
             samples.table()
-        elif line.text.strip() and not re.match(r"^[\s=(]|^WARNING|^KFD process|^PID\s", line.text):
-            report.odd("no line of rocm-smi", line.text)
+        else:
+            known = re.match(r"^[\s=(]|^WARNING|^KFD process|^PID\s", line.text)
+            samples.misread(line, report, "rocm-smi", "no line of rocm-smi", bool(known))
     yield from samples.settle(report)
 
 

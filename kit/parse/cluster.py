@@ -287,13 +287,10 @@ def parse_ray_status(lines: Iterable[str], source: Source, report: Report) -> Ro
             reason = {"Recent failures": "NodeFailure", "Pending": "NodePending"}.get(section)
             if section.endswith("Demands"):  # Demands, Pending Demands, Total Demands: what is met is no longer listed
                 reason = "PendingDemand"
-            failed = None if reason else failure(line, "ray", source)
             if reason:
                 samples.add("events", {"source": "ray", "reason": reason, "text": text, "line": line.number, "time": time})
-            elif failed:
-                yield "tool_errors", failed
-            elif section != "Total Constraints":
-                report.odd("no line of ray status", line.text)
+            else:
+                samples.misread(line, report, "ray", "no line of ray status", section == "Total Constraints")
     _nodes(nodes, at, time, samples)
     yield from samples.settle(report)
 

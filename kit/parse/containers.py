@@ -63,10 +63,7 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
     samples, columns = Samples(source), []
     for line in titled(lines, source, report):
         where = line.at
-        failed, found = failure(line, "docker", source), _STATS.match(line.text)
-        if failed:
-            yield "tool_errors", failed
-            continue
+        found = _STATS.match(line.text)
         if _STATS_HEADER.match(line.text) or _TOP_HEADER.match(line.text):
             columns = line.text.replace(" %", "%").split() if _TOP_HEADER.match(line.text) else []
             samples.table()
@@ -82,8 +79,8 @@ def parse_stats(lines: Iterable[str], source: Source, report: Report) -> Rows:
             rows = _stats_rows(found["name"] or found["id"], found["cpu"], used, limit, share, pids, where)
         for row in rows:
             samples.add("counters", row, (row["name"], row["labels"]))
-        if not rows and line.text.strip():
-            report.odd("not a line of docker stats", line.text)
+        if not rows:
+            samples.misread(line, report, "docker", "not a line of docker stats")
     yield from samples.settle(report)
 
 

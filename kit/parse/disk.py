@@ -61,13 +61,10 @@ def parse_du(lines: Iterable[str], source: Source, report: Report) -> Rows:
     samples = Samples(source)
     for line in titled(lines, source, report):
         found = _DU.match(line.text)
-        failed = None if found else failure(line, "du", source)
-        if failed:
-            yield "tool_errors", failed
-        elif found:
+        if found:
             samples.add("sizes", _du_row(found, line), found["path"])
-        elif line.text.strip():
-            report.odd("no line of du", line.text)
+        else:
+            samples.misread(line, report, "du", "no line of du")
     yield from samples.settle(report)
 
 
@@ -104,10 +101,7 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
             samples.table()
         named = re.match(r"^(?P<path>[/.~]\S*):$", line.text)
         found = _LS.match(line.text)
-        failed = None if found else failure(line, "ls", source)
-        if failed:
-            yield "tool_errors", failed
-        elif named:
+        if named:
             folder = named["path"]
         elif found:
             if found["type"] == "-":
@@ -116,8 +110,8 @@ def parse_ls(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 samples.add("sizes", {"path": path, "size_bytes": size_bytes(found["size"]), **line.at}, path)
         elif beside := _DU.match(line.text) if "du" in (line.title or "") else None:
             samples.add("sizes", _du_row(beside, line), beside["path"])
-        elif line.text.strip() and not re.match(r"^total \S+$", line.text):
-            report.odd("no line of ls -l", line.text)
+        else:
+            samples.misread(line, report, "ls", "no line of ls -l", line.text.startswith("total "))
     yield from samples.settle(report)
 
 
@@ -382,11 +376,7 @@ def parse_free(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 name = f"swap_{name}" if row["swap"] else FREE_NAMES.get(name, name)
                 samples.add("host_memory", {"name": name, "value_bytes": size_bytes(cell, guess or 1024), **line.at}, name)
         elif words and words[0] not in ("-/+", "Total:", "Low:", "High:", "Comm:"):
-            failed = failure(line, "free", source)
-            if failed:
-                yield "tool_errors", failed
-            else:
-                report.odd("no line of free", line.text)
+            samples.misread(line, report, "free", "no line of free")
     yield from samples.settle(report)
 
 

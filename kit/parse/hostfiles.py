@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.procfs import KEYED
 from kit.parse.procmaps import MAPPING
-from kit.parse.snapshot import Samples, body_lines, date_of, failure, integer, number, only_failures, share, size_bytes, titled
+from kit.parse.snapshot import Samples, body_lines, date_of, integer, number, only_failures, share, size_bytes, titled
 from kit.parse.tool_words import TOOL_WORDS
 
 MEMINFO = TOOL_WORDS["memory"]["meminfo"]
@@ -64,10 +64,7 @@ def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
         labels = line.title
         row = {"source": "cgroup", "labels": labels, **line.at}
         pressure, count, alone = _PRESSURE.match(line.text), _COUNT.match(line.text), _ALONE.match(line.text)
-        failed = failure(line, "cgroup", source)
-        if failed:
-            yield "tool_errors", failed
-        elif pressure:
+        if pressure:
             for pair in pressure.group(2).split():
                 name, value = pair.split("=")
                 samples.add(
@@ -87,8 +84,8 @@ def parse_cgroup(lines: Iterable[str], source: Source, report: Report) -> Rows:
             samples.add(
                 "counters", row | {"name": name, "value": float("inf") if value == "max" else float(value)}, (labels, name)
             )
-        elif line.text.strip():
-            report.odd("no line of a control-group file", line.text)
+        else:
+            samples.misread(line, report, "cgroup", "no line of a control-group file")
     yield from samples.settle(report)
 
 

@@ -110,16 +110,13 @@ def parse_lslocks(lines: Iterable[str], source: Source, report: Report) -> Rows:
     for line in titled(lines, source, report):
         header = _lslocks_header(line.text)
         row = _lslocks_row(_lslocks_cells(names, line.text), line) if not header else None
-        failed = None if row or header else failure(line, "lslocks", source)
         if header:
             names = header
             samples.table()
         elif row:
             samples.add("locks", row, (row["path"], row["pid"], row["mode"], row["type"], line.text))
-        elif failed:
-            yield "tool_errors", failed
-        elif line.text.strip():
-            report.odd("no line of lslocks", line.text)
+        else:
+            samples.misread(line, report, "lslocks", "no line of lslocks")
     yield from samples.settle(report)
 
 
@@ -175,7 +172,6 @@ def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Ro
     samples = Samples(source)
     for line in titled(lines, source, report):
         found = _PROC.match(line.text + " ")
-        failed = None if found else failure(line, "cat", source)
         if found:
             pid, waits = int(found["pid"]), bool(found["waits"])
             samples.add(
@@ -191,10 +187,8 @@ def parse_proc_locks(lines: Iterable[str], source: Source, report: Report) -> Ro
                 },
                 line.text,
             )
-        elif failed:
-            yield "tool_errors", failed
-        elif line.text.strip():
-            report.odd("no line of /proc/locks", line.text)
+        else:
+            samples.misread(line, report, "cat", "no line of /proc/locks")
     yield from samples.settle(report)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kit.parse.base import Format, Report, Rows, Source
-from kit.parse.snapshot import Samples, body_lines, failure, only_failures, titled
+from kit.parse.snapshot import Samples, body_lines, only_failures, titled
 
 _SAMPLE = re.compile(
     r"^(?P<name>[a-zA-Z_:][\w:.]*)(?:\{(?P<labels>(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*)\})?\s+"
@@ -41,12 +41,8 @@ def parse_metrics(lines: Iterable[str], source: Source, report: Report) -> Rows:
                 },
                 (found["name"], found["labels"]),
             )
-        elif line.text.strip() and not line.text.startswith("#"):
-            failed = failure(line, "curl", source)
-            if failed:
-                yield "tool_errors", failed
-            else:
-                report.odd("no line of metrics", line.text)
+        elif not line.text.startswith("#"):
+            samples.misread(line, report, "curl", "no line of metrics")
     yield from samples.settle(report)
 
 

@@ -137,13 +137,10 @@ def parse_stat(lines: Iterable[str], source: Source, report: Report) -> Rows:
     named_task = re.search(r"task|thread", source.name.rsplit("/", 1)[-1], re.IGNORECASE)
     for line in titled(lines, source, report):
         found = _STAT.match(line.text)
-        failed = None if found else failure(line, "stat", source)
-        if failed:
-            yield "tool_errors", failed
-        elif found:
+        if found:
             _stat_row(found, line, bool(named_task or "/task/" in (line.title or "")), source, report, samples)
-        elif line.text.strip():
-            report.odd("no line of /proc/PID/stat", line.text)
+        else:
+            samples.misread(line, report, "stat", "no line of /proc/PID/stat")
     yield from samples.settle(report)
 
 

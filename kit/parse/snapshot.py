@@ -159,6 +159,7 @@ class Samples:
     def __init__(self, source: Source):
         self.source = source
         self.rows: list[tuple[str, Row]] = []
+        self.failed: list[Row] = []
         self.keys: list[object] = []
         self.numbers: list[int] = []
         self.seen: set[object] = set()
@@ -182,8 +183,16 @@ class Samples:
         self.numbers.append(self.number)
         self.seen.add(mark)
 
+    def misread(self, line: Line, report: Report, tool: str, what: str, known: bool = False) -> None:
+        """Take a line that is not looked for: of a tool that failed, of `known` words, or one that nobody understands."""
+        if failed := failure(line, tool, self.source):
+            self.failed.append(failed)
+        elif not known and line.text.strip():
+            report.odd(what, line.text)
+
     def settle(self, report: Report) -> Rows:
-        """Give the rows, each of a frame that has moments with its own."""
+        """Give what tools failed, and the rows, each of a frame that has moments with its own."""
+        yield from (("tool_errors", row) for row in self.failed)
         for (frame, row), number in zip(self.rows, self.numbers, strict=True):
             if FRAMES[frame].snapshot:
                 row["moment"] = number if self.number and self.source.moment is None else self.source.moment
