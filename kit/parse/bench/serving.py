@@ -11,7 +11,7 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, Result, count, number, numbers, quantile
+from kit.parse.bench.base import KNOWLEDGE, Result, count, limit, number, numbers, quantile, rest_of, text_of
 from kit.schema import Row
 
 FIGURE = re.compile(r"^(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el|e2e_latency)_ms$")
@@ -125,6 +125,40 @@ def statistics_of(samples: list[float]) -> dict[str, float]:
     }
 
 
+def add_serving(
+    result: Result,
+    run: str,
+    line: int,
+    doc: dict,
+    fields: dict[str, str],
+    definitions: dict[str, str],
+    used: set[str],
+    **about: Any,
+) -> None:
+    """Add a run of a serving client: its load and outcome, the figures of `fields` (key to metric), latencies and requests.
+
+    `used`: keys of the document that are told in `about`, further columns of the run, and not among its settings.
+    """
+    rows = request_rows(doc)
+    completed, failed = outcome(result, run, doc, rows)
+    rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
+    if rate == math.inf and concurrency == math.inf:
+        result.warn(f"{run}: no limit on rate or concurrency: TTFT holds the time in the queue and says little on the server")
+    used = {*LISTS, *fields, "completed", *used, *(key for key in doc if FIGURE.match(key))}
+    load = {"request_rate": rate, "max_concurrency": concurrency, "num_prompts": len(rows) or None}
+    load |= {"completed": completed, "failed": failed, "duration_s": number(doc.get("duration"))}
+    load |= {"dataset": text_of(doc.get("dataset_name")), "settings": rest_of(doc, used, OUTCOMES)}
+    for side in ("input", "output"):
+        load[f"{side}_tokens_mean"] = mean_length(doc, rows, f"{side}_tokens", f"total_{side}_tokens")
+    result.run(run, entry=line, **load | about)
+    for key, metric in fields.items():
+        if doc.get(key) is not None:
+            result.value(run, metric, "run", doc[key])
+    result.amounts(run, completed, failed)
+    add_latencies(result, run, doc, rows, definitions)
+    result.single(run, rows)
+
+
 def add_latencies(result: Result, run: str, doc: dict, rows: list[Row], definitions: dict[str, str]) -> None:
     """Add TTFT, TPOT, ITL, latency and client queue time: the tool's figures, completed and checked by its requests."""
     own, samples = figures(doc), samples_of(rows)
@@ -216,9 +250,3 @@ def mean_length(doc: dict, rows: list[Row], column: str, total_key: str) -> floa
         return statistics.fmean(lengths)
     total, completed = number(doc.get(total_key)), count(doc.get("completed"))
     return total / completed if total is not None and completed else None
-
-
-def warn_of_load(result: Result, run: str, rate: float | None, concurrency: float | None) -> None:
-    """Say that TTFT is mostly queueing where neither rate nor concurrency were limited."""
-    if rate == math.inf and concurrency == math.inf:
-        result.warn(f"{run}: no limit on rate or concurrency: TTFT holds the time in the queue and says little on the server")

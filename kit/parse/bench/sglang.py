@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, limit, number, rest_of, text_of
-from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, number, rest_of, text_of
+from kit.parse.bench.serving import add_serving
 
 DEFINITIONS = {"itl": "gaps_per_token", "tpot": "after_first_token"}
 RUN_FIELDS: dict[str, str] = KNOWLEDGE["fields"]["sglang"]["run"]
@@ -51,35 +51,14 @@ def add(result: Result, run: str, line: int, doc: dict) -> None:
 
 
 def _serving(result: Result, run: str, line: int, doc: dict) -> None:
-    rows, server = request_rows(doc), child(doc, "server_info")
-    completed, failed = outcome(result, run, doc, rows)
-    rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
-    warn_of_load(result, run, rate, concurrency)
-    used = {*LISTS, *RUN_FIELDS, "completed", "tag", "dataset_name", *(key for key in doc if FIGURE.match(key))}
-    result.run(
-        run,
-        entry=line,
+    server = child(doc, "server_info")
+    add_serving(
+        *(result, run, line, doc, RUN_FIELDS, DEFINITIONS, {"tag", "dataset_name"}),
         benchmark="serving",
         tool_version=text_of(server.get("version")),
         label=text_of(doc.get("tag")),
         model=text_of(server.get("model_path") or doc.get("model") or doc.get("model_id")),
-        duration_s=number(doc.get("duration")),
-        dataset=text_of(doc.get("dataset_name")),
-        request_rate=rate,
-        max_concurrency=concurrency,
-        num_prompts=len(rows) or None,
-        completed=completed,
-        failed=failed,
-        input_tokens_mean=mean_length(doc, rows, "input_tokens", "total_input_tokens"),
-        output_tokens_mean=mean_length(doc, rows, "output_tokens", "total_output_tokens"),
-        settings=rest_of(doc, used, OUTCOMES),
     )
-    for key, metric in RUN_FIELDS.items():
-        if doc.get(key) is not None:
-            result.value(run, metric, "run", doc[key])
-    result.amounts(run, completed, failed)
-    add_latencies(result, run, doc, rows, DEFINITIONS)
-    result.single(run, rows)
 
 
 def _one_batch(result: Result, run: str, line: int, doc: dict) -> None:

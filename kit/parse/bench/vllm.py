@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, limit, number, numbers, rest_of, stamp_ns, text_of
-from kit.parse.bench.serving import FIGURE, LISTS, OUTCOMES, add_latencies, mean_length, outcome, request_rows, warn_of_load
+from kit.parse.bench.base import KNOWLEDGE, BenchFormat, Result, child, count, number, numbers, rest_of, stamp_ns, text_of
+from kit.parse.bench.serving import add_serving
 
 DEFINITIONS = {"itl": "single_gaps", "tpot": "after_first_token"}
 RUN_FIELDS: dict[str, str] = KNOWLEDGE["fields"]["vllm"]["run"]
@@ -55,38 +55,17 @@ def add(result: Result, run: str, line: int, doc: dict) -> None:
 
 
 def _serve(result: Result, run: str, line: int, doc: dict) -> None:
-    rows = request_rows(doc)
-    completed, failed = outcome(result, run, doc, rows)
-    rate, concurrency = limit(doc, "request_rate"), limit(doc, "max_concurrency")
-    warn_of_load(result, run, rate, concurrency)
-    used = {*LISTS, *RUN_FIELDS, "completed", "failed", "date", "label", "model_id", *(key for key in doc if FIGURE.match(key))}
-    result.run(
-        run,
-        entry=line,
+    add_serving(
+        *(result, run, line, doc, RUN_FIELDS, DEFINITIONS, {"failed", "date", "label", "model_id"}),
         benchmark="serve",
         tool_version=text_of(doc.get("version") or doc.get("vllm_version")),
         label=text_of(doc.get("label")),
         model=text_of(doc.get("model_id")),
         started=stamp_ns(doc.get("date")),
-        duration_s=number(doc.get("duration")),
-        dataset=text_of(doc.get("dataset_name")),
-        request_rate=rate,
         burstiness=number(doc.get("burstiness")),
-        max_concurrency=concurrency,
         num_prompts=count(doc.get("num_prompts")),
-        completed=completed,
-        failed=failed,
-        input_tokens_mean=mean_length(doc, rows, "input_tokens", "total_input_tokens"),
-        output_tokens_mean=mean_length(doc, rows, "output_tokens", "total_output_tokens"),
-        settings=rest_of(doc, used, OUTCOMES),
         notes="the date has no zone and is taken as UTC" if doc.get("date") else None,
     )
-    for key, metric in RUN_FIELDS.items():
-        if doc.get(key) is not None:
-            result.value(run, metric, "run", doc[key])
-    result.amounts(run, completed, failed)
-    add_latencies(result, run, doc, rows, DEFINITIONS)
-    result.single(run, rows)
 
 
 def _latency(result: Result, run: str, line: int, doc: dict) -> None:
