@@ -13,6 +13,7 @@ import re
 
 from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, SENDS, Lines, quoted
 from kit.secret_names import HARMLESS, PROSE, STRICT, WEAK, secret_name, strict_name, words_of
+from kit.secret_programs import COMMAND, hidden_words
 from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, is_random, token_mark
 
 ENVIRON_PREFIXES = tuple(
@@ -283,7 +284,7 @@ def _command(found):
     spans = [(one.start(), one.end()) for one in re.finditer(r"\"[^\"]*\"?|'[^']*'?|\S+", found.group(0))]
     words = [found.group(0)[start:end] for start, end in spans]
     text = found.group(0)
-    for place, kept in reversed(_hidden([word.strip("'\"") for word in words])):
+    for place, kept in reversed(hidden_words([word.strip("'\"") for word in words])):
         start, end = spans[place]
         start += kept + (text[start] in "'\"")
         end -= text[end - 1] in "'\""
@@ -329,7 +330,7 @@ def scrub_text(text):
     for hint, pattern in _FIXED:
         text = pattern.sub(r"\1" + MARK, text) if hint in lower else text
     text = _PGPASS.sub(r"\1" + MARK, text)
-    text = _COMMAND.sub(_command, text)
+    text = COMMAND.sub(_command, text)
     text = _masked(text, _FLAG, True)
     if "value" in lower:
         text = _BEFORE.sub(_before, _masked(text, _APART))
@@ -361,73 +362,6 @@ def _header(found):
 
 # --- command lines -------------------------------------------------------------------------------------------------------
 
-_PROGRAMS = """
-mysql mysqldump mysqladmin mariadb mariadb-dump: -p*
-sshpass: -p -p*
-7z 7za: -p*
-zip unzip: -P -P*
-ldapsearch ldapadd ldapmodify ldapwhoami: -w
-ipmitool sqlcmd bcp: -P -P*
-mongosh mongo: -p -p*
-redis-cli: -a
-ssh-keygen: -N -P
-openssl: enc/-k
-snmpget snmpwalk snmpset: -A -X -c
-redfishtool racadm: -p
-useradd usermod: -p
-htpasswd: -b/=last
-rabbitmqctl: change_password/=last add_user/=last
-gh: secret/-b secret/--body
-ab: -A:
-hey: -a:
-smbclient: -U%
-lftp: -u,
-curl: -u: -U: -b=
-docker podman nerdctl skopeo buildah crane oras helm az oc: login/-p
-twine: upload/-p
-wandb vault: login/=login
-mc: set/=last
-aws: configure/=name
-"""
-"""Options of programs that hold a secret: `-p` in the next word, `-p*` in the same, `-u:` behind the sign; with a word that
-must be there. `=login`: the word behind it, `=last`: the last, `=name`: the word behind the name of a secret."""
-_OPTIONS = {}
-for _line in _PROGRAMS.strip().splitlines():
-    for _program in _line.partition(":")[0].split():
-        _OPTIONS[_program] = [option.rpartition("/")[::2] for option in _line.partition(": ")[2].split()]
-COMMANDS = "|".join(sorted(map(re.escape, _OPTIONS), key=len, reverse=True))
-_COMMAND = re.compile(r"(?<![\w.-])(?:" + COMMANDS + r")(?=\s)[^|;&\r\n]{0,1000}")
-
-
-def _hidden(words):
-    """Which words of a command hold a secret by the rules of its program, and how much of the front of each is kept."""
-    found = []
-    for needed, option in _OPTIONS.get(re.sub(r".*/", "", words[0]), ()) if words else ():
-        if needed and needed not in words:
-            continue
-        if option == "=last":
-            found += [(len(words) - 1, 0)] if len(words) > words.index(needed) + (4 if needed == "set" else 2) else []
-            continue
-        for place, word in enumerate(words[1:], 1):
-            before = words[place - 1]
-            if option == "=login":
-                hit, kept = before == "login" and word[:1] != "-", 0
-            elif option == "=name":
-                hit, kept = place > 1 and secret_name(before) and before[:1] != "-", 0
-            elif option[:2] == "--":
-                hit, kept = before == option, 0
-            elif option[2:] == "*":
-                hit, kept = word.startswith(option[:2]) and len(word) > 2 and word[1] != "-", 2
-            else:
-                attached = option[2:] and word.startswith(option[:2]) and len(word) > 2
-                hit, kept = before == option[:2] or bool(attached), 0
-                if option[2:]:
-                    name, sign, secret = word.partition(option[2])
-                    hit, kept = hit and secret != "" and not secret.isdecimal() and not secret.startswith("//"), len(name) + 1
-            found += [(place, kept)] if hit else []
-    return sorted(set(found))
-
-
 _SINGLE = frozenset("token jwt cookie password passwd passphrase secret auth creds".split())
 """Flags with exactly one word behind them, whatever it begins with."""
 
@@ -446,7 +380,7 @@ def scrub_argv(argv):
     (['docker', 'login', '-u', 'ada', '-p', '[redacted]'], ['curl', '-u', 'ada:[redacted]'])
     """
     scrubbed, hiding = [], None
-    hidden = dict(_hidden(argv))
+    hidden = dict(hidden_words(argv))
     for place, word in enumerate(argv):
         is_flag = word.startswith("-") and len(word) > 1
         if place in hidden:

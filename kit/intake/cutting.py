@@ -9,19 +9,15 @@ a section that no parser takes goes back to where it stood.
 from __future__ import annotations
 
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
-from operator import attrgetter
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO
 
-from kit import compiled
-from kit.intake import announce, beginnings, terminal, wrapping
+from kit.intake import announce, beginnings, wrapping
 from kit.intake.content import Content, Part, Text, as_text, touching, whole
+from kit.intake.marks import BEGIN, Mark, marks_of, section_end, stripper
 from kit.intake.wrapping import COLOUR, RECORD
 
 HEAD_BYTES = 65_536
@@ -66,149 +62,6 @@ class Segment:
         """Its beginning as text."""
         content = self.content if lead or not self.content.leads else replace(self.content, leads=False)
         return as_text(content.head(HEAD_BYTES))
-
-
-class _Mark(NamedTuple):
-    """A line at which a text may be cut."""
-
-    begin: int
-    end: int
-    how: str
-    text: str = ""
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class _Section:
-    first: re.Pattern[bytes]
-    body: re.Pattern[bytes] | None
-
-
-@cache
-def _sections() -> tuple[_Section, ...]:
-    path = Path(__file__).parent.parent / "knowledge" / "sections.toml"
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))["section"]
-    return tuple(
-        _Section(re.compile(one["first"].encode()), re.compile(one["body"].encode()) if "body" in one else None) for one in tables
-    )
-
-
-_EXPLICIT = (
-    rb"(?P<prompt>" + announce.PROMPT.replace("?P<command>", "?:").removesuffix("$").encode() + rb")|(?P<empty>"
-    + announce.EMPTY_PROMPT.removesuffix("$").encode() + rb"(?=\n|\Z))"
-    rb"|(?P<speaker>" + announce.SPEAKER.replace("$", "(?=\\n|\\Z)").encode() + rb")"
-    rb"|(?P<assistant>" + announce.ASSISTANT.replace("$", "[ \\t]*(?=\\n|\\Z)").encode()
-    + rb")|(?P<user>" + announce.USER.replace("$", "[ \\t]*(?=\\n|\\Z)").encode() + rb")"
-    rb"|(?P<fence>[ >]{0,3}(?:`{3,}|~{3,})|\{(?:code|noformat)[^}\n]*\}|</?pre\b|\[/?code[\]=]"
-    rb"|#\+(?:begin|end)_(?:src|example)\b)"
-    rb"|(?P<header>==> .+ <==)|(?P<heading>#{1,6} \S|(?:<details>\s*)?<summary>|[=-]{3,} ?\w.{0,80}[=-]{3,}|h[1-6]\. )"
-    rb"|(?P<script>Script (?:started|done) on )|(?P<step>" + re.escape(announce.STEP).encode() + rb"|"
-    + re.escape(announce.STEP_LISTED).encode() + rb")"
-)  # fmt: skip
-_BEHIND_STAMPS = ("section", "prompt", "step", "header")  # these cut a text behind a shipper's stamps, too: a job's log
-_LEAD = (
-    rb"(?P<lead>(?:[-*] |\d+[.)] )?(?:\*\*)?"
-    rb"(?:(?:[\w' ]{1,20}later|then|after that|now|and),? )?(?:(?:the )?output of |of |from |file )?"
-    rb"(?:`[^`\n]{2,120}`|[\w./-]+\.(?:txt|log|csv|out|json|sh)|(?:sudo )?(?:"
-    + announce.TOOLS.encode() + rb")\b[^\n:]{0,90})(?:\*\*)?:? *(?=\n|\Z)|(?:[\w .-]{0,40}\b)?[Ll]ogs?: *(?=\n|\Z))"
-)  # fmt: skip
-
-
-@cache
-def _pattern(kinds: str, prefix: bytes) -> re.Pattern[bytes]:
-    firsts = b"|".join(section.first.pattern for section in _sections())
-    parts = {"explicit": _EXPLICIT, "lead": _LEAD, "section": rb"(?P<section>" + firsts + rb")"}
-    plain = b"|".join(parts[kind] for kind in ("explicit", "lead", "section") if kind in kinds)
-    return re.compile(COLOUR + (rb"(?:(?:" + prefix + rb")" + COLOUR + rb")?" if prefix else b"") + rb"(?:" + plain + rb")")
-
-
-def _marks(text: Text, kinds: str, prefix: bytes) -> list[_Mark]:
-    """Lines at which the text may be cut, found by one pass over its bytes; of the lines of a section the first.
-
-    Logs repeat themselves with other numbers: of lines that differ in those only, or that begin as no mark does,
-    one is looked at.
-    """
-    pattern, strip = _pattern(kinds, prefix), _stripper(prefix)
-    marks: list[_Mark] = []
-    lines = _lines(pattern, text.size)
-    steers = terminal.steering(text.size) if text.unsearched else None
-    inside = 0
-    for offset, block in text.blocks():
-        if steers is not None and steers(block):
-            raise terminal.Steered
-        for first, last in lines.unknown(block):
-            line = block[first:last]
-            found = pattern.match(line[: beginnings.LONGEST])
-            bare = strip.sub(b"", line, count=1) if prefix and found else line
-            if found is None or len(bare) < len(line) and found.lastgroup not in _BEHIND_STAMPS:
-                lines.learn(line)
-                continue
-            section, begin = found.lastgroup == "section", offset + first
-            if section and begin < inside:
-                continue
-            marks.append(_Mark(begin, offset + last, found.lastgroup or "", bare[:4096].decode("utf-8", "replace")))
-            if section:
-                inside, _ = _section_end(text, begin, text.size, strip)
-    return _with_lines(text, marks)
-
-
-def _lines(pattern: re.Pattern[bytes], size: int) -> Any:
-    """Lines that a pattern may match; of a large text with a compiled pass, where that pays."""
-    if not compiled.pays("log", size):
-        return beginnings.Lines(pattern)
-    from kit.intake.beginnings_compiled import CompiledLines
-
-    return CompiledLines(pattern)
-
-
-def _with_lines(text: Text, marks: list[_Mark]) -> list[_Mark]:
-    """Marks with the numbers of their lines; newlines are counted as far as the last of them."""
-    numbered: list[_Mark] = []
-    line, waiting = 1, iter(marks)
-    mark = next(waiting, None)
-    for offset, block in text.blocks() if marks else ():
-        at = 0
-        while mark is not None and mark.begin < offset + len(block):
-            line += block.count(b"\n", at, mark.begin - offset)
-            at = mark.begin - offset
-            numbered.append(mark._replace(line=line))
-            mark = next(waiting, None)
-        if mark is None:
-            break
-        line += block.count(b"\n", at)
-    return numbered
-
-
-def _stripper(prefix: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"\A" + COLOUR + rb"(?:" + prefix + rb")")
-
-
-_begin = attrgetter("begin")
-
-
-def _section_end(text: Text, begin: int, limit: int, strip: re.Pattern[bytes]) -> tuple[int, int]:
-    """Where a section that begins at an offset ends, and how many lines it has."""
-    section, last, lines, blank, prefixed = None, begin, 0, 0, False
-    with text.data.open("rb") as file:
-        file.seek(begin)
-        at = begin
-        while at < limit and (raw := file.readline(min(1 << 20, limit - at))):
-            line = raw.rstrip(b"\r\n")
-            line = strip.sub(b"", line, count=1) if prefixed or section is None else line
-            if section is None:
-                prefixed = len(line) < len(raw.rstrip(b"\r\n"))
-                section = next((one for one in _sections() if one.first.match(line)), _Section(re.compile(b"."), None))
-            elif not line.strip():
-                at += len(raw)
-                blank += 1
-                continue
-            elif section.body is not None and not section.body.match(line) and not section.first.match(line):
-                break
-            elif section.body is None and RECORD.match(line):
-                break
-            at += len(raw)
-            last, lines, blank = at, lines + 1 + blank, 0
-    return last, lines
 
 
 class _Cutter:
@@ -257,7 +110,7 @@ class _Cutter:
                 return [bare]  # a tool whose output went through ts
         self.log = kind == "log"
         self.log_first = self.log and RECORD.match(_first_line(self.text, self.prefix)) is not None
-        marks = _marks(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)
+        marks = marks_of(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)
         explicit = [mark for mark in marks if mark.how != "section"]
         if self.log_first:  # a log may print fences and headings
             explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script", "step")]
@@ -284,12 +137,12 @@ class _Cutter:
         lead = command.encode() if command.startswith("==> ") else f"$ {command}".encode() if command else b""
         return Segment(Content(self.text, (Part(begin, end, line, lead),)), how, said.name if said else "", command)
 
-    def _pieces(self, marks: list[_Mark]) -> Iterator[Segment]:
+    def _pieces(self, marks: list[Mark]) -> Iterator[Segment]:
         """Stretches between what people put between outputs."""
         how, fence, spoken = "rest", "", False
         said: announce.Said | None = announce.Said(self.text.title, "")
-        start = _Mark(0, -1, "start")
-        for mark in [*marks, _Mark(self.text.size, self.text.size, "end")]:
+        start = Mark(0, -1, "start")
+        for mark in [*marks, Mark(self.text.size, self.text.size, "end")]:
             inside = fence and mark.how != "end" and not (mark.how == "fence" and announce.closes(mark.text, fence))
             if mark.how == "prompt" and announce.EXIT_CODE.search(mark.text):
                 continue  # it asks how the command before it ended
@@ -360,7 +213,7 @@ class _Cutter:
         elif kind == "shell" and not self._head(piece).strip():
             piece.name, piece.kind = "kill.txt", kind
 
-    def _inside(self, piece: Segment, marks: list[_Mark]) -> list[Segment]:
+    def _inside(self, piece: Segment, marks: list[Mark]) -> list[Segment]:
         """A piece, with the outputs of tools that begin within it apart, where they are of another kind than the piece."""
         if piece.how == "assistant":
             return [piece]
@@ -371,18 +224,18 @@ class _Cutter:
             bare.kind = self.kind(bare)
             if bare.kind not in (None, "log") or announce.shows(piece.command):
                 piece = bare
-        within = marks[bisect_left(marks, part.begin, key=_begin) : bisect_left(marks, part.end, key=_begin)]
+        within = marks[bisect_left(marks, part.begin, key=BEGIN) : bisect_left(marks, part.end, key=BEGIN)]
         apart = list(self._apart(piece, part, within)) if within else []
         return apart if {one.kind for one in apart} - {piece.kind, None} or self._of_a_log(apart) else [piece]
 
-    def _apart(self, piece: Segment, part: Part, within: list[_Mark]) -> Iterator[Segment]:
+    def _apart(self, piece: Segment, part: Part, within: list[Mark]) -> Iterator[Segment]:
         """A log, or a text of no kind, with the outputs of tools in it apart from it."""
         rest: list[Part] = []
         at, line = part.begin, part.line
         for mark in within:
             if mark.begin < at:
                 continue
-            end, lines = _section_end(self.text, mark.begin, part.end, _stripper(self.prefix))
+            end, lines = section_end(self.text, mark.begin, part.end, stripper(self.prefix))
             name = self._lead(mark.begin) if mark.begin > part.begin else announce.Said(piece.name, piece.command)
             section = self._piece(mark.begin, end, mark.line, "section", name)
             if section is None:
@@ -469,7 +322,7 @@ class _Cutter:
 
 def _lines_like(begins: Callable[[bytes], object], segment: Segment, prefix: bytes = b"") -> int:
     """Lines at the beginning of a segment that begin in some way, behind a prefix."""
-    bare = _stripper(prefix).sub if prefix else lambda _, line: line
+    bare = stripper(prefix).sub if prefix else lambda _, line: line
     return sum(1 for line in segment.content.head(HEAD_BYTES).split(b"\n") if begins(bare(b"", line)))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.intake import Note, Segment, Text, beginnings, cutting, markup, segments, shippers, wrapping
+from kit.intake import Note, Segment, Text, beginnings, marks, markup, segments, shippers, wrapping
 from kit.intake.content import Spool
 
 LOG = "[2026-02-18 00:28:26 TP0] Load weight begin.\n[2026-02-18 00:28:27 TP1] Load weight begin.\n"
@@ -546,6 +546,6 @@ def test_lines_are_passed_over_by_their_begin_only_where_no_mark_can_follow(monk
     text = Text("a.log", Spool([data]), len(data))
     kinds = ("explicit section", "explicit lead section")
     monkeypatch.setattr("kit.compiled.pays", lambda kind, size: True)
-    found = [cutting._marks(text, kind, b"") for kind in kinds]
-    monkeypatch.setattr(cutting, "_lines", lambda pattern, size: EachLine(pattern))
-    assert found == [cutting._marks(text, kind, b"") for kind in kinds] and len(found[0]) > 100
+    found = [marks.marks_of(text, kind, b"") for kind in kinds]
+    monkeypatch.setattr(marks, "_lines", lambda pattern, size: EachLine(pattern))
+    assert found == [marks.marks_of(text, kind, b"") for kind in kinds] and len(found[0]) > 100

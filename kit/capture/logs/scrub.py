@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import re
 
-from kit.redact import COMMANDS, scrub_text
+from kit.redact import scrub_text
 from kit.secret_lines import SENDS, Lines, value_first
+from kit.secret_programs import COMMANDS
 from kit.secret_shapes import SHAPES
 
 HEAD_BYTES = 1 << 12

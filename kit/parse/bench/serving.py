@@ -145,7 +145,7 @@ def add_serving(
     if rate == math.inf and concurrency == math.inf:
         result.warn(f"{run}: no limit on rate or concurrency: TTFT holds the time in the queue and says little on the server")
     used = {*LISTS, *fields, "completed", *used, *(key for key in doc if FIGURE.match(key))}
-    load = {"request_rate": rate, "max_concurrency": concurrency, "num_prompts": len(rows) or None}
+    load: Row = {"request_rate": rate, "max_concurrency": concurrency, "num_prompts": len(rows) or None}
     load |= {"completed": completed, "failed": failed, "duration_s": number(doc.get("duration"))}
     load |= {"dataset": text_of(doc.get("dataset_name")), "settings": rest_of(doc, used, OUTCOMES)}
     for side in ("input", "output"):
