@@ -258,7 +258,7 @@ class _Reader:
         milestone, values = found
         fields.update(values)
         row.update(kind=milestone.kind, milestone=milestone.code, phase=milestone.phase, role=milestone.role)
-        if milestone.grammar not in ("common", self.server):
+        if milestone.grammar not in ("common", self.server) and (self.server or milestone.grammar in grammar.libraries()):
             row["server"] = milestone.grammar
         if milestone.start:
             if self._begins(milestone.code):
