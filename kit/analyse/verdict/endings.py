@@ -29,6 +29,8 @@ class Ending:
     def claim(self) -> str:
         """A sentence with the line that shows it."""
         text = short(self.mark.text, 140)
+        if self.mark.code == "restart_asked":
+            return f"it ended with an exit code that asks to be started again: {text}"
         if self.how == "finished":
             return f"it finished its work: {text}"
         return (

@@ -168,6 +168,8 @@ class LogDigest:
     """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
     _ended: dict = field(default_factory=dict)
     """By log that told its end: the first step and the first epoch named after that, which may be those of a last checkpoint."""
+    _headless: set = field(default_factory=set)
+    """Logs whose server has lost the loop that feeds its engine: that it answers, as a stream does at once, says nothing."""
     _ends: dict = field(default_factory=dict)
     _unfinished: Mark | None = None
     """The error whose message goes on in the next line."""
@@ -199,7 +201,14 @@ class LogDigest:
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("role") in ("ending", "finished"):
             self._ended.setdefault(log, {})
-        shows_life = row.get("phase") in LIFE and code not in NO_LIFE and row.get("role") not in NOT_ALIVE
+        if code == "loop_died":
+            self._headless.add(log)
+        shows_life = (
+            row.get("phase") in LIFE
+            and not (code == "request" and log in self._headless)
+            and code not in NO_LIFE
+            and row.get("role") not in NOT_ALIVE
+        )
         if shows_life and kind != "error" and not drawn_again and self._lives(row, log):
             self.last_work[log] = self.last_life[log] = order
             if code != "engine_stats" or '"running": 0' not in (row.get("fields") or ""):
@@ -219,7 +228,7 @@ class LogDigest:
                     self._unfinished = self.marks[-1]
             else:
                 self._newest[code] = row, kind, order, log
-        if code == "request" and '"status": 2' in (row.get("fields") or ""):
+        if code == "request" and log not in self._headless and '"status": 2' in (row.get("fields") or ""):
             self.last_answer = row, order
         if kind in ("progress", "ready", "request") and code != "probe_request":
             self._progress(row)

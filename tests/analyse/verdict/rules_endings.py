@@ -232,6 +232,16 @@ ERRORS = [
         unlike=[error("program_error", "Error: no such model", role="closing"), line("train_step", phase="train_step", step=1)],
     ),
     shown(
+        "closing_error",
+        *(line("ready", kind="ready", phase="ready"), error("worker_died", role="cascade")),
+        unlike=[error("worker_died", role="cascade")],
+    ),
+    shown(
+        "outlives_worker",
+        *(line("ready", kind="ready", phase="ready"), error("loop_died", role="cascade")),
+        unlike=[error("loop_died", role="cascade")],
+    ),
+    shown(
         "exit_code_line",
         error("exit_failed", "Process finished with exit code 1", role="closing", exit_code=1),
         unlike=[error("exit_failed", "Process finished with exit code 137", role="closing", exit_code=137)],

@@ -52,6 +52,17 @@ LEAKED = (
     "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked "
     "semaphore objects to clean up at shutdown\n"
 )
+LOOP_DIED = (
+    "Exception in thread Thread-7 (_engine_loop):\nTraceback (most recent call last):\n"
+    '  File "/x/engine.py", line 9, in _engine_loop\nRuntimeError: the pipe is closed\n'
+)
+ANSWERED = 'INFO:     127.0.0.1:50413 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+ACTOR_DIED = "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.\n"
+SAVED = "E0218 01:30:09.1 77 torch/run.py:9] failed (exitcode: {code}) local_rank: 0 (pid: 79) of binary: /usr/bin/python3\n"
+HUNG = (
+    "[rank0]:[E218 01:40:00.1 PG.cpp:6] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+    "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
+)
 STEPS = "".join(f" iteration {n}/ 1000 | elapsed time per iteration (ms): 1288.5 | lm loss: 2.0E+01 |\n" for n in (1, 2, 3))
 LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
 TOLD = "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n"
@@ -89,6 +100,14 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (SERVED + BEAT.format(5) + BEAT_LOST, "failed", "worker_crashed"),
         (LOADED + TOLD, "failed", "undetermined"),
         (SERVED + TOLD, "ended", "ended"),
+        (SERVED + LOOP_DIED + ANSWERED, "stalled", "zombie_server"),
+        (SERVED + LOOP_DIED.replace("_engine_loop", "_monitor") + ANSWERED, "ready", "ready"),
+        (SERVED + ACTOR_DIED, "failed", "worker_crashed"),
+        (SERVED + ACTOR_DIED + ANSWERED * 6, "ready", "ready"),
+        (STEPS + SAVED.format(code=85), "ended", "ended"),
+        (STEPS + SAVED.format(code=1), "failed", "worker_crashed"),
+        (STEPS + HUNG + ABORTED, "failed", "transport_hang"),
+        (SERVED + ABORTED + ANSWERED, "ready", "ready"),
     ],
     ids=[
         "served",
@@ -103,7 +122,10 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
     ]
     + ["a last checkpoint names the step", "resumed", "a shell tells of it"]
     + ["finished in its own words", "statistics outlive an engine", "cut while it serves"]
-    + ["an error that it lived on after", "an error at the end", "told to end before it was ready", "told to end once it was"],
+    + ["an error that it lived on after", "an error at the end", "told to end before it was ready", "told to end once it was"]
+    + ["its loop is dead", "a thread beside it is dead"]
+    + ["a worker died last", "another came for it", "asks to be restarted", "an exit code", "a collective timed out"]
+    + ["an abort of a child that it outlived"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)

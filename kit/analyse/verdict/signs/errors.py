@@ -69,6 +69,15 @@ def dead_worker(scene: Scene) -> Signs:
         yield Sign("closing_error", f"the log closes on an error: {short(worker.text, 140)}", [worker.ref])
         return
     yield Sign("worker_died_line", f"the log reports a dead worker: {short(worker.text, 140)}", [worker.ref])
+    last, looked = scene.log.last("worker_died"), scene.has("processes|probes|sockets|stacks")  # which tell what lives on
+    if (
+        last
+        and scene.fact("ready")
+        and not looked
+        and scene.log.records_after(last) <= 1
+        and not failures.survived(scene.log, last)
+    ):
+        yield Sign("closing_error", f"it was ready, and the log ends where a worker died: {short(last.text, 120)}", [last.ref])
     if 0 < (worker.fields.get("exit_code") or 0) < BY_SIGNAL:
         yield Sign("exit_code_line", f"what ran it says how it ended: {short(worker.text, 120)}", [worker.ref])
     if died_in_silence(scene):

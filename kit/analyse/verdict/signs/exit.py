@@ -9,7 +9,7 @@ from kit.analyse.verdict import orchestrator_ends, reporter
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, worked_after
+from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, survived, worked_after
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
@@ -24,7 +24,7 @@ from kit.words import count_of, named, short
 BEFORE_WORK = ("download", *LAUNCHING)
 TIME_OVER = re.compile(r"TIME LIMIT|\bwalltime\b|TERM_RUNLIMIT|\btime limit\b")
 """What Slurm, PBS and LSF say of a job that had no more time."""
-DEATH_MARKS = ("backend_lost", "worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
+DEATH_MARKS = ("backend_lost", "loop_died", "worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
 @rule("kernel_oom_kill", "oom_kill_alike", "oom_kill_untied", needs=("kernel_log",))
@@ -199,7 +199,8 @@ def outlives_abort(scene: Scene) -> Signs:
 @rule("outlives_worker", needs=("log",))
 def outlives_worker(scene: Scene) -> Signs:
     """A front end that lives says that its worker is gone, and no other has come."""
-    lost, joined = scene.log.last("backend_lost"), scene.log.last("backend_joined")
+    died = ["loop_died"] if scene.fact("ready") else []
+    lost, joined = scene.log.last("backend_lost", *died), scene.log.last("backend_joined")
     if lost is not None and (joined is None or joined.order < lost.order):
         yield Sign("outlives_worker", f"the front end goes on without its worker: {short(lost.text, 120)}", [lost.ref])
 
@@ -282,7 +283,8 @@ def crash_lines(scene: Scene) -> Signs:
     """The log shows that a process crashed by a signal."""
     if ended_by_watchdog(scene):
         return
-    if mark := scene.log.first("segfault") or scene.log.first("abort"):
+    crashes = [mark for mark in scene.log.of("segfault", "abort") if not survived(scene.log, mark)]
+    if mark := min(crashes, key=lambda mark: (mark.code == "abort", mark.order), default=None):
         yield Sign("crash_signal", f"a process crashed: {short(mark.text, 120)}", [mark.ref])
     elif (number := scene.fact("signal")) in CRASH_SIGNALS:
         name = signal.Signals(number).name
