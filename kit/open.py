@@ -199,7 +199,7 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
         about["grew_ns"] = parse_time(entry["grew_at"])[0] if entry.get("grew_at") else None
         about["whole"] = bool(entry.get("whole", True))
         if entry.get("kind") in parse.formats():
-            captures.append(Capture(entry["file"], file, _declared(file, entry["kind"]), **about))
+            captures.append(Capture(entry["file"], file, entry["kind"] if os.access(file, os.R_OK) else None, **about))
             continue
         more, said = loose.captures(path, [file], folders, inside=path)
         captures += [replace(capture, **about) for capture in more]
@@ -212,8 +212,3 @@ def _recorded(path: Path, manifest: dict, folders: tuple[Path, ...]) -> tuple[li
         captures += [replace(capture, host=host) for capture in more]
         notes += said
     return captures, notes
-
-
-def _declared(file: Path, kind: str) -> str | None:
-    """The kind of a file that the manifest names one of; one that may not be read has none."""
-    return kind if os.access(file, os.R_OK) else None

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
 from typing import TypeVar
 
 from kit.redact import scrub_text
@@ -139,9 +140,12 @@ class Document:
 class Shown:
     """A result that shows itself in a terminal, in a notebook and in a chat, by one document."""
 
+    told_in = ""
+    """Module whose `document` makes it of the result; empty where the class does."""
+
     def document(self, brief: bool = False) -> Document:
         """What it says; `brief` for a chat, where there is less to say than all."""
-        raise NotImplementedError
+        return import_module(self.told_in).document(self, brief)
 
     def __str__(self) -> str:
         from kit.document import text

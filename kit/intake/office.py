@@ -102,14 +102,14 @@ def _open_document(root: Element) -> Iterator[tuple[str, str]]:
     """Text and tables of Writer and Calc."""
     tables = [one for one in root.iter() if _tag(one) == "table"]
     for table in tables if any(_tag(one) == "spreadsheet" for one in root.iter()) else ():
-        rows = ([_cell(cell) for cell in row if _tag(cell).endswith("cell")] for row in table.iter() if _tag(row) == "table-row")
+        rows = (
+            ["\n".join(_paragraphs(cell)) for cell in row if _tag(cell).endswith("cell")]
+            for row in table.iter()
+            if _tag(row) == "table-row"
+        )
         yield (_attribute(table, "name") if len(tables) > 1 else ""), _as_csv(rows)
     if not tables:
         yield "", "\n".join(_paragraphs(root)) + "\n"
-
-
-def _cell(cell: Element) -> str:
-    return "\n".join(_paragraphs(cell))
 
 
 # --- RTF -------------------------------------------------------------------------------------------------------------------

@@ -69,10 +69,6 @@ def _scale(metric: str) -> tuple[str, float]:
     return unit, 1.0 / SECONDS.get(unit, 1.0)
 
 
-def _samples(rows: pd.DataFrame, metric: str, means: bool) -> np.ndarray:
-    return request_samples(rows, metric, means) * _scale(metric)[1]
-
-
 def _curves(bench: Benchmarks, metric: str) -> list[_Curve]:
     """Return a curve a run and benchmark that holds the metric: of its samples, else of the tool's own quantiles."""
     values = bench.values[(bench.values["metric"] == metric) & bench.values["value"].notna()]
@@ -89,7 +85,7 @@ def _curves(bench: Benchmarks, metric: str) -> list[_Curve]:
         if len(mine) and (mine["kind"] == "repetition").all():
             lost = int((~mine["ok"].fillna(True).astype(bool)).sum())
         means = metric == "itl" and figures["definition"].fillna("").str.startswith("request_means").any()
-        samples = _samples(good, metric, means)
+        samples = request_samples(good, metric, means) * _scale(metric)[1]
         fits = METRICS.get(metric, ("",))[0] in SECONDS
         if fits and len(samples):
             found.append(

@@ -16,7 +16,7 @@ from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, Given, LoadGroup, 
 from kit.analyse.bench.judge import FAILED_SHARE, JudgedMetric, Rules, judge
 from kit.analyse.bench.metrics import Metric, choose_primary, metrics
 from kit.analyse.bench.noise import noise_from
-from kit.document import Document, Shown
+from kit.document import Shown
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class BenchComparison(Shown):
     stalls, by_length, over_time : pandas.DataFrame
         Where the difference is: by run, by prompt length, by time in the run.
     """
+
+    told_in = "kit.analyse.bench.text"
 
     inputs: BenchInputs
     groups: list[LoadGroup]
@@ -134,12 +136,6 @@ class BenchComparison(Shown):
             "margin": self.rules.margin,
             "confidence": self.rules.confidence,
         }
-
-    def document(self, brief: bool = False) -> Document:
-        """What to know first, then verdicts, where, why."""
-        from kit.analyse.bench.text import document
-
-        return document(self)
 
     def __repr__(self) -> str:
         return f"<BenchComparison: {len(self.inputs.of(CAND))} runs of cand against {len(self.inputs.of(BASE))} of base>"

@@ -20,8 +20,8 @@ MAX_SETTINGS = 12
 SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
 
-def document(comparison: BenchComparison) -> Document:
-    """The document."""
+def document(comparison: BenchComparison, brief: bool = False) -> Document:
+    """What to know first, then verdicts, where, why; there is no briefer form."""
     judged, level = comparison.judged, share(comparison.rules.confidence)
     primary = [entry for entry in judged if entry.metric.primary]
     others = [entry for entry in judged if not entry.metric.primary and entry.verdict != WITHHELD]

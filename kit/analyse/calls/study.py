@@ -17,7 +17,7 @@ from kit.analyse.calls.trace import Trace
 from kit.analyse.calls.waits import WaitGraph, wait_graph
 from kit.analyse.text_blocks import records
 from kit.clock import NS, parse_time
-from kit.document import Document, Shown
+from kit.document import Shown
 from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
 from kit.run import Run
@@ -38,6 +38,8 @@ class Calls(Shown):
     against : Calls or None
         The trace that it is compared with.
     """
+
+    told_in = "kit.analyse.calls.text"
 
     def __init__(self, name: str, trace: Trace, against: Calls | None = None, cut: bool = False):
         self.name, self.trace, self.against, self.cut = name, trace, against, cut
@@ -137,12 +139,6 @@ class Calls(Shown):
     def side_by_side(self) -> pandas.DataFrame | None:
         """Calls and seconds by role and class, here and there."""
         return compared.side_by_side(self.trace, self.against.trace) if self.against else None
-
-    def document(self, brief: bool = False) -> Document:
-        """What it says."""
-        from kit.analyse.calls.text import document
-
-        return document(self, brief)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python types: each frame as a list of rows, missing values as None."""

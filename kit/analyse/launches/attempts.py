@@ -16,7 +16,7 @@ from kit.analyse.launches.study import READY_OR_NOT, Study, findings_of_study, s
 from kit.analyse.text_blocks import records
 from kit.analyse.verdict.settings import Setting
 from kit.clock import NS
-from kit.document import Document, Shown
+from kit.document import Shown
 from kit.errors import KitError, UsageError
 from kit.run import Run
 
@@ -52,6 +52,8 @@ class Attempts(Shown):
         What the launches are told apart by: `ready` and `not ready`; `fast` and `slow` where all are ready.
     """
 
+    told_in = "kit.analyse.launches.attempts_text"
+
     launches: pandas.DataFrame
     candidates: pandas.DataFrame
     confounded: list[list[str]]
@@ -72,12 +74,6 @@ class Attempts(Shown):
             "details": [one.to_dict() for one in self.findings],
             "missing": self.missing,
         }
-
-    def document(self, brief: bool = False) -> Document:
-        """What they say, as a document; `brief`: findings and the next launch."""
-        from kit.analyse.launches.attempts_text import document
-
-        return document(self, brief)
 
     def __repr__(self) -> str:
         return f"<Attempts: {len(self.launches)} launches, {len(self.candidates)} settings that differ>"

@@ -21,7 +21,7 @@ from kit.analyse.verdict.phases import ORDER, rank_of
 from kit.analyse.verdict.scene import Scene, scene_of
 from kit.analyse.verdict.settings import differences
 from kit.clock import NS
-from kit.document import Document, Shown, percent
+from kit.document import Shown, percent
 from kit.errors import UsageError
 from kit.parse.grammar_file import PHASES
 from kit.run import Run
@@ -83,6 +83,8 @@ class Comparison(Shown):
         What the comparison lacks.
     """
 
+    told_in = "kit.analyse.launches.tables"
+
     names: tuple[str, ...]
     align: str
     settings: pandas.DataFrame
@@ -122,12 +124,6 @@ class Comparison(Shown):
         """Settings that differ; with `likely` only those that may be causes, or only those that hardly are."""
         rows = self.settings[self.settings["same"].eq(False).fillna(False).astype(bool)]
         return rows if likely is None else rows[rows["unlikely"].isna() == likely]
-
-    def document(self, brief: bool = False) -> Document:
-        """What it says, as a document; `brief`: the findings alone."""
-        from kit.analyse.launches.tables import document
-
-        return document(self, brief)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.names)}: {len(self.findings)} findings>"

@@ -105,7 +105,7 @@ def study(launches: list[ComparedLaunch], names: list[str]) -> Study:
     groups: dict[tuple, list[str]] = {}
     for setting in chosen:
         groups.setdefault(_pattern(setting), []).append(setting.name)
-    pairs = [(g, b, _differing(chosen, g, b)) for g in good for b in bad]
+    pairs = [(g, b, [s for s in chosen if s.known[g] and s.known[b] and s.values[g] != s.values[b]]) for g in good for b in bad]
     return Study(
         launches=launches,
         names=names,
@@ -182,11 +182,6 @@ def _pattern(setting: Setting) -> tuple:
     return tuple(
         first.setdefault(value, len(first)) if known else None for value, known in zip(setting.values, setting.known, strict=True)
     )
-
-
-def _differing(settings: list[Setting], one: int, other: int) -> list[Setting]:
-    """Settings known to differ between two launches."""
-    return [s for s in settings if s.known[one] and s.known[other] and s.values[one] != s.values[other]]
 
 
 def _effort(setting: Setting) -> int:

@@ -153,17 +153,13 @@ class LocalStream(Stream):
                 pass  # unsent input of a program that is gone
 
 
-def _waits_for_nothing(path: str, flags: int) -> int:
-    """Opener of what may be a pipe, or a file of the kernel that waits for its next line."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 class LocalFile(HostFile):
     """An open file of this machine."""
 
     def __init__(self, path: str):
         self.path = path
-        self._file = open(path, "rb", buffering=0, opener=_waits_for_nothing)
+        # what may be a pipe, or a file of the kernel that waits for its next line, is opened without waiting
+        self._file = open(path, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
 
     def stat(self) -> FileStat:
         return _file_stat(os.fstat(self._file.fileno()))

@@ -108,7 +108,7 @@ def _pipe(host: Host, found: Destination) -> None:
     _container_or_unit(host, found)
     if not found.do:
         found.do = f"look where {names[-1]} keeps it" if names else "look as root for the reader: lsof -E"
-        if names and (end := _terminal_name(target)):
+        if names and (end := target if _TERMINAL.match(target) else ""):
             found.said += f" and shows on {end}"
 
 
@@ -146,10 +146,6 @@ def _host_name(host: Host, pid: int) -> str:
         return host.read_file(f"{its_root}/etc/hostname").decode("utf-8", "replace").strip()
     except OSError:
         return ""
-
-
-def _terminal_name(target: str) -> str:
-    return target if _TERMINAL.match(target) else ""
 
 
 def _terminal(host: Host, found: Destination) -> None:

@@ -32,10 +32,6 @@ def looks_like(doc: Any) -> bool:
     return isinstance(doc, dict) and {"n_prompt", "n_gen", "avg_ts"} <= doc.keys()
 
 
-def _is_text(text: str) -> bool:
-    return bool(_rows(text))
-
-
 def _rows(text: str) -> list[dict[str, Any]]:
     """Rows of a CSV or of the table, under the names of the JSON."""
     lines = [line.strip() for line in text.lstrip("\ufeff").splitlines()]
@@ -112,4 +108,6 @@ def _speed(result: Result, run: str, test: str, row: dict[str, Any]) -> None:
 
 
 FORMATS = (BenchFormat("llama-bench", looks_like, add, rows=True),)
-TEXT_FORMAT = BenchFormat("llama-bench", _is_text, lambda result, run, line, text: add(result, run, line, _rows(text)))
+TEXT_FORMAT = BenchFormat(
+    "llama-bench", lambda text: bool(_rows(text)), lambda result, run, line, text: add(result, run, line, _rows(text))
+)
