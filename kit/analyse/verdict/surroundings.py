@@ -5,6 +5,7 @@ Marks of systems, accelerators and orchestrators, and the commands that find wha
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.options import started_program
 from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
@@ -23,6 +25,7 @@ from kit.untrusted import whole_number
 
 MOST_OF_A_CODE = 20
 """Records of one code that are searched for marks: the first of a kind say where it runs, a thousand say no more."""
+MOST_PROGRAMS = 3
 AROUND_S = 600
 """Seconds of the kernel's log before and after the last line of a launch that is over."""
 _PLAIN = re.compile(r"[\w./:@+~-]+")
@@ -123,7 +126,9 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     }
     traits = {klass, state, system, accelerator or "any_gpu", server, *orchestrators, *(sources & {*known.orchestrators})}
     traits |= {f"{name}_seen" for name in seen} | {name for name, holds in holding.items() if holds}
-    named = {"launch": known.launches.get(server, known.launches["any"]), "port": port, **names}
+    served = known.launches.get(server, known.launches["any"])
+    launch = served if server in known.launches else _programs(texts) or served
+    named = {"launch": launch, "served": served, "port": port, **names}
     traits |= {role.name for role in roles}
     names = known.finders | {key: value for key, value in named.items() if value}
     inside = _inside(scene, named) if system == "linux" and not over else ""
@@ -206,6 +211,12 @@ def _texts(evidence: Evidence) -> list[str]:
         if seen[mark.code] <= MOST_OF_A_CODE:
             texts.append(mark.text)
     return texts + [row["text"] for row in evidence.log.tail]
+
+
+def _programs(texts: Iterable[str]) -> str:
+    """Programs that Python was told to run, as a pattern for a process list: a server that no table knows is found so."""
+    found = dict.fromkeys(name for text in texts if (name := started_program(text)))
+    return "|".join(itertools.islice(found, MOST_PROGRAMS))
 
 
 def _port(scene: Scene) -> str | None:

@@ -139,6 +139,10 @@ def test_a_process_that_is_not_named_is_looked_for(tmp_path: Path) -> None:
     given = steps_of(tmp_path, VLLM + STARTED.format(device="cuda"))
     assert "pgrep -of 'vllm|VLLM'" in given["second sample"]
     assert "PID" not in "".join(given.values())
+    unknown = steps_of(tmp_path, "$ python3 -u -m my_server.chat --model m\nloading\n")
+    assert "pgrep -of 'my_server.chat'" in unknown["second sample"]
+        "pgrep -of 'my_server.chat'" in steps_of(tmp_path, "$ python3 -u -m my_server.chat --model m\nloading\n")["second sample"]
+    )
 
 
 def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:
