@@ -346,3 +346,9 @@ def test_no_calls_is_said_with_the_command_that_records_them(tmp_path):
         kit.calls(tmp_path)
     empty = kit.calls(FRAMES["syscalls"].empty())
     assert empty.document().title == "no thread is seen to wait for another"
+
+
+@pytest.mark.parametrize("call", ["epoll_wait", "epoll_pwait", "read", "poll", "select", "futex", "wait4", "connect", "fcntl"])
+def test_a_call_that_is_cut_before_its_arguments(call, tmp_path):
+    (tmp_path / "strace.txt").write_text(f"10 12:00:00.000001 {call}( <unfinished ...>\n11 12:00:01.000002 getpid() = 11\n")
+    assert f"10 {call} >1 s" in " ".join(str(kit.calls(tmp_path / "strace.txt")).split())

@@ -125,9 +125,11 @@ class Waits:
 
     def watched(self, row: Any, words: list[str]) -> tuple[str, ...]:
         """Things that a poll or an epoll set watches."""
+        import pandas as pd
+
         process = self.trace.threads[row.pid].process
         if row.syscall.startswith("epoll"):
-            held = self.found.find(process, int(row.fd), row.Index) if row.fd == row.fd else None
+            held = self.found.find(process, int(row.fd), row.Index) if pd.notna(row.fd) else None
             return tuple(self.found.watched.get(held.thing, {}).values()) if held else ()
         text = words[0] if row.syscall in ("poll", "ppoll") and words else (words[1] if len(words) > 1 else "")
         numbers = descriptors(text) if "=" in text else [(int(fd), None) for fd in re.findall(r"\d{1,9}", text)]
