@@ -72,6 +72,7 @@ class _Cutter:
         self.recognise = recognise
         around = wrapping.of(text.head(HEAD_BYTES))
         self.prefix = around.pattern if around is not None and around.stays else b""
+        self._strip = COLOUR + rb"(?:" + self.prefix + rb")"
         self.log = self.log_first = self.fenced = False
         self._kinds: dict[tuple[str, int], str | None] = {}
 
@@ -103,11 +104,8 @@ class _Cutter:
         at_once = replace(_as_it_lies(self.text), kind=kind)
         if re.match(rb"\s*(?:\{|\[\s*(?:[\[{\"]|-?[\d.]+\s*[,\]]))", self.text.head(256)):
             return [at_once]  # JSON: of a tool, of the sampler
-        if kind is None and self.prefix and self.text.size <= MOST_BARED:
-            bare = replace(at_once, content=self._bare(at_once.content))
-            bare.kind = self.kind(bare)
-            if bare.kind not in (None, "log"):
-                return [bare]  # a tool whose output went through ts
+        if kind is None and self.prefix and (bare := [*self._stamped(at_once, 1)]):
+            return bare
         self.log = kind == "log"
         self.log_first = self.log and RECORD.match(_first_line(self.text, self.prefix)) is not None
         marks = marks_of(self.text, "explicit section" if self.log_first or self.prefix else "explicit lead section", self.prefix)
@@ -116,8 +114,8 @@ class _Cutter:
             explicit = [mark for mark in explicit if mark.how in ("prompt", "empty", "header", "script", "step")]
         inner = [mark for mark in marks if mark.how == "section"]
         self.fenced = any(mark.how == "fence" for mark in explicit)
-        if not explicit and not inner:
-            return [at_once]
+        if not explicit and (not inner or self.log and self.prefix and (bare := [*self._stamped(at_once, 3)])):
+            return bare if inner else [at_once]
         pieces = list(self._pieces(explicit))
         found = [part for piece in pieces for part in [*self._commanded(piece), *self._inside(piece, inner)]]
         if kind not in (None, "log", "shell") and {one.kind for one in found} <= {kind, None} and not self._of_a_log(found):
@@ -220,7 +218,7 @@ class _Cutter:
         piece.kind = piece.kind or self.kind(piece)
         (part,) = piece.content.parts
         if self.prefix and piece.how == "prompt" and part.end - part.begin <= MOST_BARED:
-            bare = replace(piece, content=self._bare(piece.content))
+            bare = replace(piece, content=replace(piece.content, strip=self._strip))
             bare.kind = self.kind(bare)
             if bare.kind not in (None, "log") or announce.shows(piece.command):
                 piece = bare
@@ -241,7 +239,7 @@ class _Cutter:
             if section is None:
                 continue
             if self.prefix:
-                section = replace(section, content=self._bare(section.content))
+                section = replace(section, content=replace(section.content, strip=self._strip))
             section.kind = self.kind(section)
             if section.kind in (None, "log"):
                 continue
@@ -256,9 +254,11 @@ class _Cutter:
             left.kind = self.kind(left)
             yield left
 
-    def _bare(self, content: Content) -> Content:
-        """A section without what docker or the journal put before each line."""
-        return replace(content, strip=COLOUR + rb"(?:" + self.prefix + rb")")
+    def _stamped(self, at_once: Segment, samples: int) -> Iterator[Segment]:
+        """A tool's output that went through ts, docker or the journal, without their stamps, told by some samples of it."""
+        kinds = {self._told(self.text.title, as_text(one)) for one in islice(wrapping.samples(self.text, self._strip), samples)}
+        if len(kinds) == 1 and not kinds & {None, "log"}:
+            yield replace(at_once, kind=kinds.pop(), content=whole(wrapping.bared(self.text, self._strip)))
 
     # --- growing together ---
 

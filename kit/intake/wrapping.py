@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
+from kit.intake.content import Spool, Text
+
 COLOUR = rb"(?:\x1b\[[\d;]*m)*"
-HEAD_LINES, LEAST_LINES = 400, 2
+HEAD_LINES, LEAST_LINES, SAMPLE_BYTES = 400, 2, 65_536
 RECORD = re.compile(
     rb"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d|\[\d\d/\d\d/20\d\d-|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"
     rb"|\[\d\d:\d\d:\d\d\] "
@@ -90,6 +93,23 @@ def of(head: bytes) -> Wrapping | None:
         return found
     indents = [line[: len(line) - len(line.lstrip(b" \t"))].decode() for line in lines]
     return replace(found, pattern=re.escape(os.path.commonprefix(indents).encode()))  # all that the lines share
+
+
+def samples(text: Text, pattern: bytes) -> Iterator[bytes]:
+    """Lines of a text from its beginning, middle and end, without what a pattern says stands before them."""
+    strip = re.compile(rb"(?m)^" + pattern)
+    with text.data.open("rb") as file:
+        for at in (0, text.size // 2, max(0, text.size - SAMPLE_BYTES)):
+            file.seek(at)
+            lines = file.read(SAMPLE_BYTES)
+            yield strip.sub(b"", lines.partition(b"\n")[2] if at else lines)
+
+
+def bared(text: Text, pattern: bytes) -> Text:
+    """A text without what a pattern says stands before its lines."""
+    strip = re.compile(rb"(?m)^" + pattern)
+    spool = Spool(strip.sub(b"", block) for _, block in text.blocks())
+    return replace(text, data=spool, size=spool.size)
 
 
 def _counts_up(marks: list[bytes], step: int) -> bool:
@@ -176,4 +196,4 @@ def unboxed(data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-__all__ = ["COLOUR", "RECORD", "Wrapping", "of", "unboxed", "unlisted", "unnumbered"]
+__all__ = ["COLOUR", "RECORD", "Wrapping", "bared", "of", "samples", "unboxed", "unlisted", "unnumbered"]

@@ -325,6 +325,17 @@ def test_a_table_behind_the_stamps_of_docker_is_bare(tmp_path: Path) -> None:
     assert text_of(status) == STATUS and "Name:" not in text_of(log)
 
 
+def test_one_tool_throughout_behind_the_stamps_of_docker_is_bare(tmp_path: Path) -> None:
+    def told(name: str, head: str) -> str | None:
+        return "log" if head.startswith("2026-") or "INFO" in head else "strace"
+
+    lines = [f"7 close({number}) = 0" for number in range(3000)]
+    trace, log = "".join(f"2026-03-01T12:00:00.000Z {line}\n" for line in lines), "2026-03-01T12:00:00.000Z INFO on\n" * 3000
+    (only,) = segments(put(tmp_path, "x.log", trace), told)
+    assert (only.kind, text_of(only).splitlines()) == ("strace", lines)
+    assert "log" in [one.kind for one in segments(put(tmp_path, "x.log", trace + log), told)]
+
+
 def test_a_section_that_nobody_reads_goes_back_to_its_log(tmp_path: Path) -> None:
     table = "+" + "-" * 60 + "+\n| a table of the server's own |\n"
     (only,) = taken(put(tmp_path, "server.log", LOG + table + LOG))

@@ -33,7 +33,8 @@ CALL_SHOWN = 90
 def document(calls: Calls, brief: bool = False) -> Document:
     """All sections; `brief` has the suspects alone."""
     trace = calls.trace
-    lasted = f" in {show_seconds(trace.span_s)}" if trace.span_s is not None else ", without times"
+    lasted = f" in {show_seconds(trace.span_s)}" if trace.span_s else ", without times"
+    lasted = lasted if trace.span_s != 0 else ", within one step of its clock"
     ends = "taken to end there" if calls.cut else ""
     subtitle = ", ".join(
         filter(
