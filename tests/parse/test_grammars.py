@@ -121,6 +121,23 @@ def test_launchers_say_how_their_workers_ended(line: str, code: str, role: str, 
     assert fields in row["fields"]
 
 
+@pytest.mark.parametrize(
+    ("line", "milestone", "server"),
+    [
+        ("loading blk.12.ffn_norm.weight to cuda:0", "weights_item", "programs"),
+        ("Loading expert layer 7 of 61", "weights_item", "programs"),
+        ("Loaded tokenizer in 7 s", None, None),
+        ("INFO:     GPU KV cache: 812 blocks, Starting to load model", "weights_begin", None),
+        ("Error while creating shared memory segment /dev/shm/nccl-x (size 9)", "shm_short", "nccl"),
+        ("failed (exitcode: 85) local_rank: 0 (pid: 7) of binary: python", "restart_asked", "torchrun"),
+    ],
+)
+def test_lines_of_programs_that_nothing_detects(line: str, milestone: str | None, server: str | None) -> None:
+    """They tell what they tell, and name no server: another than the one whose grammar knows it may print such a line."""
+    row = rows([line])[0]
+    assert (row.get("milestone"), row["server"]) == (milestone, server)
+
+
 @pytest.mark.parametrize("before", ["[pod/vllm-large-5d9f/main] ", "vllm-1  | ", "Mar 01 10:00:01 gpu7 vllm[88]: "])
 def test_the_name_of_a_pod_does_not_tell_the_server(before: str) -> None:
     lines = ["[2026-03-01 10:00:00] server_args=ServerArgs(port=1)", "[2026-03-01 10:00:09 TP0] Load weight begin."]

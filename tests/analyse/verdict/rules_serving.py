@@ -175,6 +175,11 @@ BARS += [
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
         unlike=[line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")],
     ),
+    shown(  # of one time: it is that of a line far above, the steps have none
+        "weights_bar_stands",
+        *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
+        unlike=[line("shard", f"shard {word}", phase="weights", at=500) for word in "abcde"],
+    ),
 ]
 
 SILENCE = [

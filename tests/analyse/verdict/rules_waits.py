@@ -69,6 +69,12 @@ def complete(rank: int) -> tuple:
     return line("nccl_init_complete", phase="dist_init", nranks=2, rank=rank, fields={"rank": rank})
 
 
+def begun(rank: int) -> tuple:
+    """The line by which a rank begins to join a communicator."""
+    return line("nccl_init_start", phase="dist_init", nranks=2, rank=rank, fields={"rank": rank})
+
+
+IN_INIT = stack(10, "ncclCommInitRank (pynccl_wrapper.py)")
 FABRIC = [
     shown("iommu_faults", kernel("io_page_fault"), unlike=[kernel("oom_kill")]),
     shown(
@@ -87,6 +93,7 @@ FABRIC = [
         "silent_after_nccl", complete(0), complete(1), unlike=[complete(0), complete(1), line("weights_begin", phase="weights")]
     ),
     shown("nccl_init_stands", CONNECTED, unlike=[CONNECTED, complete(0), complete(1)]),
+    shown("nccl_init_stands", begun(0), begun(1), CONNECTED, complete(0), unlike=[begun(0), CONNECTED, complete(0)]),
     shown("nccl_warns", error("nccl_warn", "NCCL WARN"), unlike=[NETWORK]),
 ]
 
@@ -203,6 +210,7 @@ PEERS = [
     shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=0)]),
     shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=2), line("http_start")]),
     shown("rendezvous_frames", stack(10, "_store_based_barrier (c10d)"), unlike=stack(10, "poll (selectors.py)")),
+    shown("rendezvous_frames", begun(0), IN_INIT, unlike=[begun(0), CONNECTED, IN_INIT]),  # connected: they have met
     shown("hostname_loopback", line("gloo_loopback", kind="symptom"), unlike=[line("args")]),
 ]
 

@@ -8,7 +8,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.peers import rendezvous_stacks, syn_sent
-from kit.words import count_of, short
+from kit.words import count_of, named, short
 
 ACS_ON = re.compile(r"ACSCtl:.*(?:SrcValid\+|ReqRedir\+)")
 """Bits of `lspci -vvv` that send a transfer between two devices up to the root complex."""
@@ -61,9 +61,11 @@ def sockets_only(scene: Scene) -> Signs:
 def nccl_init(scene: Scene) -> Signs:
     """All ranks finished NCCL's init, and nothing followed, where that is the log's last progress; or they only connected."""
     lines, connected = scene.log.of("nccl_init_complete"), scene.log.of("nccl_connected")
-    if connected and not lines and scene.phase in ("launch", "dist_init"):
-        yield Sign("nccl_init_stands", "NCCL connected its ranks, and its init was not completed", [connected[-1].ref])
-    complete = {rank for mark in lines if (rank := mark.fields.get("rank")) is not None}
+    starts = scene.log.of("nccl_init_start")
+    complete, begun = ({mark.fields["rank"] for mark in marks if "rank" in mark.fields} for marks in (lines, starts))
+    left = named("rank", sorted(begun - complete)) if complete else "its ranks"
+    if connected and (begun - complete or not lines) and scene.phase in ("launch", "dist_init"):
+        yield Sign("nccl_init_stands", f"NCCL connected, and its init was not completed by {left}", [connected[-1].ref])
     world = scene.processes.world_size
     if not complete or not world or len(complete) < world:
         return

@@ -144,8 +144,11 @@ def remote_engines(scene: Scene) -> Signs:
 
 @rule("rendezvous_frames", needs=("stacks",))
 def rendezvous_stacks(scene: Scene) -> Signs:
-    """Threads wait for peers."""
+    """Threads wait for peers; those of NCCL's init have met once it has connected them."""
     stacks = [stack for stack in all_stacks(scene.evidence) if stack.category == "rendezvous"]
+    begun, met = scene.log.last("nccl_init_start"), scene.log.last("nccl_connected", "nccl_init_complete")
+    if met is not None and (begun is None or begun.order < met.order):
+        stacks = [stack for stack in stacks if not stack.place.startswith("ncclCommInit")]
     if stacks:
         claim = f"{count_of(len(stacks), 'thread')} waiting for peers in {stacks[0].place}"
         yield Sign("rendezvous_frames", claim, [stacks[0].ref])

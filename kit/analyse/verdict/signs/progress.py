@@ -127,8 +127,8 @@ def steps(scene: Scene) -> Signs:
     times = [mark.time for mark in marks if mark.time is not None]
     if scene.silence_s is not None and not times and scene.silence_s <= scene.limits["recent_s"]:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came while it was recorded", [marks[-1].ref])
-    if scene.silence_s is None or len(times) < scene.limits["least_steps"]:
-        return
+    if scene.silence_s is None or len(times) < scene.limits["least_steps"] or times[0] == times[-1]:
+        return  # of one time they have it from a line far above, which tells nothing of when they came
     pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))
     words, quiet = f"{words}, one in {show_duration(pace)}", show_duration(scene.silence_s)
     if scene.silence_s <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * pace):
