@@ -11,7 +11,8 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -47,33 +48,13 @@ class Program:
     """A program of the system that the kit calls, with the names it goes by."""
 
     name: str
-    names: tuple[str, ...]
+    names: Sequence[str]
     why: str
     do: str
 
 
-PROGRAMS = (
-    Program(
-        "strace",
-        ("strace",),
-        "records system calls (`kit collect local --strace`); Linux only",
-        "apt install strace, or dnf install strace",
-    ),
-    Program("gdb", ("gdb",), "dumps native stacks where py-spy sees none", "apt install gdb, or dnf install gdb"),
-    Program("py-spy", ("py-spy",), "dumps Python stacks without stopping the process for long", "pip install 'stallkit[stacks]'"),
-    Program("ssh", ("ssh",), "tests your way to a target before the kit takes it", "apt install openssh-client"),
-    Program(
-        "chromium",
-        (
-            "chromium",
-            "chromium-browser",
-            "google-chrome",
-            "google-chrome-stable",
-            "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-        ),
-        "shows a report the way a reader sees it; used by the tests only",
-        "apt install chromium",
-    ),
+PROGRAMS = tuple(
+    Program(**one) for one in tomllib.loads((Path(__file__).parent / "knowledge" / "programs.toml").read_text("utf-8"))["program"]
 )
 
 

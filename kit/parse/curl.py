@@ -57,7 +57,6 @@ class Probe:
     code: int | None = None
     message: str = ""
     body: list[str] = field(default_factory=list)
-    verbose: bool = False
     to_file: bool = False
     asked: bool = False  # a command after it asks for its exit code
 
@@ -179,12 +178,11 @@ def _take(text: str, probe: Probe) -> None:
     elif status:
         probe.status = int(status["status"])
     elif request:
-        probe.verbose, probe.method = True, probe.method or request["method"]
+        probe.method = probe.method or request["method"]
         if probe.command is None:
             base = re.match(r"^(https?://[^/]+)", probe.url or "")
             probe.url = (base.group(1) if base else "http://localhost") + request["path"]
     elif re.match(r"^[*<>{}] ", text) or text in ("<", ">", "*") or re.match(r"^[{}] \[\d+ bytes", text):
-        probe.verbose = True
         port = re.match(
             r"^\* (?:Connected to|connect to) (?P<host>\S+) .*?port (?P<port>\d+)|"
             r"^\*\s+Trying \[?(?P<h2>[^\]\s]+?)\]?:(?P<p2>\d+)\.\.\.",
