@@ -358,6 +358,33 @@ def _fine_key(data, base, at, end, key, kept, room, words):
     return mixed(plus(key, np.uint64(status) * MIX)) if status else _zeros_key(data, base, at, end, kept, room, words)
 
 
+@inner
+def _look_up(data, at, t, kept, words, base, room):
+    """Where a line ends, by what it was looked up, its key, its shape's number."""
+    stop, size, tried, left = at, 0, 0, PAD
+    while left == PAD:
+        left, before = lowest(NEWLINES(base + stop)), size
+        keeps = ~DROPPED_ONES(base + stop) & below(left)
+        press(base + stop, keeps, room + size)
+        size += count_bits(keeps)
+        while t.begin_sizes[tried] <= size:
+            most, begin = t.begin_sizes[tried], UNKNOWN
+            if (t.begin_lasts[tried] >> (np.uint64(byte_at(kept, most - 1)) & LOW)) & ONE:
+                begin = find(t.begin_keys, t.begin_numbers, key_of(words, most))
+            if begin != UNKNOWN:
+                end = _free_end(data, base, stop + nth(keeps, most - before) + 1, begin, t)
+                if end >= 0:
+                    return end, BEGIN, np.uint64(begin), t.begins[begin]
+            tried += 1
+        stop += left
+    key = key_of(words, size)
+    shape = find(t.keys, t.shapes, key)
+    if shape != READ:
+        return stop, COARSE, key, shape
+    key = _fine_key(data, base, at, stop, key, kept, room, words)
+    return stop, FINE, key, find(t.keys, t.shapes, key)
+
+
 @compiled
 def count(data, at, opened, t, kept, words, places):
     """Count lines from a place on, each ending with a newline; gives where one begins that has to be read. `kept`: for shapes.
@@ -367,31 +394,8 @@ def count(data, at, opened, t, kept, words, places):
     state, keep, stamp = t.state, t.keep, t.stamps[t.stamps.shape[0] - 1]
     base, room, befores, stamped = places
     while at < data.size:
-        stop, size, tried, shape, key, how, left = at, 0, 0, UNKNOWN, np.uint64(0), COARSE, 64
-        while left == 64:
-            left, before = lowest(NEWLINES(base + stop)), size
-            keeps = ~DROPPED_ONES(base + stop) & below(left)
-            press(base + stop, keeps, room + size)
-            size += count_bits(keeps)
-            while t.begin_sizes[tried] <= size:
-                most, end = t.begin_sizes[tried], -1
-                if (t.begin_lasts[tried] >> (np.uint64(byte_at(kept, most - 1)) & LOW)) & ONE:
-                    begin = find(t.begin_keys, t.begin_numbers, key_of(words, most))
-                    if begin != UNKNOWN:
-                        end = stop + nth(keeps, most - before) + 1
-                        end = _free_end(data, base, end, begin, t)
-                if end >= 0:
-                    stop, left, key, how, shape = end, 0, np.uint64(begin), BEGIN, t.begins[begin]
-                    break
-                tried += 1
-            if how == COARSE:
-                stop += left
-        if how == COARSE:
-            key = key_of(words, size)
-            shape = find(t.keys, t.shapes, key)
-            if shape == READ:
-                how, key = FINE, _fine_key(data, base, at, stop, key, kept, room, words)
-                shape = find(t.keys, t.shapes, key)
+        size = 0
+        stop, how, key, shape = _look_up(data, at, t, kept, words, base, room)
         counted = told = shape >= 0
         if counted:
             known = t.classes[shape]
