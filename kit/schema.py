@@ -205,3 +205,16 @@ def reference(frames: Iterable[Frame]) -> str:
                 f"| `{column.name}` | {column.type} | {column.unit} | {'yes' if column.nullable else 'no'} | {meaning} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def table_of(rows: Iterable[Any], columns: Iterable[str], types: Any = None) -> pandas.DataFrame:
+    """A frame of rows that is declared nowhere, with all columns also where there are no rows; `types` as for `astype`.
+
+    Examples
+    --------
+    >>> table_of([{"pid": 7}], ["pid", "name"], {"pid": "Int64"}).columns.tolist(), len(table_of([], ["pid"]))
+    (['pid', 'name'], 0)
+    """
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(types or {})

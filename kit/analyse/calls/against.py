@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kit.analyse.calls.arguments import LOOKS, READS, WRITES, class_of
 from kit.analyse.calls.budget import OUTSIDE, budget
 from kit.analyse.calls.trace import Trace
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -164,8 +165,6 @@ def side_by_side(here: Trace, there: Trace) -> pandas.DataFrame:
     Columns: `role`, `kind`, `calls_here`, `calls_there`, `s_here`, `s_there`; roles that only one trace has, have zeros on the
     other side. Largest difference in seconds first.
     """
-    import pandas as pd
-
     sides: dict[str, dict[tuple[str, str], list[float]]] = {}
     for side, trace in (("here", here), ("there", there)):
         named, sums = roles(trace), defaultdict(lambda: [0.0, 0.0])
@@ -188,7 +187,7 @@ def side_by_side(here: Trace, there: Trace) -> pandas.DataFrame:
         )
         for key in keys
     ]
-    frame = pd.DataFrame(rows, columns=["role", "kind", "calls_here", "calls_there", "s_here", "s_there"])
+    frame = table_of(rows, ["role", "kind", "calls_here", "calls_there", "s_here", "s_there"])
     return frame.loc[(frame["s_here"] - frame["s_there"]).abs().sort_values(ascending=False, kind="stable").index].reset_index(
         drop=True
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kit.analyse.calls.arguments import READS, WAITS, WRITES, descriptors, seconds, split, string
 from kit.analyse.calls.descriptors import Descriptors, kind_of
 from kit.clock import NS
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -212,8 +213,6 @@ def blocked(waits: Waits) -> pandas.DataFrame:
     (the call was entered before the trace began), `timeout_s`, `left_s` (until it gives up), `for_ever` (null: not told), `kind`,
     `waits_for` (in words), `things`, `targets`, `remark`, `stack`, `line`, `capture`.
     """
-    import pandas as pd
-
     trace, made = waits.trace, []
     for row in trace.lasting.itertuples():
         wait = waits.read(row)
@@ -242,9 +241,7 @@ def blocked(waits: Waits) -> pandas.DataFrame:
             }
         )
     types = {"begin_s": "float64", "age_s": "float64", "timeout_s": "float64", "left_s": "float64", "for_ever": "boolean"}
-    return (
-        pd.DataFrame(made, columns=list(COLUMNS)).astype(types).sort_values(["begin_s", "line"], kind="stable", ignore_index=True)
-    )
+    return table_of(made, list(COLUMNS), types).sort_values(["begin_s", "line"], kind="stable", ignore_index=True)
 
 
 def _first_begin(own: pandas.DataFrame, last: Any) -> tuple[float, int]:

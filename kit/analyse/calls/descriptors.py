@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.analyse.calls.arguments import DESCRIPTOR, KNOWLEDGE, OPENS, READS, WRITES, descriptors, other_end, split, string, thing
 from kit.analyse.calls.trace import BIRTHS, Trace, number_of
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -108,8 +109,6 @@ class Descriptors:
 
         Columns: `process`, `fd`, `thing`, `kind`, `end`, `how`, `since_s`, `line`.
         """
-        import pandas as pd
-
         rows = self.trace.rows
         row = len(rows) if at_s is None else int((rows["end_s"].fillna(float("inf")) <= at_s).sum())
         begins = rows["begin_s"]
@@ -129,7 +128,7 @@ class Descriptors:
         ]
         types = {"process": "int64", "fd": "int64", "since_s": "float64", "line": "Int64"}
         names = ["process", "fd", "thing", "kind", "end", "how", "since_s", "line"]
-        return pd.DataFrame(made, columns=names).astype(types)
+        return table_of(made, names, types)
 
     # --- replay ---------------------------------------------------------------------------------------------------------
 

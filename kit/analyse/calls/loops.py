@@ -10,6 +10,7 @@ from kit.analyse.calls.arguments import LOOKS, READS, WAITS, WRITES, split, stri
 from kit.analyse.calls.blocked import Waits, plain
 from kit.analyse.calls.descriptors import Descriptors, kind_of
 from kit.clock import show_seconds
+from kit.schema import table_of
 from kit.words import count_of
 
 if TYPE_CHECKING:
@@ -238,8 +239,6 @@ def errors(found: Descriptors) -> pandas.DataFrame:
     Columns: `pid`, `thread`, `syscall`, `errno`, `calls`, `paths` (different paths that were asked for), `file` (the last part of
     the path, where most asked for the same one), `per_s`, `first_s`, `last_s`, `storm`, `example`, `line`. Most first.
     """
-    import pandas as pd
-
     rows = found.trace.rows
     failed = rows[rows["errno"].notna()]
     path = failed["args"].str.extract(r'"((?:[^"\\]|\\.)*)"', expand=False)
@@ -267,5 +266,5 @@ def errors(found: Descriptors) -> pandas.DataFrame:
             }
         )
     names = "pid thread syscall errno calls paths file per_s first_s last_s storm example line".split()
-    frame = pd.DataFrame(made, columns=names).astype({"per_s": "float64", "storm": "bool"})
+    frame = table_of(made, names, {"per_s": "float64", "storm": "bool"})
     return frame.sort_values("calls", ascending=False, kind="stable", ignore_index=True)

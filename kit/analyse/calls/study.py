@@ -21,6 +21,7 @@ from kit.document import Shown
 from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
 from kit.run import Run
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -107,8 +108,6 @@ class Calls(Shown):
         `pid`, `process`, `parent`, `name`, `depth` (in the tree), `begin_s`, `end_s`, `end` (how it ended), `programs` (that it
         ran, one a line), `calls`; children below their parents.
         """
-        import pandas as pd
-
         threads, made = self.trace.threads, []
         below: dict[int | None, list[int]] = {}
         for pid, thread in threads.items():
@@ -123,7 +122,7 @@ class Calls(Shown):
             made.append((pid, one.process, one.parent, one.name, depth, one.begin_s, one.end_s, one.end, programs, calls))
             todo += [(child, depth + 1) for child in reversed(below.get(pid, []))]
         names = ["pid", "process", "parent", "name", "depth", "begin_s", "end_s", "end", "programs", "calls"]
-        return pd.DataFrame(made, columns=names).astype({"parent": "Int64", "begin_s": "float64", "end_s": "float64"})
+        return table_of(made, names, {"parent": "Int64", "begin_s": "float64", "end_s": "float64"})
 
     @cached_property
     def partings(self) -> list[compared.Parting]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kit.analyse.calls.arguments import LOOKS, OPENS, READS, WRITES, split, string
 from kit.analyse.calls.descriptors import Descriptors, kind_of
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -53,8 +54,6 @@ def unread(found: Descriptors, moved: pandas.DataFrame | None = None) -> pandas.
     Columns: `thing` (of a socket: the end at which the bytes wait), `kind`, `written_bytes`, `read_bytes`, `left_bytes` (an
     eventfd: its count), `writers`, `readers` (labels of threads), `last_write_s`, `made_in_trace`. Most bytes first.
     """
-    import pandas as pd
-
     moved = transfers(found) if moved is None else moved
     trace, made = (found.trace, {one.thing for one in found.held if one.how not in ("seen", "inherited")})
     rows = []
@@ -96,7 +95,7 @@ def unread(found: Descriptors, moved: pandas.DataFrame | None = None) -> pandas.
         )
         for at, written, read, left, w, r, known in rows
     ]
-    return pd.DataFrame(made_rows, columns=names).sort_values("left_bytes", ascending=False, kind="stable", ignore_index=True)
+    return table_of(made_rows, names).sort_values("left_bytes", ascending=False, kind="stable", ignore_index=True)
 
 
 def _count(found: Descriptors, name: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kit.analyse.calls.arguments import split
 from kit.analyse.calls.blocked import STACKS, SYSCALL_FILE, Waits, plain
 from kit.analyse.calls.descriptors import kind_of
+from kit.schema import table_of
 from kit.words import count_of
 
 if TYPE_CHECKING:
@@ -58,11 +59,9 @@ class WaitGraph:
 
     def frame(self) -> pandas.DataFrame:
         """Edges as a frame: `waiter`, `target` (null where it is not in the trace), `kind`, `thing`, `sure`, `why`."""
-        import pandas as pd
-
         names = ["waiter", "target", "kind", "thing", "sure", "why"]
         rows = [tuple(getattr(edge, name) for name in names) for edge in self.edges]
-        return pd.DataFrame(rows, columns=names).astype({"waiter": "Int64", "target": "Int64"})
+        return table_of(rows, names, {"waiter": "Int64", "target": "Int64"})
 
 
 def wait_graph(

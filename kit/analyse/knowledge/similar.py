@@ -25,6 +25,7 @@ from kit.document import Document, Item, Section, Shown, Values, percent
 from kit.errors import KitError, UsageError
 from kit.run import Run
 from kit.samples import DATA, sample_names
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -86,10 +87,8 @@ class Similar(Shown):
 
     def frame(self) -> pandas.DataFrame:
         """A row a run: `run`, `likeness`, `class`, `solved`, `remedy`, `shared`, `this`, `that`."""
-        import pandas as pd
-
         rows = [{**vars(one), "run": one.name, "class": one.klass} for one in self.found]
-        return pd.DataFrame(rows, columns=["run", "likeness", "class", "solved", "remedy", "shared", "this", "that"])
+        return table_of(rows, ["run", "likeness", "class", "solved", "remedy", "shared", "this", "that"])
 
     def document(self, brief: bool = False) -> Document:
         """What they turned out to be, and what they share; `brief`: the likest alone."""

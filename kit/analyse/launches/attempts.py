@@ -19,6 +19,7 @@ from kit.clock import NS
 from kit.document import Shown
 from kit.errors import KitError, UsageError
 from kit.run import Run
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -183,8 +184,6 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _launches(found: Study) -> pandas.DataFrame:
-    import pandas as pd
-
     likely = [one for one in found.settings if one.unlikely is None]
     rows = []
     for number, (name, launch) in enumerate(zip(found.names, found.launches, strict=True)):
@@ -201,7 +200,7 @@ def _launches(found: Study) -> pandas.DataFrame:
         rows.append(row | {_column(one): one.values[number] if one.known[number] else None for one in likely})
     columns = [*OUTCOME_COLUMNS, *map(_column, likely)]
     types = {name: float if name in OUTCOME_COLUMNS and name.endswith("_s") else "str" for name in columns}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def _column(setting: Setting) -> str:
@@ -210,8 +209,6 @@ def _column(setting: Setting) -> str:
 
 
 def _candidates(found: Study) -> pandas.DataFrame:
-    import pandas as pd
-
     order = found.separating + [one for one in found.held if one.chance is None]
     rows = [
         {
@@ -232,4 +229,4 @@ def _candidates(found: Study) -> pandas.DataFrame:
     columns += ["separates", "chance", "follows"]
     types = dict.fromkeys(columns, "str") | {"separates": "bool", "chance": float}
     types |= {"ready_launches": "Int64", "not_ready_launches": "Int64"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)

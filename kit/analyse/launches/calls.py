@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kit.analyse.launches.samples import Samples, order, thread_name
 from kit.analyse.verdict.stacks import Stack, all_stacks
 from kit.clock import NS
-from kit.schema import Row
+from kit.schema import Row, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -64,8 +64,6 @@ class Calls:
 
 def syscalls(launches: list[ComparedLaunch], samples: list[Samples], calls: list[Calls]) -> pandas.DataFrame:
     """System calls by rank or role: how many a second, how long, and threads that stand in one; those that take longest first."""
-    import pandas as pd
-
     found = [one.by_process(launch, own) for launch, own, one in zip(launches, samples, calls, strict=True)]
     rows = []
     for name in order(set().union(*found)):
@@ -81,13 +79,11 @@ def syscalls(launches: list[ComparedLaunch], samples: list[Samples], calls: list
     labels = [launch.label for launch in launches]
     columns = ["process", "syscall", *(f"{label}_{what}" for label in labels for what in ("calls", "per_s", "s", "standing"))]
     types = {name: float if name.endswith("_s") else "Int64" for name in columns} | {"process": "str", "syscall": "str"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def stacks(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     """Place of each thread by rank or role and thread name: the main thread first; of several of one name the commonest place."""
-    import pandas as pd
-
     found = [_by_thread(launch) for launch in launches]
     keys = set().union(*found)
     names = order({process for process, _ in keys})
@@ -116,7 +112,7 @@ def stacks(launches: list[ComparedLaunch]) -> pandas.DataFrame:
         *(f"{label}_{what}" for what in ("does", "threads", "where") for label in labels),
     ]
     types = dict.fromkeys(columns, "str") | {"same": "boolean"} | {f"{label}_threads": "Int64" for label in labels}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def _by_thread(launch: ComparedLaunch) -> dict[tuple[str, str], list[Stack]]:

@@ -25,6 +25,7 @@ from kit.document import Shown, percent
 from kit.errors import UsageError
 from kit.parse.grammar_file import PHASES
 from kit.run import Run
+from kit.schema import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -266,8 +267,6 @@ def _align(launches: list[ComparedLaunch], align: str) -> None:
 
 
 def _settings(launches: list[ComparedLaunch]) -> pandas.DataFrame:
-    import pandas as pd
-
     labels = [launch.label for launch in launches]
     rows = [
         {
@@ -280,7 +279,7 @@ def _settings(launches: list[ComparedLaunch]) -> pandas.DataFrame:
         for one in differences(*(launch.settings for launch in launches))
     ]
     columns = ["name", *labels, "source", "same", "unlikely"]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns, "str") | {"same": "boolean"})
+    return table_of(rows, columns, dict.fromkeys(columns, "str") | {"same": "boolean"})
 
 
 def _durations(launch: ComparedLaunch) -> dict[str, tuple[float | None, bool]]:
@@ -294,8 +293,6 @@ def _durations(launch: ComparedLaunch) -> dict[str, tuple[float | None, bool]]:
 
 
 def _phases(launches: list[ComparedLaunch]) -> pandas.DataFrame:
-    import pandas as pd
-
     taken = {launch.label: _durations(launch) for launch in launches}
     labels = list(taken)
     rows = []
@@ -316,7 +313,7 @@ def _phases(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     ]
     opened = [f"{label}_open" for label in labels]
     types = dict.fromkeys(numbers, float) | dict.fromkeys(opened, "boolean") | {"phase": "str"}
-    return pd.DataFrame(rows, columns=["phase", *numbers, *opened]).astype(types)
+    return table_of(rows, ["phase", *numbers, *opened], types)
 
 
 def _last_common(launches: list[ComparedLaunch]) -> str | None:
@@ -325,8 +322,6 @@ def _last_common(launches: list[ComparedLaunch]) -> str | None:
 
 
 def _bands(launches: list[ComparedLaunch]) -> pandas.DataFrame:
-    import pandas as pd
-
     rows = [
         {
             "run": launch.label,
@@ -338,14 +333,12 @@ def _bands(launches: list[ComparedLaunch]) -> pandas.DataFrame:
         for launch in launches
         for step, end, is_open in launch.spans
     ]
-    frame = pd.DataFrame(rows, columns=["run", "phase", "begin_s", "end_s", "open"])
+    frame = table_of(rows, ["run", "phase", "begin_s", "end_s", "open"])
     return frame.astype({"run": "str", "phase": "str", "begin_s": float, "end_s": float, "open": "boolean"})
 
 
 def _milestones(launches: list[ComparedLaunch]) -> pandas.DataFrame:
     """First time of each milestone in all launches, in the order in which they come."""
-    import pandas as pd
-
     seen = [_by_code(launch) for launch in launches]
     rows = []
     for code in _merged(seen):
@@ -362,15 +355,12 @@ def _milestones(launches: list[ComparedLaunch]) -> pandas.DataFrame:
                 f"{launch.label}_where": f"{own[0].capture}:{own[0].line}" if own else None,
             }
         rows.append(row)
-    return pd.DataFrame(rows, columns=_log_columns(launches, ["milestone", "phase", "kind"], "ranks")).astype(
-        _log_types(launches, ["milestone", "phase", "kind"], "ranks")
-    )
+    names = ["milestone", "phase", "kind"]
+    return table_of(rows, _log_columns(launches, names, "ranks"), _log_types(launches, names, "ranks"))
 
 
 def _templates(launches: list[ComparedLaunch], shapes: list[Templates]) -> pandas.DataFrame:
     """First time of each shape of log lines in all launches, in the order in which they come."""
-    import pandas as pd
-
     rows = []
     for shape in _merged([one.seen for one in shapes]):
         own = [one.seen.get(shape) for one in shapes]
@@ -385,7 +375,7 @@ def _templates(launches: list[ComparedLaunch], shapes: list[Templates]) -> panda
             }
         rows.append(row)
     own_columns = ["template", "text", "kind", "milestone", "phase"]
-    return pd.DataFrame(rows, columns=_log_columns(launches, own_columns)).astype(_log_types(launches, own_columns))
+    return table_of(rows, _log_columns(launches, own_columns), _log_types(launches, own_columns))
 
 
 def _log_columns(launches: list[ComparedLaunch], own: list[str], *more: str) -> list[str]:
@@ -420,8 +410,6 @@ def _merged(lists: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _verdicts(launches: list[ComparedLaunch]) -> pandas.DataFrame:
-    import pandas as pd
-
     found = [launch.verdict for launch in launches]
     rows = [
         (what, *(str(get(one)) for one in found))
@@ -434,7 +422,7 @@ def _verdicts(launches: list[ComparedLaunch]) -> pandas.DataFrame:
             ("as of", lambda one: f"{one.captured_at} ({one.captured_by})"),
         )
     ]
-    return pd.DataFrame(rows, columns=["what", *(launch.label for launch in launches)]).astype("str")
+    return table_of(rows, ["what", *(launch.label for launch in launches)], "str")
 
 
 def _missing(launches: list[ComparedLaunch], align: str) -> list[str]:

@@ -26,6 +26,7 @@ from kit.clock import NS, parse_time, show_duration, show_time
 from kit.document import Document, Section, Shown, Table, items, percent
 from kit.errors import EvidenceError, KitError, UsageError
 from kit.folder import write_whole
+from kit.schema import table_of
 from kit.store import cache_folder
 from kit.words import count_of, named, short
 
@@ -135,10 +136,8 @@ class Library(Shown):
 
     def frame(self) -> pandas.DataFrame:
         """A row a run, under the names of `LibraryRun`; `class` for `klass`."""
-        import pandas as pd
-
         names = ["class" if one.name == "klass" else one.name for one in fields(LibraryRun)]
-        return pd.DataFrame([run.to_dict() for run in self.runs], columns=names)
+        return table_of([run.to_dict() for run in self.runs], names)
 
     def document(self, brief: bool = False) -> Document:
         """How the launches ended, what repeats, a line a run; `brief`: without the lines."""

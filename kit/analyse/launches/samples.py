@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kit.schema import Row
+from kit.schema import Row, table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -151,8 +151,6 @@ def _same_second(placed: Placed, by_times: list[dict]) -> Iterator[tuple[str, li
 
 def memory(placed: Placed) -> pandas.DataFrame:
     """Memory of the launches at the last second that all were sampled; of several processes of a role the largest."""
-    import pandas as pd
-
     rows = []
     for name, own in _same_second(placed, [one.timed(one.samples.whole_memory()) for one in placed]):
         row: dict[str, Any] = {"process": name}
@@ -165,7 +163,7 @@ def memory(placed: Placed) -> pandas.DataFrame:
     labels = [one.launch.label for one in placed]
     columns = ["process", *(f"{label}_{what}" for what in (*PARTS, "t_s", "processes") for label in labels)]
     types = {name: "Int64" for name in columns} | {f"{label}_t_s": float for label in labels} | {"process": "str"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def _counted(here: list[dict[str, Counter]]) -> Counter:
@@ -175,8 +173,6 @@ def _counted(here: list[dict[str, Counter]]) -> Counter:
 
 def threads(placed: Placed) -> pandas.DataFrame:
     """Threads by state at the last second that all were sampled."""
-    import pandas as pd
-
     rows = []
     for own_count in (False, True):
         for name, own in _same_second(placed, [one.timed(_only(one.samples.threads, own_count)) for one in placed]):
@@ -194,13 +190,11 @@ def threads(placed: Placed) -> pandas.DataFrame:
     labels = [one.launch.label for one in placed]
     columns = ["process", "state", *labels, *(f"{label}_t_s" for label in labels)]
     types = {name: float for name in columns} | dict.fromkeys(labels, "Int64") | {"process": "str", "state": "str"}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def thread_names(placed: Placed) -> pandas.DataFrame:
     """Threads by name, and the system calls they were in, at the last second that all were sampled."""
-    import pandas as pd
-
     rows = []
     for name, own in _same_second(placed, [one.timed(_only(one.samples.threads, False)) for one in placed]):
         counts = [_counted(here) for _, here in own]
@@ -218,7 +212,7 @@ def thread_names(placed: Placed) -> pandas.DataFrame:
     labels = [one.launch.label for one in placed]
     columns = ["process", "thread", *labels, *(f"{label}_{what}" for what in ("calls", "t_s") for label in labels)]
     types = dict.fromkeys(columns, "str") | dict.fromkeys(labels, "Int64") | {f"{label}_t_s": float for label in labels}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return table_of(rows, columns, types)
 
 
 def _only(by_time: dict, own_count: bool) -> dict:
@@ -234,8 +228,6 @@ def _only(by_time: dict, own_count: bool) -> dict:
 
 def series(placed: Placed) -> pandas.DataFrame:
     """Memory over time, a row a moment and rank or role: the process with the most resident memory."""
-    import pandas as pd
-
     rows = []
     for one in placed:
         for at, pids in one.timed(one.samples.whole_memory()).items():
@@ -245,6 +237,6 @@ def series(placed: Placed) -> pandas.DataFrame:
                 if parts.get("rss_bytes", 0) >= largest.get(name, {}).get("rss_bytes", 0):
                     largest[name] = parts
             rows += [{"run": one.launch.label, "process": name, "t_s": at, **parts} for name, parts in largest.items()]
-    frame = pd.DataFrame(rows, columns=["run", "process", "t_s", *PARTS])
+    frame = table_of(rows, ["run", "process", "t_s", *PARTS])
     frame = frame.astype({"run": "str", "process": "str", "t_s": float, **dict.fromkeys(PARTS, "Int64")})
     return frame.sort_values(["run", "process", "t_s"], kind="stable", ignore_index=True)
