@@ -193,8 +193,10 @@ def life(evidence: Evidence, processes: Processes, found: Progression) -> dict:
     if starts:
         again = [mark for mark in starts if mark.fields["start"]]
         given["restarts"] = (max(mark.fields["start"] for mark in starts), [mark.ref for mark in again[:3]])
-    # A log that shows starts counts them itself; one of the last container alone shows none.
-    if (told := orchestrator_ends.restarts(evidence)) and not given.get("restarts", (0, []))[0]:
+    # A log that shows starts counts them itself, one of the last container alone shows none; a unit's counter stands in the log.
+    if (told := orchestrator_ends.restarts(evidence)) and (
+        not given.get("restarts", (0, []))[0] or log.of("unit_restarted") and told[0] > given["restarts"][0]
+    ):
         given["restarts"] = told
     return given
 

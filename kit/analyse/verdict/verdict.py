@@ -272,7 +272,7 @@ MUTE = frozenset(("generate_fails", "request_stuck"))
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     """The state that follows from the class; with none named the dead have failed, and what is mute for long is stalled."""
     exited = bool(scene.fact("exited"))
-    if best.name == UNDETERMINED and exited and (DEATHS & signs.keys() or over_time(scene.log)):
+    if best.name == UNDETERMINED and ("restart_loop" in signs or exited and (DEATHS & signs.keys() or over_time(scene.log))):
         return "failed"
     if best.name == UNDETERMINED and not exited and scene.fact("ready") and MUTE & signs.keys() and "long_silence" in signs:
         return "stalled"

@@ -318,6 +318,11 @@ CLUSTER = [
     shown("terminated_line", line("terminated", role="ending"), unlike=[line("shutdown", role="ending")]),
     shown("terminated_line", line("exit_code", exit_code="143"), unlike=[line("exit_code", exit_code="137")]),
     shown("restarts", line("args", start=0), line("args", start=1), unlike=[line("args", start=0)]),
+    shown(
+        "restart_loop",
+        line("unit_restarted", kind="other", restarts=9),
+        unlike=[line("unit_restarted", kind="other", restarts=9), line("ready", kind="ready", phase="ready")],
+    ),
     shown("placement_wait", line("placement_wait", DEMAND), unlike=[line("dist_begin")]),
     shown("resources_short_line", line("insufficient_resources"), unlike=[line("placement_wait")]),
     shown("resources_short_line", line("replica_wait", stage="scheduled"), unlike=[line("replica_wait", stage="initialized")]),

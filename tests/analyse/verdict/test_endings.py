@@ -52,6 +52,8 @@ LEAKED = (
     "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked "
     "semaphore objects to clean up at shutdown\n"
 )
+AGAIN = "Feb 18 01:30:04 n1 systemd[1]: vllm.service: Scheduled restart job, restart counter is at {}.\n"
+UNIT = "$ systemctl show vllm\nNRestarts={}\nActiveState=activating\nSubState={}\nResult=exit-code\n"
 LOOP_DIED = (
     "Exception in thread Thread-7 (_engine_loop):\nTraceback (most recent call last):\n"
     '  File "/x/engine.py", line 9, in _engine_loop\nRuntimeError: the pipe is closed\n'
@@ -108,6 +110,11 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS + SAVED.format(code=1), "failed", "worker_crashed"),
         (STEPS + HUNG + ABORTED, "failed", "transport_hang"),
         (SERVED + ABORTED + ANSWERED, "ready", "ready"),
+        (AGAIN.format(41) + LOADED, "failed", "undetermined"),
+        (AGAIN.format(1) + LOADED, "unknown", "undetermined"),
+        (AGAIN.format(41) + SERVED, "ready", "ready"),
+        (UNIT.format(41, "auto-restart"), "failed", "undetermined"),
+        (UNIT.format(0, "running"), "unknown", "undetermined"),
     ],
     ids=[
         "served",
@@ -125,7 +132,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
     + ["an error that it lived on after", "an error at the end", "told to end before it was ready", "told to end once it was"]
     + ["its loop is dead", "a thread beside it is dead"]
     + ["a worker died last", "another came for it", "asks to be restarted", "an exit code", "a collective timed out"]
-    + ["an abort of a child that it outlived"],
+    + ["an abort of a child that it outlived", "a unit started again and again", "a unit started again", "a unit that came up"]
+    + ["a unit's counter", "a unit that runs"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)

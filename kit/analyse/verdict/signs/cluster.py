@@ -113,11 +113,14 @@ def terminated(scene: Scene) -> Signs:
         yield Sign("terminated_line", "the launch got signal 15 from outside", scene.facts.refs("signal"))
 
 
-@rule("restarts")
+@rule("restarts", "restart_loop")
 def restarts(scene: Scene) -> Signs:
-    """The launch was started again."""
+    """The launch was started again; again and again, and never came up."""
     if times := scene.fact("restarts"):
         yield Sign("restarts", f"restarted {count_of(times, 'time')}", scene.facts.refs("restarts"))
+        if times >= scene.limits["restart_loop"] and not scene.fact("ready"):
+            claim = f"it was started again {count_of(times, 'time')} and is not ready: each start fails"
+            yield Sign("restart_loop", claim, scene.facts.refs("restarts"))
 
 
 @rule("placement_wait", "resources_short_line", needs=("log",))
