@@ -15,6 +15,7 @@ from kit.intake import Chain, Content, Note, Segment, Text, naming, overlaps, pr
 from kit.parse import log_detection
 from kit.parse.prose import claims_something
 from kit.parse.text import HEAD_BYTES
+from kit.parse.tool_words import TOOL_WORDS
 from kit.parse.tracers import other_tracer
 from kit.reading import FAILED, Capture
 from kit.untrusted import WRONG_FORM, no_surrogates
@@ -25,23 +26,7 @@ _REPLICA = re.compile(r"(?:[-_](?:\d{1,20}|[0-9a-f]{8,10}(?=-)|(?=[a-z]*\d)[a-z0
 """What Kubernetes and compose put behind the name of a workload: numbers, the hash of a ReplicaSet, five signs for a pod."""
 _RAISED = "Traceback (most recent call last)"
 _OTHERS = {".git", ".venv", "node_modules", "__pycache__", "site-packages", ".ipynb_checkpoints", "frames"}
-_NO_EVIDENCE = (
-    (
-        re.compile(r"\A\s*<!doctype html>.*Made with stallkit|<title>[^<]*stallkit", re.IGNORECASE | re.DOTALL),
-        "is a report of this kit",
-    ),
-    (re.compile(r'\A\s*\{\s*"state": "\w+",\s*"phase": '), "is a verdict of this kit"),
-    (re.compile(r"\A(?:(?:#|version:|name:|x-|[ \t]).*\n|\r?\n)*services:\s*\n"), "is a compose file"),
-    (re.compile(r"\A(?:#.*\n|\s|---\n)*apiVersion: "), "is a Kubernetes manifest"),
-    (
-        re.compile(
-            r"\A\W*(?:the )?(?:run ?book|play ?book|cheat ?sheet|F\.?A\.?Q|frequently asked"
-            r"|(?:known|common) (?:errors|issues|problems))\b",
-            re.IGNORECASE,
-        ),
-        "is a list of what can happen",
-    ),
-)
+_NO_EVIDENCE = tuple((re.compile(one["begins"]), one["what"]) for one in TOOL_WORDS["no_evidence"])
 """What lies beside evidence and is none: (its beginning, what it is)."""
 
 _NO_OUTPUT = re.compile(

@@ -11,7 +11,7 @@ import re
 import statistics
 from typing import Any
 
-from kit.parse.bench.base import KNOWLEDGE, Result, count, limit, number, numbers, quantile, rest_of, text_of
+from kit.parse.bench.base import KNOWLEDGE, Result, count, limit, number, numbers, rest_of, summarise, text_of
 from kit.schema import Row
 
 FIGURE = re.compile(r"^(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el|e2e_latency)_ms$")
@@ -112,17 +112,7 @@ def samples_of(rows: list[Row]) -> dict[str, list[float]]:
 
 def statistics_of(samples: list[float]) -> dict[str, float]:
     """Return the statistics that these clients print; the standard deviation is numpy's default (n)."""
-    if not samples:
-        return {}
-    return {
-        "mean": statistics.fmean(samples),
-        "median": statistics.median(samples),
-        "stddev": statistics.pstdev(samples),
-        "p90": quantile(samples, 0.9),
-        "p99": quantile(samples, 0.99),
-        "min": min(samples),
-        "max": max(samples),
-    }
+    return summarise(samples) | {"stddev": statistics.pstdev(samples)} if samples else {}
 
 
 def add_serving(
