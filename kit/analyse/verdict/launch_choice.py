@@ -233,7 +233,11 @@ def _of_no_process(evidence: Evidence, logs: dict[str, Log]) -> dict[str, str]:
     if evidence.run.manifest.get("launch"):
         return {}
     living = _living(evidence)
-    told = {name: _why_of_none(log, living, evidence.run) for name, log in logs.items() if living.pids.isdisjoint(log.pids)}
+    untied = {name: log for name, log in logs.items() if living.pids.isdisjoint(log.pids)}
+    told = {name: _why_of_none(log, living, evidence.run) for name, log in untied.items()}
+    if len(untied) < len(logs):  # the processes are those of another log; one without its begin may be of a worker that died
+        gone = "its pids are none of those that were looked at, and another log's are"
+        told |= {name: told[name] or gone for name, log in untied.items() if log.begins and log.pids}
     return {name: f"{logs[name].title} is of {_whose(logs[name])}: {why}" for name, why in told.items() if why}
 
 

@@ -137,6 +137,10 @@ CONTROLLER = (
     "2025-10-09 08:20:41 | INFO | controller | Register a new worker: http://localhost:30000\n"
     "2025-10-09 08:20:48 | INFO | controller | Remove stale worker: http://localhost:30000\n"
 )
+PIDS = (
+    "(APIServer pid={0}) INFO 10-09 08:20:00 [api_server.py:1134] vLLM API server version 0.11.0\n"
+    "(APIServer pid={0}) INFO:     Application startup complete.\n"
+)
 PLAIN = "".join(f"2025-10-09 08:20:{10 * n} step {n}/900 loss=1.{n}\n" for n in range(1, 5))
 PS = """\
 UID          PID    PPID  C STIME TTY          TIME CMD
@@ -168,6 +172,10 @@ root          10       1  0 08:10 ?        00:00:01 python3 -m sglang.launch_ser
             "ready",
             id="failed last, while processes live",
         ),
+        pytest.param(
+            {"a.log": PIDS.format(9), "b.log": PIDS.format(10) + OTHER_PROGRAM, "ps.txt": PS}, "gpu_oom", id="pids live"
+        ),
+        pytest.param({"a.log": PIDS.format(10), "b.log": PIDS.format(9) + OTHER_PROGRAM, "ps.txt": PS}, "ready", id="other pids"),
         pytest.param({"a.log": TAIL.format(minute=10) + SERVER.split("\n")[1] + "\n"}, "undetermined", id="both begins lost"),
     ],
 )
