@@ -113,9 +113,9 @@ class CompiledLines:
     def unknown(self, block: bytes) -> Iterator[tuple[int, int]]:
         """Begins and ends of lines that have to be looked at."""
         data = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8)
-        found, at = np.zeros(2, np.int64), 0
+        found, at, base = np.zeros(2, np.int64), 0, data.ctypes.data
         while True:
-            following(data, data.ctypes.data, at, *self._known, self._codes, found)
+            following(data, base, at, *self._known, self._codes, found)
             begin, end = found.tolist()
             if begin >= data.size:
                 return

@@ -447,7 +447,7 @@ class Records:
         self._data, self._at = _padded(block), 0
         if self._out.size < self._data.size + (1 << 16):
             self._out = np.empty(self._data.size + (1 << 16), np.uint8)
-        self._places = self._data.ctypes.data, self._out.ctypes.data, self._free.ctypes.data
+            self._rooms = self._out.ctypes.data, self._free.ctypes.data
         try:
             self._state[TEXT_OK] = block.isascii() or bool(block.decode())
         except ValueError:
@@ -457,8 +457,8 @@ class Records:
         """What the next lines say, how many they are, and the line behind them that is to be read with care (None at the end)."""
         self._state[LINES], told, full = 0, [], True
         while full:
-            tables = self._strings, self._free, self._shapes.arrays, self._forms.arrays
-            self._at, to = unwrap(self._data, self._at, self._out, self._state, *tables, self._places)
+            tables = self._strings, self._free, self._shapes.arrays, self._forms.arrays, (self._data.ctypes.data, *self._rooms)
+            self._at, to = unwrap(self._data, self._at, self._out, self._state, *tables)
             told.append(self._out[:to].tobytes())
             full = bool(self._state[FULL])
         return b"".join(told), int(self._state[LINES]), self.line()

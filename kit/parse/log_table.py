@@ -101,11 +101,12 @@ class Lines:
         self._data, self._at, self._first = np.frombuffer(block + END, np.uint8)[:size], 0, self.number
         if size > self._words.nbytes - PAD:
             self._make_room(size)
-        self._places = tuple(a.ctypes.data for a in (self._data, self._words, self._all.befores, self._all.stamped))
+        self._places = (self._data.ctypes.data, *self._rooms)
 
     def _make_room(self, size: int) -> None:
         """Have room for the shape of a line of a size."""
         self._words = np.empty((size + PAD) // 8 + 1, np.uint64)
+        self._rooms = [room.ctypes.data for room in (self._words, self._all.befores, self._all.stamped)]
 
     def end(self) -> None:
         """Keep the lines of the block that may be told later."""

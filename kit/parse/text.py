@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kit import progress
 from kit.intake import Chain, Content, encoding_of
+from kit.intake.content import KEPT_BYTES
 from kit.parse.base import Report
 from kit.untrusted import MOST_DIGITS, may_hold_long_number, short_digits
 
@@ -17,9 +18,6 @@ LINE_LIMIT = 262_144
 """Longest line that is handed to a parser, in characters. The longest honest line seen is SGLang's server_args (about
 10 kB) or a whole weight load drawn as one line of bar frames (about 100 kB); the rest of a longer one is noted."""
 CHUNK_BYTES = 1 << 20
-KEPT_BYTES = 16 << 20
-"""Once so much was taken and given back, malloc (glibc's) keeps what is given back of smaller blocks: pages that are new for each
-block take as long as reading it."""
 
 
 def head_of(path: Path) -> str:
