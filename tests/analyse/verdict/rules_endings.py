@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.analyse.verdict.scenes import (
     BEGIN,
     NS,
+    call,
     counter,
     error,
     event,
@@ -91,6 +92,16 @@ ENDINGS = [
         unlike=[error("killed", signal=9, role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
     shown("oom_kill_alike", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
+    shown(  # a server that listens was not killed
+        "oom_kill_untied",
+        *(listen(8000, 10), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[listen(22, 10, "sshd"), kernel("oom_kill", pid=99, process="python3")],
+    ),
+    shown(
+        "oom_kill_untied",
+        *(call("futex"), [kernel("oom_kill", pid=99, process="python3")]),
+        unlike=[kernel("oom_kill", pid=99, process="python3")],
+    ),
     shown(
         "oom_kill_alike",
         *(line("args"), kernel("oom_kill", pid=99, process="python3")),

@@ -11,7 +11,7 @@ from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, survived, worked_after
 from kit.analyse.verdict.log_digest import Mark
-from kit.analyse.verdict.processes import titles_of
+from kit.analyse.verdict.processes import Titles, titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
@@ -33,7 +33,7 @@ def kernel_kill(scene: Scene) -> Signs:
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
     in_order, known = ending(scene.log) is not None, bool(scene.log.records)
-    open_end = not own and not scene.log.of("usage_error") and not in_order
+    open_end = not own and not _seen_otherwise(scene, titles) and not scene.log.of("usage_error") and not in_order
     alone = open_end and not known and not (scene.evidence.statements or scene.evidence.events)
     alike = [row for row in killed if alone or titles.may_serve(row.get("process") or "python")]
     tied = [row for row in killed if row.get("pid") in own]
@@ -52,6 +52,12 @@ def kernel_kill(scene: Scene) -> Signs:
             yield Sign("oom_kill_alike", f"{claim}, {known_by}", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
+
+
+def _seen_otherwise(scene: Scene, titles: Titles) -> bool:
+    """Whether a server was seen at work without a list of processes: it listens, or a trace holds its calls."""
+    listens = (row for row in scene.evidence.sockets if row.get("state") == "LISTEN" and row.get("process"))
+    return bool(scene.evidence.syscalls.by_thread) or any(titles.may_serve(row["process"]) for row in listens)
 
 
 def _outlived(scene: Scene, killed: list[Row]) -> bool:
