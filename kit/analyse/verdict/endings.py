@@ -33,11 +33,10 @@ class Ending:
             return f"it ended with an exit code that asks to be started again: {text}"
         if self.how == "finished":
             return f"it finished its work: {text}"
-        return (
-            f"it was told to end, before any error of its own: {text}"
-            if self.how == "told"
-            else f"its processes are gone: {text}"
-        )
+        if self.how == "gone":
+            return f"its processes are gone: {text}"
+        who = "somebody interrupted it (SIGINT)" if self.mark.code == "interrupted" else "it was told to end"
+        return f"{who}, before any error of its own: {text}"
 
 
 def ending(log: LogDigest) -> Ending | None:
@@ -58,7 +57,8 @@ def ending(log: LogDigest) -> Ending | None:
     if finished is not None:
         return Ending("finished", finished)
     if final:
-        return Ending("told" if final[0].role == "ending" else "finished", final[0])
+        by_hand = next((mark for mark in final if mark.code == "interrupted"), final[0])  # what it passed on stands before it
+        return Ending("told" if final[0].role == "ending" else "finished", by_hand)
     return None if log.of("worker_died", "exit_failed", "killed", "segfault", "abort") else Ending("gone", last)
 
 

@@ -337,7 +337,8 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     late = ("closing_workers", "killed") if told else ("closing_workers",)
     failed = began is not None and began.role == "initiating"  # then the launcher ends what an error of its own has left
     marks = [mark for mark in evidence.log.marks if not (failed and mark.code == "closing_workers")]
-    for mark in sorted(marks, key=lambda mark: mark.code in late):
+    # What an interrupt passed on stands before it.
+    for mark in sorted(marks, key=lambda mark: (mark.code in late, told and mark.code != "interrupted")):
         if (sent := whole_number(mark.fields.get("signal"))) is not None:
             return sent, [mark.ref]
         number = whole_number(mark.fields.get("exit_code"))

@@ -139,6 +139,11 @@ ENDINGS = [
         *[error("worker_died", role="cascade"), kernel("other")],
         unlike=[error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
+    shown(  # a kill long after the death was told is another's
+        "died_unkilled",
+        *[error("worker_died", role="cascade", at=5), kernel("oom_kill", pid=99, process="python3", time=BEGIN + 90 * NS)],
+        unlike=[error("worker_died", role="cascade", at=5), kernel("oom_kill", pid=99, process="python3", time=BEGIN + 4 * NS)],
+    ),
     shown(  # a log of the kernel that was refused tells nothing
         "killed_from_outside",
         *[line("exit_code", exit_code="-9"), kernel("other")],
@@ -170,6 +175,11 @@ ENDINGS = [
         "told_before_ready",
         *(line("args", phase="launch"), line("sigterm", role="ending")),
         unlike=[line("ready", phase="ready"), line("sigterm", role="ending")],
+    ),
+    shown(  # what had stood for long may have been given up
+        "interrupted_at_work",
+        *(line("args", phase="launch", at=3000), line("interrupted", "KeyboardInterrupt", role="ending", at=3010)),
+        unlike=[line("args", phase="launch", at=3000), line("interrupted", "KeyboardInterrupt", role="ending", at=3590)],
     ),
     shown(
         "told_before_ready",
@@ -327,6 +337,11 @@ CLUSTER = [
     shown("cgroup_oom_kill", event("Evicted", "The node was low on resource: memory"), unlike=[event("Evicted", "disk")]),
     shown("unschedulable", event("Pending"), unlike=[event("Pending", source="slurm")]),
     shown("terminated_line", line("terminated", role="ending"), unlike=[line("shutdown", role="ending")]),
+    shown(  # its front end got the interrupt, and passed on another signal
+        "terminated_line",
+        line("sigterm", role="ending"),
+        unlike=[line("sigterm", role="ending"), line("interrupted", role="ending")],
+    ),
     shown("terminated_line", line("exit_code", exit_code="143"), unlike=[line("exit_code", exit_code="137")]),
     shown("restarts", line("args", start=0), line("args", start=1), unlike=[line("args", start=0)]),
     shown(

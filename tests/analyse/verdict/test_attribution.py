@@ -168,11 +168,12 @@ def test_events_of_a_pod_that_is_not_named() -> None:
 def test_a_kill_of_another_pid_than_the_dead_ranks_is_none_of_theirs() -> None:
     kill = kernel("oom_kill", time=DURING, **FOREIGN)
     dead = [line("args", phase="launch", tp_size=2, at=0), ps(10, "sglang::scheduler_TP0"), ps(11, "sglang::scheduler_TP1", "Z")]
-    dead.append(line("weights_begin", rank=1, pid=11, process="TP1"))
+    dead.append(line("weights_begin", rank=1, pid=11, process="TP1", at=1))
     host = row("host", source="uname", key="pid_ns", value="pid:[4026531836]")
     assert "kernel_oom_kill" in all_signs(scene(kill, dead))
     assert "oom_kill_untied" in all_signs(scene(kill, dead, host))
     assert "kernel_oom_kill" in all_signs(scene(kernel("oom_kill", time=DURING, pid=11, process="python3"), dead, host))
+    assert "oom_kill_untied" in all_signs(scene(kill, dead, line("weights_begin", rank=1, pid=11)))  # it wrote after that kill
 
 
 def test_a_launch_that_never_began_was_not_killed() -> None:

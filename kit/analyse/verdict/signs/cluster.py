@@ -106,7 +106,9 @@ def _moment(row: Row) -> tuple[float, int]:
 
 @rule("terminated_line")
 def terminated(scene: Scene) -> Signs:
-    """It was asked to end from outside."""
+    """It was asked to end from outside; what an interrupt passed on to its own is none."""
+    if scene.log.of("interrupted"):
+        return
     if mark := scene.log.last("terminated") or scene.log.last("sigterm"):
         yield Sign("terminated_line", f"it was told to terminate: {short(mark.text, 100)}", [mark.ref])
     elif scene.fact("signal") in (15, 143):

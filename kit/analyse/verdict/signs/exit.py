@@ -16,7 +16,7 @@ from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.errors import CRASH_SIGNALS, died_in_silence, ended_by_watchdog
 from kit.analyse.verdict.stacks import stopped_in_a_wait
-from kit.clock import NS
+from kit.clock import NS, show_duration
 from kit.parse.grammar import libraries
 from kit.schema import Row
 from kit.words import count_of, named, short
@@ -40,7 +40,7 @@ def kernel_kill(scene: Scene) -> Signs:
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order or scene.fact("signal") not in (None, signal.SIGKILL)
-    rows = tied or (alike if death_told(scene) and not explained else [])
+    rows = tied or [row for row in alike if death_told(scene) and not explained and not _another_time(scene, row)]
     if rows or alike:
         pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
         where = [ref(row, row["text"]) for row in (rows or alike)[:3]]
@@ -58,6 +58,20 @@ def _seen_otherwise(scene: Scene, titles: Titles) -> bool:
     """Whether a server was seen at work without a list of processes: it listens, or a trace holds its calls."""
     listens = (row for row in scene.evidence.sockets if row.get("state") == "LISTEN" and row.get("process"))
     return bool(scene.evidence.syscalls.by_thread) or any(titles.may_serve(row["process"]) for row in listens)
+
+
+def _another_time(scene: Scene, killed: Row) -> bool:
+    """Whether a kill is no death of this launch by its moment: the dead wrote since, or their death had been told before.
+
+    The dead are the ranks that are known to be, or else all; stamps of logs are whole seconds.
+    """
+    when, dead = killed.get("time"), scene.fact("ranks_dead") or scene.log.ranks
+    if when is None or not scene.evidence.run.offset_known:
+        return False
+    words = [[rows[rank].get("time") or 0 for rows in scene.log.of_ranks.values() if rank in rows] for rank in dead]
+    told = [mark.time for mark in scene.log.of(*DEATH_MARKS) if mark.time is not None]
+    spoke = bool(words) and min(max(times, default=0) for times in words) > when + NS
+    return spoke or bool(told) and min(told) < when - NS
 
 
 def _outlived(scene: Scene, killed: list[Row]) -> bool:
@@ -131,7 +145,8 @@ def killed_from_outside(scene: Scene) -> Signs:
     evidence, dead, number = scene.evidence, _died_first(scene), scene.fact("signal")
     where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
     counted = {sign.code for sign in (*cgroup_kills(scene), *orchestrator_kills(scene))}
-    told = _killed(scene) or kernel_rows(scene, "oom_kill") or "cgroup_oom_kill" in counted or _ordered(scene)
+    kills = [row for row in kernel_rows(scene, "oom_kill") if not _another_time(scene, row)]
+    told = _killed(scene) or kills or "cgroup_oom_kill" in counted or _ordered(scene)
     if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
         return
     told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
@@ -255,7 +270,17 @@ def _own_work(scene: Scene) -> bool:
     return any(bar.kind == "other" and bar.n > 0 and bar.phase not in ("data_prep", *BEFORE_WORK) for bar in scene.log.bars)
 
 
-@rule("ended_in_order", "told_before_ready", "time_ran_out", "tree_gone", needs=("log",))
+def _moved_until(scene: Scene, end: Mark) -> tuple[Mark, float] | None:
+    """The last milestone before Ctrl-C and the seconds between, where they are few: nobody gave it up as stuck."""
+    moved = [mark for mark in scene.log.marks if mark.kind == "progress" and mark.order < end.order and mark.time is not None]
+    last, ended = max(moved, key=lambda mark: mark.order, default=None), end.time or scene.log.last_time
+    if end.code != "interrupted" or last is None or last.time is None or ended is None:
+        return None
+    quiet_s = (ended - last.time) / NS
+    return (last, quiet_s) if quiet_s <= scene.limits["recent_s"] else None
+
+
+@rule("ended_in_order", "told_before_ready", "interrupted_at_work", "time_ran_out", "tree_gone", needs=("log",))
 def orderly_end(scene: Scene) -> Signs:
     """It finished, or was told to end before any error of its own; or only the tree is gone."""
     found = ending(scene.log) if scene.fact("exited") else None
@@ -271,6 +296,9 @@ def orderly_end(scene: Scene) -> Signs:
         )
         code = "tree_gone" if found.how == "gone" else "told_before_ready" if early else "ended_in_order"
         yield Sign(code, found.claim, [found.mark.ref])
+        if early and (moved := _moved_until(scene, found.mark)):
+            claim = f"somebody interrupted it {show_duration(moved[1])} after it had got on: {short(moved[0].text, 100)}"
+            yield Sign("interrupted_at_work", claim, [moved[0].ref, found.mark.ref])
         if early and TIME_OVER.search(found.mark.text):
             yield Sign("time_ran_out", f"its time was over before it worked: {short(found.mark.text, 120)}", [found.mark.ref])
 
