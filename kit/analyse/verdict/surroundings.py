@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import Evidence
+from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.options import started_program
 from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
@@ -37,6 +38,11 @@ _LOOKS = re.compile(
 """Where a command begins that looks at the launch's own processes, sockets and files."""
 _FOLDERS = re.compile(r"\bdu -sk [^>;]*[^>; ]")
 _INIT = re.compile(r"systemd|/sbin/init|^init\b")
+_OF_THE_HOST = re.compile(
+    r"(?i)cuda|\bhip|[nr]ccl|device|driver|\bgpu|\bxid|out of memory|allocat|killed|signal|\bbus\b|\bi/o\b|time[ds]? ?out|"
+    r"connect|socket|pipe|\beof|system error|assert"
+)
+"""Words of errors of which the kernel may know more than who prints them."""
 _RESTARTED = re.compile(r"BackOff|Back-off|Restart Count:\s+[1-9]|will be restarted")
 _ROW_OF_PODS = re.compile(r"\S+ \d+/\d+ ")
 
@@ -121,6 +127,7 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
         "restarted": bool(scene.fact("restarts")) or any(map(_RESTARTED.search, told)),
         "one_rank": scene.processes.world_size == 1 or server in known.native,
         "several_nodes": _several_nodes(scene, settings),
+        "own_error": _own_error(scene),
         "dated": over and evidence.log.last_time is not None,
         "program": program(evidence.log) is not None,
     }
@@ -134,6 +141,13 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     inside = _inside(scene, named) if system == "linux" and not over else ""
     there = {key: filled(text, names) for key, text in names.items()}
     return Surroundings(frozenset(traits - {""}), accelerator, system, there, inside, tuple(role.says for role in roles))
+
+
+def _own_error(scene: Scene) -> bool:
+    """Whether a program failed by an error that it names, of nothing that the kernel has a part in."""
+    began = cause(scene.log)
+    own = began is not None and began.code in ("exception", "program_missing", "module_missing", "usage_error")
+    return own and scene.fact("signal") is None and not _OF_THE_HOST.search(began.text)
 
 
 def _inside(scene: Scene, named: dict[str, str | None]) -> str:

@@ -106,3 +106,15 @@ def test_a_signal_without_a_sign_of_memory_is_no_certainty(tmp_path: Path) -> No
     shares = {found.name: found.share for found in verdict.hypotheses}
     assert verdict.state == "failed" and shares["host_oom_kill"] < 0.5 and shares["killed_by_probe"] > 0.05
     assert "kernel log" in " ".join(step["what"] for step in verdict.next)
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [("KeyError: 'layers.0.mlp.weight'", False), ("RuntimeError: CUDA error: unspecified launch failure", True)],
+)
+def test_the_kernel_log_is_asked_for_where_it_may_know_more(tmp_path: Path, error: str, asked: bool) -> None:
+    (tmp_path / "server.log").write_text(
+        LOADING + f'Traceback (most recent call last):\n  File "m.py", line 3, in load\n{error}\n'
+    )
+    verdict = kit.verdict(tmp_path)
+    assert verdict.state == "failed" and any("kernel log" in step["what"] for step in verdict.next) is asked
