@@ -49,7 +49,7 @@ def _kept(*sources: str) -> bool:
 
 @cache
 def _version(*sources: str) -> str:
-    """What names the compiled functions of some sources, how they are compiled too; numba looks at the file of a function only."""
+    """What names the compiled functions of some sources, and of how: numba looks at the file of a function only."""
     shared = (str(_HERE / f"compiled{name}.py") for name in ("", "_bytes", "_vectors"))
     return hashlib.sha256(b"".join(Path(source).read_bytes() for source in (*shared, *sources))).hexdigest()[:12]
 
