@@ -45,6 +45,10 @@ def frozen(evidence: Evidence) -> set[int]:
     return {pid for (pid, _), wchan in last.items() if wchan in FREEZER}
 
 
+KILLED = (4, 6, 7, 8, 9, 11)
+"""Signals that end a process in the midst of its work (signal(7)); SIGTERM and SIGINT ask it to go."""
+
+
 @dataclass
 class Process:
     """One process over all its rows."""
@@ -78,6 +82,12 @@ class Process:
     def dead(self) -> bool:
         """A zombie at the last look."""
         return bool(self.states) and self.states[-1] in ("Z", "X")
+
+    @property
+    def killed_by(self) -> int | None:
+        """The signal that ended it in the midst of its work, as long as its parent has not taken note."""
+        number = (self.rows[-1].get("exit_status") or 0) & 127 if self.dead and self.rows else 0
+        return number if number in KILLED else None
 
 
 @dataclass
@@ -197,6 +207,7 @@ def find_ranks(evidence: Evidence) -> Processes:
     _in_order(evidence, by_pid, rank_pid, world)
     if not rank_pid:
         _engines(by_pid, rank_pid, titles, sizes, world)
+    _killed_children(by_pid)
     return Processes(by_pid, rank_pid, sizes, world or (max(rank_pid) + 1 if len(rank_pid) > 1 else None))
 
 
@@ -243,6 +254,15 @@ def _zombies(by_pid: dict[int, Process]) -> None:
         parent = by_pid.get(process.ppid) if process.ppid is not None else None
         if process.states[-1:] == ["Z"] and process.role == "other" and parent and parent.role in ("frontend", "engine"):
             process.role = "worker"
+
+
+def _killed_children(by_pid: dict[int, Process]) -> None:
+    """A child that a signal ended, of which its parent has not taken note, worked for it, whatever program the two are."""
+    for process in by_pid.values():
+        parent = by_pid.get(process.ppid) if process.ppid is not None else None
+        if process.role == "other" and process.killed_by and parent is not None and not parent.dead:
+            process.role = "worker"
+            parent.role = "engine" if parent.role == "other" else parent.role
 
 
 def _frontend_is_rank_0(by_pid: dict[int, Process], rank_pid: dict[int, int], writers: set[int]) -> None:

@@ -158,6 +158,11 @@ ENDINGS = [
     shown("gpu_oom_error", error("gpu_oom", "CUDA out of memory"), unlike=[error("host_oom")]),
     shown("ranks_dead", *workers(2), worker(2, "Z"), unlike=workers(3)),
     shown("ranks_dead", error("worker_died", fields={"rank": 1}), unlike=[error("worker_died")]),
+    shown(  # one that was told to go has gone
+        "child_killed",
+        *(ps(10, "python serve.py"), ps(11, "python", "Z", ppid=10, exit_status=9)),
+        unlike=[ps(10, "python serve.py"), ps(11, "python", "Z", ppid=10, exit_status=15)],
+    ),
     shown("workers_alive", workers(2), unlike=[*workers(2), worker(1, "Z")]),
     shown("exited", line("shutdown", role="ending"), unlike=[line("shutdown", role="ending"), *workers(1), listen(30000, 10)]),
     shown(  # an error after the order is its echo, one before it the cause

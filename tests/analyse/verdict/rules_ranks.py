@@ -76,6 +76,11 @@ STACKS = [
         unlike=[worker(0), *stack(10, "poll (zmq.py)"), *stack(10, "poll (zmq.py)", moment=1)],  # it waits for requests
     ),
     shown("wait_stays", worker(0), *stack(10, REDUCE), *stack(10, REDUCE, moment=1), unlike=[worker(0), *stack(10, REDUCE)]),
+    shown(  # an answer takes a moment
+        "lookup_stays",
+        *(*stack(10, "getaddrinfo (socket.py)"), *stack(10, "getaddrinfo (socket.py)", moment=1)),
+        unlike=[*stack(10, "getaddrinfo (socket.py)")],
+    ),
     shown(  # another thread's wait is not the main one's
         "wait_stays",
         worker(0),

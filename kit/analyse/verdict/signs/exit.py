@@ -152,7 +152,8 @@ def killed_from_outside(scene: Scene) -> Signs:
     told_at = [mark.time for mark in evidence.log.marks if mark.ref in where]
     seen = [process.died_ns for process in scene.processes.first_dead]
     by = _denies(evidence, min((time for time in [*told_at, *seen] if time), default=0))
-    who = named("rank", dead) if dead else "a worker" if not number else "the launch"
+    launch = "the launch" if scene.fact("exited") else "a process of the launch"
+    who = named("rank", dead) if dead else "a worker" if not number else launch
     if by and number:
         yield Sign("killed_from_outside", f"SIGKILL ended {who}, and {by} no kill for memory", where, dead)
     elif by:
@@ -193,6 +194,19 @@ def dead_ranks(scene: Scene) -> Signs:
         first = _died_first(scene)
         order = f", {named('rank', first)} first" if len(first) < len(dead) else ""
         yield Sign("ranks_dead", f"{named('rank', dead)} {verb} dead{order}", scene.facts.refs("ranks_dead"), first)
+
+
+@rule("child_killed", needs=("processes",))
+def killed_child(scene: Scene) -> Signs:
+    """A child of no rank that a signal ended, whose parent waits on as if it lived."""
+    by_pid = scene.processes.by_pid
+    for process in by_pid.values():
+        parent = by_pid.get(process.ppid) if process.ppid is not None else None
+        if process.killed_by and process.rank is None and parent is not None and not parent.dead:
+            name = signal.Signals(process.killed_by).name
+            claim = f"{name} ended pid {process.pid}, and its parent, pid {parent.pid}, has taken no note of it"
+            yield Sign("child_killed", claim, [ref(process.rows[-1])])
+            return
 
 
 @rule("engine_gone", needs=("log", "processes"))
@@ -342,5 +356,6 @@ def no_death(scene: Scene) -> Signs:
     killed = kernel_rows(scene, "oom_kill", "segfault")
     if scene.has("log") and not scene.log.known and not scene.has("processes"):
         return  # nobody who would know has looked
-    if not scene.fact("ranks_dead") and not scene.log.of(*DEATH_MARKS) and not killed:
+    seen = killed or any(process.killed_by for process in scene.processes.by_pid.values())
+    if not scene.fact("ranks_dead") and not scene.log.of(*DEATH_MARKS) and not seen:
         yield Sign("no_death_seen", "no process is reported dead")

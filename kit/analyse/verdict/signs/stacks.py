@@ -24,6 +24,8 @@ WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
 """Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
 MOST_PLACES = 4
 """Places that are told: ranks in more of them are told by the table of stacks."""
+LOOKUP = re.compile(r"^(?:getaddrinfo|gethostbyname\w*|__?res_\w+)\b")
+"""Functions that ask a name server; glibc asks again after 5 s, and an answer takes less than a second."""
 SLEEPS = re.compile(r"nanosleep")
 
 
@@ -137,14 +139,17 @@ def moving(scene: Scene) -> Signs:
                 return
 
 
-@rule("wait_stays", needs=("stacks",))
+@rule("wait_stays", "lookup_stays", needs=("stacks",))
 def standing(scene: Scene) -> Signs:
-    """A main thread that waits for another thread, another rank or the GPU, in the same place at two moments."""
-    now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main and stack.category in STANDS_IN}
+    """A main thread that waits for another thread, another rank, the GPU or a name server, in the same place at two moments."""
+    mains = [stack for stack in all_stacks(scene.evidence) if stack.main]
+    now = {stack.pid: stack for stack in mains if stack.category in STANDS_IN or LOOKUP.search(stack.place)}
     for pid, moments in _dumps(scene).items():
         if len(moments) > 1 and pid in now and len({text for text, _ in moments.values()}) == 1:
-            claim = f"the main thread of pid {pid} waits in {now[pid].place} in all of {len(moments)} stack dumps"
-            yield Sign("wait_stays", claim, [ref(moments[max(moments)][1])])
+            place = now[pid].place
+            code, what = ("lookup_stays", "for a name server in") if LOOKUP.search(place) else ("wait_stays", "in")
+            claim = f"the main thread of pid {pid} waits {what} {place} in all of {len(moments)} stack dumps"
+            yield Sign(code, claim, [ref(moments[max(moments)][1])])
             return
 
 
