@@ -70,7 +70,7 @@ def closes(log: LogDigest, mark: Mark) -> bool:
     worked, counted = log.last_work.get(mark.log, -1) >= 0, log.share_done(mark)
     if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
         said = after > 1 or any(other.code == "worker_died" and other.order > mark.order for other in log.marks)
-        return said and (counted == 1 if mark.code in STEPS else counted in (None, 1) and not _within(log, mark))
+        return said and counted in ((1,) if mark.code in STEPS else (None, 1)) and not _within(log, mark)
     return mark.code not in AFTER_WORK or worked and (mark.code != "saved" or counted in (None, 1))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kit.clock import NS
 from kit.parse.grammar import NO_DIGITS, libraries
@@ -384,12 +385,18 @@ class LogDigest:
         return max(self.of(*codes), key=lambda mark: mark.order, default=None)
 
     def share_done(self, mark: Mark) -> float | None:
-        """How much of its epochs, else of its steps, a training has done up to a mark; None where it names no total."""
+        """How much of its epochs, else of its steps, a training has done up to a mark; None where it names no total.
+
+        Steps that were through and began anew are those of an epoch: how many of them there are to be is not known.
+        """
         counted = [other.fields for other in self.of(*STEPS) if other.log == mark.log and other.order <= mark.order]
         for name, total in (("epoch", "epochs"), ("step", "total")):
             told = [fields for fields in counted if {name, total} <= fields.keys()]
             most = max((fields[total] for fields in told), default=0)  # an evaluation in between counts to less
-            last = [fields[name] for fields in told if fields[total] == most][-2:]
+            counts = [fields[name] for fields in told if fields[total] == most]
+            last = counts[-2:]
+            if name == "step" and any(count >= most > later for count, later in pairwise(counts)):
+                return None
             if most > 0:
                 every = max(last[-1] - last[0], 1)  # of the last steps not each is printed
                 return 1.0 if last[-1] + every > most else last[-1] / most

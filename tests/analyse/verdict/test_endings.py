@@ -68,6 +68,11 @@ HUNG = (
 STEPS = "".join(f" iteration {n}/ 1000 | elapsed time per iteration (ms): 1288.5 | lm loss: 2.0E+01 |\n" for n in (1, 2, 3))
 LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
 TOLD = "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n"
+EACH_EPOCH = "".join(
+    f"Epoch {n}: {bar}, loss=0.{n}]\n[train][INFO] - End of epoch {n}: backup due\n[train][INFO] - Backup for epoch {n} saved\n"
+    for n in range(3)
+    for bar in ("  1%|          | 8/800 [00:09<15:12,  1.15s/it", "100%|##########| 800/800 [15:21<00:00,  1.15s/it")
+)
 CANCELLED = (
     "slurmstepd: error: *** STEP 4412.0 ON node3 CANCELLED AT 2026-02-18T01:30:00 DUE TO TIME LIMIT ***\n"
     "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nKilling subprocess 77\n"
