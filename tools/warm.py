@@ -23,7 +23,8 @@ def log(number: int) -> str:
     """A line of each kind that the passes over a log tell apart."""
     return (
         f"n0:70:81 [0] NCCL INFO Ring 0{number % 8} : {number} -> 1\n"
-        f"n0:70:81 [0] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x1 recvbuff 0x2 count 8 op 0 root 0 comm 0x5\n"
+        f"n0:70:81 [0] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x1 recvbuff 0x2 count 8 datatype 9 op 0 root 0 "
+        "comm 0x5 [nranks=2] stream 0x7\n"
         f"(APIServer pid=7) INFO 03-20 12:00:00 [async_llm.py:271] Added request chatcmpl-{number:032x}.\n"
         f'(APIServer pid=7) INFO:     10.0.0.1:{30000 + number} - "POST /v1/completions HTTP/1.1" 200 OK\n'
     )
