@@ -337,6 +337,11 @@ RANK0 = {"pid": 10, "cmdline": "sglang::scheduler_TP0", "tool": "stat", "stime_s
 MODEL, CACHE = {"path": "/models/llama"}, {"path": "~/.cache/vllm"}
 SAMPLES = [
     shown("cpu_busy", twice("processes", "utime_s", 0, 9, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
+    shown(  # another thread that waits for its turn says nothing of the launch
+        "cpu_short",
+        *twice("threads", "wait_s", 0.0, 8.0, pid=10, tid=10),
+        unlike=twice("threads", "wait_s", 0.0, 8.0, pid=10, tid=12),
+    ),
     shown("cpu_flat", twice("processes", "utime_s", 0, 0.1, **RANK0), unlike=twice("processes", "utime_s", 0, 1, **RANK0)),
     shown(  # what a compiler takes is not the server's
         "cpu_flat",

@@ -58,6 +58,17 @@ def cpu(scene: Scene) -> Signs:
         yield Sign("cpu_flat", claim, where)
 
 
+@rule("cpu_short", needs=("threads",))
+def waits_for_cpu(scene: Scene) -> Signs:
+    """A main thread that computes and gets no CPU for most of the time: other programs have them, or a quota takes them."""
+    mains = [row for row in _of_server(scene.evidence.threads, scene) if row.get("pid") == row.get("tid")]
+    waited = deltas(mains, "pid", lambda row: row.get("wait_s"))
+    most = max(waited.values(), key=lambda delta: delta.per_s, default=None)
+    if most is not None and most.gap_known and most.per_s >= scene.limits["busy_cores"]:
+        claim = f"the main thread of pid {most.key} is ready to run and waits for a CPU {min(most.per_s, 1):.0%} of the time"
+        yield Sign("cpu_short", claim, [ref(most.rows[1])])
+
+
 @rule("rss_grows", "rss_moves", "rss_flat", needs=("processes",), moving=("rss_moves",))
 def memory(scene: Scene) -> Signs:
     """Resident memory that moves, more than page reclaim and malloc trimming move it, or does not."""
