@@ -312,6 +312,10 @@ def test_llamacpp_dots_and_own_counter():
         ),
         ("Registering 0 cuda graph addresses", "graph_addresses", {"count": 0}),
         ("Killed", "killed", {}),
+        ("t.sh: 行 6: 4412 已杀死               python t.py", "killed", {"pid": 4412}),
+        ("t.sh: Zeile 6:  4412 Getötet                 python t.py", "killed", {"pid": 4412}),
+        ("t.sh : ligne 6 :  4412 Erreur de segmentation  python t.py", "segfault", {"pid": 4412}),
+        ("t.sh: 第 6 行： 4412 已终止               python t.py", "terminated", {"pid": 4412}),
     ],
 )
 def test_errors_and_symptoms_of_any_server(line, code, wanted):

@@ -66,6 +66,8 @@ HUNG = (
     "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
 )
 STEPS = "".join(f" iteration {n}/ 1000 | elapsed time per iteration (ms): 1288.5 | lm loss: 2.0E+01 |\n" for n in (1, 2, 3))
+EPOCH = "Epoch 3: 100% 90/90 [01:10<00:00,  1.29it/s, loss=0.3][2026-02-18 01:31:00,100][t][INFO] - Checkpoint saved to /x\n"
+AT_WORK = "\nValidation: |          | 0/? [00:00<?, ?it/s]\nValidation DataLoader 0:  37% 20/54 [00:19<00:33,  1.00it/s]\n"
 LOADED = "INFO 02-18 01:00:09 [gpu_model_runner.py:2112] Starting to load model m...\n"
 TOLD = "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n"
 EACH_EPOCH = "".join(
@@ -99,6 +101,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS, "ready", "ready"),
         (STEPS + PREEMPTED, "ended", "ended"),
         (STEPS + PREEMPTED + STEPS, "ready", "ready"),
+        (STEPS + EPOCH + AT_WORK, "ready", "ready"),
         (STEPS + ABORTED, "failed", "worker_crashed"),
         (STEPS + "Pretraining completed. Saved to /x\n", "ended", "ended"),
         (SERVED + ASSERTED + SHUTDOWN, "failed", "worker_crashed"),
@@ -132,7 +135,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         "finished",
         "still stepping",
     ]
-    + ["a last checkpoint names the step", "resumed", "a shell tells of it"]
+    + ["a last checkpoint names the step", "resumed", "an epoch is saved and its check runs", "a shell tells of it"]
     + ["finished in its own words", "statistics outlive an engine", "cut while it serves"]
     + ["an error that it lived on after", "an error at the end", "told to end before it was ready", "told to end once it was"]
     + ["its loop is dead", "a thread beside it is dead"]
