@@ -75,6 +75,8 @@ EACH_EPOCH = "".join(
     for n in range(3)
     for bar in ("  1%|          | 8/800 [00:09<15:12,  1.15s/it", "100%|##########| 800/800 [15:21<00:00,  1.15s/it")
 )
+VALIDATES = "".join(f"Validating: {2 * n:3}0%|{'##' * n:10}| {2 * n}/10 [00:0{n}<00:12,  2.07s/it]\n" for n in range(3))
+ALL_STEPS = "".join(f"Step {n}/30 - Loss: 1.{n}\n" for n in (10, 20, 30))
 CANCELLED = (
     "slurmstepd: error: *** STEP 4412.0 ON node3 CANCELLED AT 2026-02-18T01:30:00 DUE TO TIME LIMIT ***\n"
     "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nKilling subprocess 77\n"
@@ -123,6 +125,9 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (AGAIN.format(41) + SERVED, "ready", "ready"),
         (UNIT.format(41, "auto-restart"), "failed", "undetermined"),
         (UNIT.format(0, "running"), "unknown", "undetermined"),
+        (EACH_EPOCH + "Opened the records\nOpened the samples\n", "ready", "ready"),
+        (ALL_STEPS + VALIDATES, "ready", "ready"),
+        (EACH_EPOCH + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "ended", "ended"),
     ],
     ids=[
         "served",
@@ -141,7 +146,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
     + ["its loop is dead", "a thread beside it is dead"]
     + ["a worker died last", "another came for it", "asks to be restarted", "an exit code", "a collective timed out"]
     + ["an abort of a child that it outlived", "a unit started again and again", "a unit started again", "a unit that came up"]
-    + ["a unit's counter", "a unit that runs"],
+    + ["a unit's counter", "a unit that runs"]
+    + ["each epoch counts anew", "it validates", "the last epoch"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)
@@ -159,7 +165,6 @@ def test_a_server_that_answers_nobody_is_stalled_though_nobody_knows_on_what(tmp
 
 
 EPOCHS = "".join(f"epoch {n}: train loss :: 1.{n}\n" for n in range(3))
-ALL_STEPS = "".join(f"Step {n}/30 - Loss: 1.{n}\n" for n in (10, 20, 30))
 GROUP = "[rank0]:[W218 01:03:11.8 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been "
 GROUP += "destroyed before we destruct\n"
 
