@@ -191,6 +191,7 @@ GROUP += "destroyed before we destruct\n"
             "srun: error: n1: task 0: Killed\n",
             "ended",
         ),
+        ("ERROR: pip's dependency resolver does not currently take into account all of it.\n" + LOADED, "undetermined"),
         (LOADED + CANCELLED, "killed_by_probe"),
         (LOADED + CANCELLED.replace(" DUE TO TIME LIMIT", ""), "undetermined"),  # by whom, and why, nobody says
         (
