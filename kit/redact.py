@@ -11,27 +11,24 @@ URLs with a password). Words that only look like it are kept, for analysis needs
 import json
 import re
 
-from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, SENDS, Lines, quoted
-from kit.secret_names import HARMLESS, PROSE, STRICT, WEAK, secret_name, strict_name, words_of
+from kit.secret_lines import KEY_BEGIN, NAME, QUOTE, Lines, quoted
+from kit.secret_names import (
+    PROSE,
+    REFERENCE,
+    STRICT,
+    WEAK,
+    harmless,
+    is_path,
+    mixed,
+    secret_name,
+    strict_name,
+    strong,
+    weak_key,
+    words_of,
+)
+from kit.secret_places import FIXED
 from kit.secret_programs import COMMAND, hidden_words
 from kit.secret_shapes import CERTAIN, MARK, PHRASE, TOKENS, is_random, token_mark
-
-ENVIRON_PREFIXES = tuple(
-    """
-    CUDA_ CUBLAS_ CUDNN_ DG_ FI_ FLASHINFER_ GGML_ GLOO_ GPU_ HF_HUB_ HF_DATASETS_ HIP_ HSA_ KMP_ LLAMA_ LMCACHE_ MKL_
-    MOONCAKE_ NCCL_ NUMEXPR_ NVIDIA_ NVSHMEM_ OMP_ OPENBLAS_ PYTHON PYTORCH_ RCCL_ ROCM_ ROCR_ SGL_ SGLANG_ TLLM_ TOKENIZERS_
-    TORCH_ TORCHINDUCTOR_ TORCHELASTIC_ TRANSFORMERS_ TRITON_ TRTLLM_ UCX_ VLLM_ XLA_
-    """.split()
-)
-"""Environment variables whose values explain a launch. Of all others only the name is recorded."""
-ENVIRON_NAMES = frozenset(
-    """
-    ASCEND_RT_VISIBLE_DEVICES ASCEND_VISIBLE_DEVICES HABANA_VISIBLE_DEVICES ZE_AFFINITY_MASK
-    GROUP_RANK HF_ENDPOINT HF_HOME LANG LC_ALL LD_LIBRARY_PATH LD_PRELOAD LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
-    MAX_JOBS NODE_RANK NO_PROXY RANK ROLE_RANK SLURM_JOB_NUM_NODES SLURM_LOCALID SLURM_NODEID SLURM_NTASKS SLURM_PROCID TZ
-    WORLD_SIZE no_proxy
-    """.split()
-)
 
 # --- text ----------------------------------------------------------------------------------------------------------------
 
@@ -39,12 +36,13 @@ _HINTS = """
 token key secret pass pwd pw psk cred auth bearer :// cookie sig jwt -u login docker private-lines data mysql mariadb
 redis-cli zip 7z ldap ipmitool sqlcmd bcp mongo snmp smbclient iov_base code= begin identified jdbc curl lftp sudo add-mask
 wandb openssl usermod useradd racadm honeycomb +@ assword pin: pin= pin" pin'
+/p: jsonpath client_random securestring /user: proxy_set ssh
 """.split()
 """Text without any of these, and without a shape, holds nothing to scrub: one cheap search for most log lines."""
-_URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:[^\s'\"<>/]*@(?=[^\s@])")
+_URL = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"<>]*:([^\s'\"<>/]*)@(?=[^\s@])")
 _HTTP_USER = re.compile(r"(?i)(\bhttps?://)(?![a-z]{1,6}@)[^\s/:@'\"<>]+@(?=[^\s@])")
 _HEADER = re.compile(
-    r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A)\s*(?:\[(?!redacted))?\\?['\"]?)(?!\[redacted\])"
+    r"(?i)((?:proxy-)?authorization|(?:set-)?cookie)(\\?['\"]?\s*(?:[:=]|%3A|\s(?=['\"](?:basic|bearer)\s))\s*(?:\[(?!redacted))?\\?['\"]?)(?!\[redacted\])"
     r"((?:bearer|basic|token|digest|apikey|negotiate)\s+)?(?!\[redacted\])([^\r\n'\"\\]+)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer,?\s+)(?!\[redacted\]|realm=)(?=[^\s'\",;]*(?-i:[0-9A-Z._-]))([A-Za-z0-9._~+/=-]{6,})")
@@ -52,56 +50,14 @@ _PGPASS = re.compile(
     r"(?m)(^[ \t]{0,40}[\"']?(?:[A-Za-z][\w.-]*|\*):(?:\d{2,5}|\*):(?!\d+:)[\w*-]+:[\w*-]+:)(?=\S*[\d!#$%&+?@^])"
     r"(?!\[redacted\])[^\s\"\\]+"
 )
-_PRINTS = r"\b(?:echo|printf)\s+(?:-\w\s+|['\"]?%s(?:\\n)?['\"]?\s+)?"
-_READS = r"(?:\bsudo\s+-S\b|\bchpasswd\b|(?:password|passphrase|token|secret)[_-]stdin\b|--with-token\b)"
-"""Commands that print a secret, and those that read one from their input."""
-_PROTOCOL = (
-    r"(?i)(websocket-protocol\\?['\"]?\s{0,4}[:=]\s{0,4}\\?['\"]?"
-    r"[^'\"\r\n]{0,60}?(?:bearer|token|jwt|api-?key)[.,]\s{0,4})"
-)
-_BY_PLACE = (
-    ("=", r"([?&](?:sig|code)=)(?!\[redacted\])[^&\s'\"]{6,}"),
-    ("-", r"(?<!\S)((?:-u|--user|--proxy-user)[\s=]+['\"]?[^\s:'\"/=]+:)(?!\[redacted\])(?!\d+(?:\s|\Z))[^\s'\"/]+"),
-    ("login", r"(\blogin\s+\S{1,100}\s+password\s+)(?!\[redacted\])[^\s\"\\]+"),  # ~/.netrc
-    (" '", r"(?i)(\bidentified\s+by\s+'|\bpassword\s+')(?!\[redacted\])[^'\s]+"),  # SQL
-    ("rootpw", r"(\brootpw\s+(?:--\w+\s+)?)(?!\[redacted\])[^\s=:-]\S*"),
-    ("jdbc:", r"(\bjdbc:oracle:\w+:[^\s/@]{1,100}/)(?!\[redacted\])[^\s@]+(?=@)"),
-    ("(", r"(?i)((?:basic_?auth|\bauth)\s{0,4}=?\s{0,4}\(\s{0,4}['\"][^'\"\s]{0,100}['\"],\s{0,4}['\"])(?!\[redacted\])[^'\"]+"),
-    ("|", r"(?i)(" + _PRINTS + r"['\"]?)(?!\[redacted\])[^\s'\"|]+(?=['\"]?\s*\|[^|\r\n]{0,200}" + _READS + ")"),
-    ("<<<", "(?i)(" + _READS + r"[^<\r\n]{0,200}<<<\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
-    ("login(", r"(\blogin\((?:token=|key=)?['\"])(?!\[redacted\])[^'\"]{6,}"),
-    ("response=", r"(?i)(\bdigest\s[^\r\n]{0,400}?\bresponse=\\?['\"])[0-9a-z][^'\"\\\r\n]+"),
-    ("websocket-protocol", _PROTOCOL + r"(?!\s*\[redacted\])[^'\"\r\n]+"),
-    ("+@", r"(\buser\s+\S{1,100}\s+(?:on|off)\s[^>\r\n]{0,100}>)(?!\[redacted\])\S+"),  # Redis
-    ("auth ", r"(\bAUTH\s+[\w-]{1,60}\s+)(?!\[redacted\])(?=\S*\d)[^\s:=]+"),
-    (
-        "variable",
-        r"(\bvariable\s+\"?[^\"\s]{0,60}(?:token|key|secret|pass\w*)\"?\s*\{[^}\r\n]{0,200}\bdefault\s*=\s*\")(?!\[redacted\])[^\"]+",
-    ),
-    ("snmp", r"(\bsnmp(?:-server)?\s+community(?:\s+string)?[\s:=]+)(?!\[redacted\])\S+"),
-    ("<(echo", r"(<\(echo\s+['\"]?)(?!\[redacted\])[^\s'\")]+"),
-    (
-        "send",  # a script of expect, pexpect or chat
-        r"(?i)(\bexpect(?:_\w+)?\b[^\r\n]{0,200}(?:assword|passphrase|passcode|token|\bpin\b)[^\r\n]{0,200}"
-        + SENDS
-        + r")(?!\[redacted\])[^'\"\\\r\n]+",
-    ),
-    ("send", r"(?i)(" + SENDS + r")(?!\[redacted\])[^'\"\\\r\n]+(?=\\{1,2}[rn]['\"][^\r\n]{0,100}(?:assword|passphrase))"),
-    ("username", r"(['\"]username['\"]:\s*['\"][^'\"]{1,100}['\"],\s*['\"]key['\"]:\s*['\"])(?!\[redacted\])[^'\"]+"),  # Kaggle
-    ("random_password", r"(\"result\":\s*\")(?!\[redacted\])[^\"]+"),  # Terraform's state
-    ("x-honeycomb", r"(?i)(x-honeycomb-team['\"]?:\s*['\"]?)(?!\[redacted\])[^\s'\"]+"),
-    ("add-mask", r"(::add-mask::)(?!\[redacted\])\S+"),
-)
-_FIXED = tuple((hint, re.compile(pattern)) for hint, pattern in _BY_PLACE)
-"""Places of a secret that no name tells, and a text that each has: what stands before the secret is kept."""
 _VALUE = re.compile(
     r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?|\[[^\]\r\n]*\]?|\\{1,4}[\"'][^\"'\\]*|&quot;[^&]*|\\{1,4}u002[27][^\\]*|"
     r"(?:%(?:25)?2[27])?[^\s,;&)}\]'\"<>%\\]+(?:%(?!22|27|26|2C|7D)[^\s,;&)}\]'\"<>%\\]*)*"
 )
 _KEY = re.compile(
-    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027))\.?(-{0,2})("
-    + NAME + r")((?:\[\d*\])?" + QUOTE + r"?[\])]?[ \t]{0,40}(?::=|={1,3}>?|:|->|%(?:25)?3[AD])[ \t]{0,40}"
-    r"(?:![A-Za-z]{1,20}[ \t])?(?:\w{1,20}\((?=['\"])|[bfru]{1,2}(?=['\"]))?)"
+    r"(?:(?<![A-Za-z0-9_.-])|(?<=%22)|(?<=%27)|(?<=%26)|(?<=%3F)|(?<=%20)|(?<=%7B)|(?<=%2C)|(?<=u0022)|(?<=u0027)|(?<=\\0))\.?(-{0,2})("
+    + NAME + r")((?:\[\d*\])?" + QUOTE + r"?[\])]?[ \t]{0,40}(?::=|={1,3}>?|:(?!:[a-z])|->|%(?:25)?3[AD]|\\0(?![0-7]))[ \t]{0,40}"
+    r"(?:!{1,2}[A-Za-z]{1,20}[ \t]{1,9})?(?:\w{1,20}\((?=['\"])|(?:[bfru]{1,2}|\$)(?=['\"]))?)"
 )  # fmt: skip
 _XML = re.compile(
     r"(<)(?:\w{1,40}:|name>|\w{1,40}\s[^<>]{0,100}?\b(?:key|name)=['\"])?(" + NAME + r")"
@@ -112,21 +68,27 @@ _TWO = r"(?:api|access|secret|private|license|account|munge|fernet)[ ]"
 _GAPPED = re.compile(
     rf"(?i)(?<![A-Za-z0-9_.-])()({_TWO}(?:key|token)|{_WORD})("
     + QUOTE
-    + r"?(?:[ \t]{1,40}(?:[|\u2502\u2503]|\.{3,40}|is|was|of|provided)?:?[ \t]{0,40}|:[ ]|,[ ]?[bu]?(?=['\"]))"
+    + r"?(?:[ ]\d{1,2}:[ ]|[ \t]{1,40}(?:[|\u2502\u2503]|\.{3,40}|is|was|of|provided)?:?[ \t]{0,40}|:[ ]|,[ ]?[bu]?(?=['\"]))"
     + QUOTE
-    + r"?)(?=\S)"
+    + r"?)(?=\S)(?!\w{1,40}[ ]?\}\})"
 )
 _FLAG = re.compile(r"(?<![\w-])(--?)(" + NAME + r")((?:['\"]?,)?[ \t]+)(?=\S)")
 _SPOKEN = re.compile(
     rf"(?i)(?<![A-Za-z0-9_.-])()((?:{_TWO})?(?:key|token)|{_WORD})("
     r"(?:[ ]?(?:\([^()\r\n]{1,60}\)|\[[^\[\]\r\n]{1,60}\]|<[^<>\r\n]{1,60}>|#\d{1,3}|no\.[ ]\d{1,3})"
     r"|[ ](?:header|value|variable)|[ ](?:was[ ])?(?:re)?set(?=[ ]to[ ])"
-    r"|,?[ ](?:for|from|in|of|to|is|was|read|changed)(?:[ ]['\"]?[\w@./:-]{1,60}['\"]?){1,5}?"
+    r"|,?[ ](?:for|from|in|of|to|is|was|read|changed)(?:[ ]['\"]?[\w@./:'%-]{1,60}['\"]?){1,5}?"
     r"|:[ ]?[A-Za-z][\w.]{0,40}(?:\[[^\]\r\n]{1,60}\])?(?:[ ]\|[ ]\w{1,20})?)"
     r"(?:[ ]?[:=]|[ ]to)[ ]{1,4}['\"]?|[ ]to[ ]['\"]?)(?=\S)"
 )
 """A secret that words or brackets part from its name: `token (from a file): …`, `password of user ada: …`,
 `key: str = …`."""
+_ANSWERED = re.compile(r"(?m)(:[ ]{1,4})([A-Za-z0-9_+/=.-]{20,})(?=[ \t\r]*$)")
+_ASKED = re.compile(r"(?i)(?:token|key|secret|passw\w{0,6}|credential)s?[ ,]")
+_PUBLIC = re.compile(r"(?i)(?:id|sha|256|hash|digest|commit|revision|print|tag)\Z")
+"""A prompt that asks for a secret; the answer stands at the end of its line."""
+_TRACED = re.compile(r"(?m)^\++[ ][^\r\n]+")
+"""A command as `set -x` of a shell prints it."""
 _GAP = r"\s{0,40}"
 _FIELD = r"\\?['\"]?" + _GAP + r"[:=]" + _GAP + r"\\?['\"]?"
 _APART = re.compile(
@@ -159,6 +121,7 @@ _BEFORE = re.compile(
 )
 _PARTS = re.compile(r'(iov_base=)"((?:[^"\\]|\\.)*)"')
 _LIST = re.compile(r"\[\"(?:[^\"\\]|\\.)*\"(?:, ?\"(?:[^\"\\]|\\.)*\")+|\['(?:[^'\\]|\\.)*'(?:, ?'(?:[^'\\]|\\.)*')+")
+_LISTED = re.compile("(" + NAME + ")" + QUOTE + r"?[ ]?[:=][ ]?\Z")
 _ESCAPED = re.compile(r"(?<!\\)\"[^\"\\]*\\.(?:[^\"\\]|\\.)*\"")
 _ITEM = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 _FLAG_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\[[^\]\r\n]*\]?|\\?[\"'][^\"'\\]*|[^\s;&)}\]'\"]+")
@@ -168,9 +131,21 @@ _LONG_FLAG = re.compile(r"--[A-Za-z][A-Za-z0-9-]*(?:=|\Z)|-[A-Za-z]\Z")
 def _is_secret(name, between, value, flag):
     """Whether the value behind a secret's name is one."""
     bare = re.sub(QUOTE, "", value).strip("\\[] ")
-    if not bare or bare == "redacted" or MARK in value or bare.isupper() and words_of(bare) == words_of(name):
+    if (
+        not bare
+        or bare == "redacted"
+        or between[-1:] == " "
+        and bare.lower() in PROSE
+        or MARK in value
+        or bare.isupper()
+        and words_of(bare) == words_of(name)
+    ):
         return False
-    if HARMLESS.match(bare):
+    if flag and between[:1] == ":" and bare.islower() and not re.search(r"\d", bare):
+        return False  # `argument --api-key: expected one`
+    if REFERENCE.match(bare) or REFERENCE.match(value) or is_path(bare):
+        return False
+    if harmless(bare):
         return strict_name(name) and bare[:1].isdecimal() and not flag and not name.lower().endswith("s")  # `secrets: 3 mounted`
     quoted = re.match(QUOTE + r"|\[", value) is not None
     prose = between.endswith((" ", "\t")) and not quoted  # `next token: Hello`; what is no word is a secret
@@ -191,7 +166,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
         or bare[:1] in "/-#("
         or re.search(r"[=(/]|://", bare[:-2])
         and not (len(bare) > 30 and is_random(bare))
-        or HARMLESS.match(bare)
+        or harmless(bare)
     ):
         return False
     if not re.search(r"[A-Za-z]", bare) or not re.search(r"[\d!#$%^&*+~?@]", bare):
@@ -199,7 +174,7 @@ def _is_secret_behind_a_gap(name, between, value, flag):
     words = words_of(name)
     if (
         re.search("[|\u2502\u2503:,=]|\\.\\.|b['\"]|is ['\"]|\\w to ", between)
-        or name.isupper()
+        or (name.isupper() or name[:2] in ("X-", "x-"))
         and len(words) > 1
         or STRICT.intersection(words) - {"secret", "secrets"}
         or words[-1] not in ("secret", "key", "token", "pass")
@@ -219,9 +194,12 @@ def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
             continue
         name, between = found.group(2), found.group(3)
         flag = is_flag or found.group(1) in ("-", "--")
-        if not secret_name(name.replace(" ", "_"), flag):
+        named = secret_name(name.replace(" ", "_"), flag)
+        if not named and not name.lower().rstrip("0123456789").endswith("key"):
             continue
         value = (_FLAG_VALUE if is_flag else _TEXT if pattern is _XML else _VALUE).match(text, found.end())
+        if not named and not (value and strong(value.group(0).strip("'\".,:")) and weak_key(name, text[: found.start()])):
+            continue
         word = value.group(0).strip(".,:") if value is not None else ""
         told = word.isdecimal() and text.startswith(" bytes", value.end())  # by `kubectl describe`
         if not word or told or is_flag and (_LONG_FLAG.match(word) or word.lower() in PROSE):
@@ -234,6 +212,9 @@ def _masked(text, pattern, is_flag=False, is_secret=_is_secret):
     return "".join(out) + text[done:] if out else text
 
 
+_DATA = re.compile(r'("(?:data|stringData)":[ ]?)(\{[^{}]*\})')
+_PAIRED = re.compile(r'(:[ ]?")(?:[^"\\]|\\.)+"')
+"""What a secret of Kubernetes holds, on one line."""
 _CHANGED = re.compile(r"(\[redacted\]['\"]?[ ]{0,4}[=-]>[ ]{0,4}['\"]?)(?!\[redacted\])[^\s'\"(\[]+")
 """What a secret becomes, as Terraform prints it."""
 _TEXT = re.compile(r"[^<>\]]+|[^<>]+")
@@ -250,6 +231,9 @@ def _parts(text):
 
 def _list(found):
     """A command line as strace, Docker and Python print it, word by word."""
+    name = _LISTED.search(found.string[max(0, found.start() - 110) : found.start()])
+    if name and secret_name(name.group(1)):
+        return found.group(0)  # all of it goes
     words = [one.group(1) or one.group(2) or "" for one in _ITEM.finditer(found.group(0))]
     left = iter(list(zip(words, scrub_argv(words))))  # noqa: B905 Python 3.6 knows no strict
 
@@ -311,7 +295,7 @@ def scrub_text(text):
     """
     lower = text.lower()
     if not any(hint in lower for hint in _HINTS) and not _PGPASS.match(text):
-        return TOKENS.sub(token_mark, text)
+        return _tokens(text)
     text = KEY_BEGIN.sub(lambda found: found.group(1) + MARK + (found.group(2) or ""), text)
     if "\n" in text or "\r" in text:
         text = Lines().text(text)
@@ -322,12 +306,12 @@ def scrub_text(text):
     if '["' in text or "['" in text:
         text = _LIST.sub(_list, text)
     if "://" in text:
-        text = _URL.sub(r"\1" + MARK + "@", text)
+        text = _URL.sub(_user, text)
         text = _HTTP_USER.sub(lambda found: found.group(0) if MARK in found.group(0) else found.group(1) + MARK + "@", text)
     if "auth" in lower or "cookie" in lower:
         text = _HEADER.sub(_header, text)
     text = _BEARER.sub(r"\1" + MARK, text) if "bearer" in lower else text
-    for hint, pattern in _FIXED:
+    for hint, pattern in FIXED:
         text = pattern.sub(r"\1" + MARK, text) if hint in lower else text
     text = _PGPASS.sub(r"\1" + MARK, text)
     text = COMMAND.sub(_command, text)
@@ -339,14 +323,44 @@ def scrub_text(text):
     text = _masked(text, _GAPPED, False, _is_secret_behind_a_gap)
     text = _masked(text, _SPOKEN, False, _is_secret_behind_a_gap) if ": " in text or "= " in text or " to " in text else text
     text = _CHANGED.sub(r"\1" + MARK, text) if MARK in text and ">" in text else text
-    text = CERTAIN.sub(token_mark, text)
-    return TOKENS.sub(token_mark, text)
+    if ": " in text:
+        text = _ANSWERED.sub(_answer, text)
+    if '"secret"' in lower and '"kind"' in lower:
+        text = _DATA.sub(lambda found: found.group(1) + _PAIRED.sub(r"\1" + MARK + '"', found.group(2)), text)
+    return _tokens(text)
+
+
+def _tokens(text):
+    """What needs no name: issued tokens, and a word by chance in a command."""
+    if "+ " in text:
+        text = _TRACED.sub(lambda found: re.sub(r"[^\s'\"()]+", lambda word: _by_chance(word.group(0)), found.group(0)), text)
+    return TOKENS.sub(token_mark, CERTAIN.sub(token_mark, text))
+
+
+def _by_chance(word):
+    """A word of a command without what looks as nothing but a secret does, whatever option it belongs to."""
+    front = re.match(r"(?:--?[\w-]{1,60}=)?", word).end()
+    return word[:front] + MARK if mixed(word[front:]) else word
+
+
+def _answer(found):
+    before = found.string[max(0, found.start() - 160) : found.start()]
+    return (
+        found.group(1) + MARK
+        if strong(found.group(2)) and _ASKED.search(before) and not _PUBLIC.search(before[-12:])
+        else found.group(0)
+    )
+
+
+def _user(found):
+    """A user and a password in a URL; a variable or stars are none."""
+    return found.group(0) if REFERENCE.match(found.group(2)) else found.group(1) + MARK + "@"
 
 
 def _before(found):
     """A value before its name."""
     value, name = found.group(2), found.group(4)
-    return found.group(1) + MARK + found.group(3) + name if secret_name(name) and not HARMLESS.match(value) else found.group(0)
+    return found.group(1) + MARK + found.group(3) + name if secret_name(name) and not harmless(value) else found.group(0)
 
 
 def _header(found):
@@ -354,9 +368,7 @@ def _header(found):
     name, between, scheme, value = found.groups()
     first = value.strip().partition(" ")[0].strip(".,:").lower()
     return (
-        found.group(0)
-        if HARMLESS.match(value.strip()) or first in PROSE or MARK in value
-        else name + between + (scheme or "") + MARK
+        found.group(0) if harmless(value.strip()) or first in PROSE or MARK in value else name + between + (scheme or "") + MARK
     )
 
 
@@ -386,6 +398,8 @@ def scrub_argv(argv):
         if place in hidden:
             scrubbed.append(word[: hidden[place]] + MARK)
             continue
+        if hiding is not None and REFERENCE.match(word) or is_path(word):
+            hiding = None
         if hiding is not None and (not is_flag or hiding in _SINGLE and not _LONG_FLAG.match(word)):
             scrubbed.append(_behind_user(word) if hiding in _USERS else MARK)
             hiding = hiding if hiding.lower().replace("_", "-").endswith(("api-key", "api-keys")) else None
@@ -403,7 +417,7 @@ _USERS = frozenset("u user proxy-user".split())
 def _behind_user(word):
     """`name:password` keeps the name; a pair of numbers is a user and a group."""
     name, colon, password = word.partition(":")
-    return word if not colon or password.isdecimal() else name + colon + MARK
+    return word if not colon or password.isdecimal() or REFERENCE.match(password) else name + colon + MARK
 
 
 def _whole_word(word):
@@ -411,24 +425,7 @@ def _whole_word(word):
     name, equals, value = word.partition("=")
     bare = name.lstrip("-")
     if equals and value and re.match(NAME + r"\Z", bare) and secret_name(bare, flag=name != bare):
-        if not HARMLESS.match(value) or strict_name(bare):
+        value = value.strip("'\"")
+        if value and not REFERENCE.match(value) and not is_path(value) and (not harmless(value) or strict_name(bare)):
             return name + equals + MARK
-    return scrub_text(word)
-
-
-def scrub_environ(environ):
-    """Keep the names of all environment variables and the values of those that explain a launch.
-
-    Sorted by name; None where the value is not recorded.
-
-    Examples
-    --------
-    >>> scrub_environ({"NCCL_DEBUG": "INFO", "VLLM_API_KEY": "abc", "HOME": "/home/ada"})
-    {'HOME': None, 'NCCL_DEBUG': 'INFO', 'VLLM_API_KEY': None}
-    """
-    kept = {}
-    for name in sorted(environ):
-        allowed = name in ENVIRON_NAMES or name.startswith(ENVIRON_PREFIXES)
-        allowed = allowed and not secret_name(name, flag=True) and not name.endswith("_ACCESS")
-        kept[name] = scrub_text(environ[name]) if allowed else None
-    return kept
+    return scrub_text(_by_chance(word))

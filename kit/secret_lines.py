@@ -6,7 +6,7 @@ The text of this module goes in front of the sampler, as that of `kit.redact` do
 import json
 import re
 
-from kit.secret_names import secret_name
+from kit.secret_names import harmless, secret_name
 from kit.secret_shapes import MARK, is_random
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,100}"
@@ -40,6 +40,24 @@ _FIRST = re.compile(
 SENDS = r"\bsend(?:line)?(?:\s+--)?[\s(]{1,4}\\?['\"{]"
 _ASKS = re.compile(r"(?i)\bexpect(?:_\w+)?\b[^\r\n]{0,200}?(?:assword|passphrase|passcode|token|\bpin\b)")
 _ANSWERS = re.compile(r"(?i)([^\r\n]{0,200}?" + SENDS + r")([^'\"\\\r\n}]+)")
+_PRINTS = re.compile(
+    r"jsonpath=['\"]?\{\.data\.[\w\\.-]{0,60}|\becho\s+['\"]?\$\{?\w{0,40}(?:PW|PASS|TOKEN|KEY|SECRET)\w{0,40}|"
+    r"\bprintenv\s+\w{0,40}(?:PASS|TOKEN|KEY|SECRET)|\bprint-(?:access|identity)-token\b|\bget-login-password\b|\bpass\s+show\b|"
+    r"\bcreate\s+token\b|\b(?:auth|token)\s+(?:token|generate|new)\b|\bop\s+read\b|\bversions\s+access\b|"
+    r"\b(?:vault|bao)\s.{0,60}-field[= ]|\bcat\s+\S{0,100}(?:token|passw\w{0,6}|secret|key)\s*$"
+)
+"""Commands that print a secret: it stands alone in the next line."""
+_PRINTERS = ("jsonpath=", "echo", "printenv", "print-", "get-login", " show", " token ", "op read", " access", "-field", "cat ")
+"""Words of these, for a first look."""
+_ALONE = re.compile(r"(?=[^A-Z0-9]*[A-Z0-9])[A-Za-z0-9_+/=.!#%&*@^~-]{8,4000}\Z")
+_HEADER_ROW = re.compile(r"[\w.-]{1,60}(?:,[\w.-]{1,60}){1,40}\Z")
+_KEY_LINE = re.compile(r"[ \t]*[A-Za-z0-9+/]{64}\Z")
+"""A line of a key whose begin is cut off."""
+_OPENED = re.compile(
+    r"\bopen(?:at)?\([^\"\r\n]{0,40}\"[^\"\r\n]{0,300}/(?:[\w.-]{0,60}(?:token|secret|password|credentials)|\.netrc|\.pgpass|\.git-credentials|"
+    r"id_(?:rsa|ed25519|ecdsa))\"[^=\r\n]{0,100}= (\d+)"
+)
+"""A file that holds a secret, as strace shows it."""
 _CALL = re.compile(
     r'(\b(?:write|send|sendto|pwrite64|read|recv|recvfrom|pread64)\((\d+)[^"\r\n]{0,40}"|resumed>")((?:[^"\\]|\\.)*)'
 )
@@ -73,7 +91,8 @@ class Lines:
         self.flat = flat  # the lines lost their indentation, as records of a log do
         self.in_key = self.sure = self.flag = False
         self.named = self.left = self.asked = 0
-        self.block = self.data = self.tail = None
+        self.block = self.data = self.tail = self.file = self.columns = None
+        self.printed = self.public = False
 
     @property
     def waiting(self):
@@ -81,6 +100,10 @@ class Lines:
         return (
             self.in_key
             or self.flag
+            or self.printed
+            or self.public
+            or self.columns is not None
+            or self.file is not None
             or self.named > 0
             or self.asked > 0
             or self.block is not None
@@ -116,7 +139,30 @@ class Lines:
         carried = self.carried(inner)
         return text if carried == inner else json.dumps(carried)
 
+    def _alone(self, body):
+        """The line where all of it, or a cell, is a secret by what stood before; None where it is not."""
+        if self.printed:
+            self.printed = False
+            if _ALONE.match(body) and not harmless(body):
+                return MARK
+        if self.public:
+            self.public = "-END" not in body and _KEY_BODY.match(body) is not None
+        elif _KEY_LINE.match(body) and is_random(body):
+            return MARK
+        if self.columns is not None:
+            cells = body.split(",")
+            if len(cells) == len(self.columns):
+                return ",".join(
+                    MARK if secret and cell and not harmless(cell) else cell
+                    for cell, secret in zip(cells, self.columns)  # noqa: B905 Python 3.6 knows no strict
+                )
+            self.columns = None
+        return None
+
     def _value(self, body):
+        alone = self._alone(body)
+        if alone is not None:
+            return alone
         if self.named:
             self.named -= 1
             value = _VALUED.match(body)
@@ -156,6 +202,11 @@ class Lines:
                 self.data = None
             elif pair and pair.group(2)[0] not in "|>" and (self.sure or _base64(pair.group(2))):
                 return pair.group(1) + quoted(pair.group(2)) + pair.group(3)
+        if self.file is not None:
+            call = _CALL.search(body)
+            if call and call.group(2) == self.file:
+                self.file = None
+                return body[: call.start(3)] + MARK + body[call.end(3) :] if call.group(3) else body
         if self.tail is not None:
             call = _CALL.search(body)
             if call and (call.group(2) in (None, self.tail)):
@@ -185,14 +236,22 @@ class Lines:
         ):
             many = opens.group(3) is not None
             self.block = (-1, False) if self.flat else (len(opens.group(1).replace("- ", "")), many)
+        self.printed = any(word in line for word in _PRINTERS) and _PRINTS.search(line) is not None
+        self.public = self.public or "-BEGIN " in line and "PRIVATE" not in line and "-END" not in line
+        if "," in line and _HEADER_ROW.match(line.rstrip()):
+            columns = [secret_name(name, True) for name in line.rstrip().split(",")]
+            self.columns = self.columns or (columns if any(columns) else None)
+        opened = _OPENED.search(line) if "open" in line else None
+        if opened:
+            self.file, self.left = opened.group(1), _NEXT_CALLS
         call = _CALL.search(line) if '"' in line else None
         if call:
             begun = _OPEN.search(call.group(3)[-120:])
             secret = begun and secret_name(begun.group(1).replace("Authorization", "auth_token"), True)
             self.tail, self.left = (call.group(2), _NEXT_CALLS) if secret else (None, 0)
-        elif self.tail is not None:
+        elif self.tail is not None or self.file is not None:
             self.left -= 1
-            self.tail = self.tail if self.left else None
+            self.tail, self.file = (self.tail, self.file) if self.left > 0 else (None, None)
 
 
 def _base64(value):

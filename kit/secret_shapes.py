@@ -34,6 +34,7 @@ SHAPES = (
     r"webhook\.office\.com/webhookb2/[a-z0-9@-]{36,}/IncomingWebhook/[a-z0-9]{32}|amzn\.mws\.[0-9a-f-]{36}|APA91b[A-Za-z0-9_-]{90,}",
     r"oy2[a-z0-9]{43}|ATBB[A-Za-z0-9]{28,}|[01]/[0-9]{16}:[0-9a-f]{32}|[0-9a-f]{36}NRAL|secret_[a-z0-9-]+_[0-9a-f]{32}\.[A-Za-z0-9]{32}",
     r"\$(?:2[abxy]?|1|5|6|7|y|gy|apr1|argon2[id]{1,2}|scrypt)\$[A-Za-z0-9./$=,+_-]{20,}",  # a password, hashed
+    r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",  # Discord
     r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{20,}",  # a key in base64
     r"[A-Za-z]{2,12}[_.-][A-Za-z0-9]{24,}",  # any prefix, where what follows is random: see token_mark
 )
@@ -55,15 +56,21 @@ _IDS = frozenset("cmpl chatcmpl req request msg resp run call id trace span".spl
 _CERTIFICATE = ("LS0tLS1CRUdJTiBDRVJU", "LS0tLS1CRUdJTiBQVUJM")
 
 
+def _turns(text):
+    kinds = ["a" if one.islower() else "A" if one.isupper() else "0" for one in text]
+    return kinds, sum(one != other for one, other in zip(kinds, kinds[1:]))  # noqa: B905 Python 3.6 knows no strict
+
+
 def is_random(text):
     """Whether letters of both cases and digits take turns as chance has them, not as words do."""
-    kinds = ["a" if one.islower() else "A" if one.isupper() else "0" for one in text]
-    turns = sum(one != other for one, other in zip(kinds, kinds[1:]))  # noqa: B905 Python 3.6 knows no strict
+    kinds, turns = _turns(text)
     return len(set(kinds)) == 3 and kinds.count("0") > 1 and 2 * turns > len(kinds)
 
 
 def token_mark(found):
     text = found.group(0)
+    if re.search(r"xxxxxx|XXXXXX", text) or not re.search("[0-9A-Z]", text) and re.search("[_-][a-z]{3,}[_-]", text):
+        return text  # `sk-xxxxxx`, `xoxb-token-parser-tests`
     if found.re is TOKENS and found.group("any"):
         prefix, body = re.split("[_.-]", text)[:2]
         if not text.startswith(_LOOSE):
@@ -71,6 +78,6 @@ def token_mark(found):
     if text.startswith(_LOOSE):
         body = text[3:] if text[2] in "_-" else text.partition("-")[2]
         mixed = re.search(r"[A-Z]", body) or len(re.findall(r"\d", body)) > 3
-        if not mixed or PHRASE.match(body):
+        if not mixed or PHRASE.match(body) and (len(body) < 30 or 5 * _turns(body)[1] < 2 * len(body)):
             return text
     return text if text.startswith(_CERTIFICATE) else MARK

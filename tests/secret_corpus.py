@@ -7,11 +7,16 @@ lines and languages that write a secret down. All values are made up here, from 
 from __future__ import annotations
 
 import base64
+import json
 import random
 import re
 import string
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
+from kit.redact import scrub_argv
+from kit.secret_environ import scrub_environ
 
 LETTERS = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
@@ -808,8 +813,8 @@ def third_look_alikes() -> list[str]:
 
 
 @cache
-def fourth(name: str) -> list[tuple[str, list[str]]]:
-    """Texts of the fourth corpus, and what is secret in each: `<h32>` are signs by chance, « » stand around secrets."""
+def marked(corpus: str) -> list[tuple[str, list[str]]]:
+    """Texts of a later corpus, and what is secret in each: `<h32>` are signs by chance, « » stand around secrets."""
     classes = {"a": LOWER, "l": LOWER, "A": UPPER, "b": LETTERS, "h": HEX, "d": string.digits, "c": LETTERS + "+/"}
     words, own = [*WORD, "Zeppelin_77", "tr0ub4dor.and3", "correct-horse-9", "8fJq2LmNpR4t"], random.Random(41)
 
@@ -820,5 +825,20 @@ def fourth(name: str) -> list[tuple[str, list[str]]]:
         lengths = (8, 4, 4, 4, 12) if kind == "u" else (int(count),)
         return "-".join("".join(own.choices(HEX if kind == "u" else classes[kind], k=length)) for length in lengths)
 
-    texts = [re.sub(r"<([wu]|[alAbhdc](?=\d))(\d*)>", fill, text) for text in written_later(f"fourth_{name}")]
+    texts = [re.sub(r"<([wu]|[alAbhdc](?=\d))(\d*)>", fill, text) for text in written_later(corpus)]
     return [(re.sub("[«»]", "", text), re.findall("«(.*?)»", text, re.DOTALL)) for text in texts]
+
+
+def through_channels(corpus: str, clean: Callable[[str], str]) -> list[tuple[str, str, list[str]]]:
+    """The same of a corpus in which lines may be an `argv` or an `environ` in JSON: text, what is left of it, secrets."""
+    found = []
+    for text, secrets in marked(corpus):
+        kind, _, rest = text.partition(" ")
+        if kind == "argv" and rest[:1] == "[":
+            left = "\n".join(scrub_argv(json.loads(rest)))
+        elif kind == "environ" and rest[:1] == "{":
+            left = "\n".join(f"{name}={value}" for name, value in scrub_environ(json.loads(rest)).items())
+        else:
+            left = clean(text)
+        found.append((text, left, secrets))
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit.redact import MARK, scrub_argv, scrub_environ, scrub_text
+from kit.redact import MARK, scrub_argv, scrub_text
+from kit.secret_environ import scrub_environ
 
 SECRETS = [
     ("vllm serve m --api-key {} --port 8000", "s3cr3tvalue"),

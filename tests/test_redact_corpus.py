@@ -11,7 +11,8 @@ import string
 import pytest
 
 from kit.capture.logs.scrub import BLOCK_FROM_BYTES, Scrubber
-from kit.redact import scrub_argv, scrub_environ, scrub_text
+from kit.redact import scrub_argv, scrub_text
+from kit.secret_environ import scrub_environ
 
 LEAKS, MASKED = 0.01, 0.01
 LETTERS = string.ascii_letters + string.digits

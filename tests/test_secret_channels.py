@@ -14,19 +14,21 @@ import kit
 from kit.capture.logs.pull import pull
 from kit.capture.logs.scrub import Scrubber
 from kit.cli import main
-from kit.redact import scrub_argv, scrub_environ, scrub_text
+from kit.redact import scrub_argv, scrub_text
 from kit.render.notebook import scrub as scrub_notebook
+from kit.secret_environ import scrub_environ
 from tests.secret_corpus import (
     ARGV,
     CARRIERS,
     ENVIRON,
     PLAIN,
     WORD,
-    fourth,
     look_alikes,
+    marked,
     placements,
     third_look_alikes,
     third_placements,
+    through_channels,
 )
 
 MOST = 0.01
@@ -35,11 +37,11 @@ LINE = "INFO 02-18 02:11:52 [core.py:58] Loading model weights took 93.42 GB and
 
 
 def fourth_placements() -> list[tuple[str, list[str]]]:
-    return fourth("placements")
+    return marked("fourth_placements")
 
 
 def fourth_look_alikes() -> list[str]:
-    return [text for text, _ in fourth("look_alikes")]
+    return [text for text, _ in marked("fourth_look_alikes")]
 
 
 def lines_of(text: str) -> bytes:
@@ -75,6 +77,22 @@ def test_secrets_go_and_look_alikes_stay(given, stays, clean) -> None:
     assert len(masked) <= MOST * len(same), masked
     again = [text for text, _ in texts if clean(clean(text)) != clean(text)]
     assert len(again) <= MOST * len(texts), again
+
+
+@pytest.mark.parametrize("clean", [scrub_text, by_line], ids=["text", "lines"])
+@pytest.mark.parametrize("corpus", ["fifth", "sixth"])
+def test_secrets_go_from_every_channel_of_a_later_corpus(corpus, clean) -> None:
+    found = through_channels(f"{corpus}_placements", clean)
+    same = through_channels(f"{corpus}_look_alikes", clean)
+    leaks = [text for text, left, secrets in found if any(secret in left for secret in secrets)]
+    masked = [text for text, left, kept in same if any(json_words(one) not in json_words(left) for one in kept)]
+    print(f"placements {len(found)}, leaks {len(leaks)}, look-alikes {len(same)}, masked {len(masked)}")
+    assert len(found) >= 60 and len(leaks) <= MOST * len(found), leaks
+    assert len(same) >= 60 and len(masked) <= MOST * len(same), masked
+
+
+def json_words(text: str) -> str:
+    return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def test_secrets_go_from_command_lines_and_environments() -> None:

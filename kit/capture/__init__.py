@@ -9,8 +9,8 @@ from typing import Any
 
 SAMPLER_MODULES = ("reading", "tree", "threads", "process", "machine", "files", "programs", "script")
 """Modules of kit/capture/sampler in the order in which they need one another."""
-_REDACTION = ("secret_names", "secret_shapes", "secret_lines", "secret_programs", "redact")
-_OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import [^(\n]+\n", re.MULTILINE)
+_REDACTION = ("secret_names", "secret_shapes", "secret_lines", "secret_places", "secret_programs", "redact", "secret_environ")
+_OWN_IMPORT = re.compile(r"^from kit\.[\w.]+ import (?:\([^)]*\)|[^(\n]+)\n", re.MULTILINE)
 
 
 def redaction() -> str:

@@ -19,7 +19,7 @@ from kit.capture.options import Options
 from kit.capture.tools.probe import HEALTH_PATHS
 from kit.capture.tools.strace import attach_words
 from kit.document import Command, Document, Item, Section, Table, Values
-from kit.redact import ENVIRON_NAMES, ENVIRON_PREFIXES
+from kit.secret_environ import ENVIRON_NAMES, ENVIRON_PREFIXES
 from kit.tool_table import Tool, table
 
 NEEDS = {
@@ -134,7 +134,8 @@ def security(options: Options | None = None) -> Document:
     names = ", ".join([*sorted(ENVIRON_NAMES), *(f"{prefix}*" for prefix in sorted(ENVIRON_PREFIXES))])
     kept = (
         f"of each process and thread of the launch, from /proc/PID: {files}, and where its descriptors lead",
-        f"names of all its environment variables; values, scrubbed, of these alone: {names}",
+        f"names of all its environment variables; values, scrubbed, of these: {names}; of others a value that can be no secret "
+        "(a path, a number, a switch, a reference), or whose name says that it is about something (…_ID, …_VERSION, …_HOST)",
         "command lines, logs and outputs with what looks like a secret replaced before they reach the disk",
         "of sockets and locks the lines of the launch alone",
         "in a folder that only its owner may enter (0700), in files that only he may read (0600); reports as umask says",

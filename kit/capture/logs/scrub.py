@@ -58,7 +58,7 @@ SUSPECT = "(?im)" + "|".join(
         r"://[^\s'\"<>]*@",
         rf"bearer,?{_GAP}",
         r"[?&](?:sig|code)=",
-        rf"\b(?:{COMMANDS})(?:{_GAP}|['\"])",
+        rf"\b(?:{COMMANDS})(?:{_GAP}|['\"(])",
         r"\[['\"].*['\"]-|iov_base=.*iov_base=|[_-]stdin\b|--with-token|chpasswd|rootpw|\blogin\(|websocket-protocol|response=|\+@|\bauth\s+[\w-]+\s|jdbc:oracle|auth\s*=?\s*\(|identified\s+by|password\s+'|sudo\s+-s|add-mask|snmp-server|<\(echo|variable\s|login\s.*password\s",
         r"^\s*['\"]?(?:[a-z][^:\s]*|\*):(?:[0-9]+|\*):[^:\s]+:[^:\s]+:",
         rf"(?:name|key)[\\\\'\"]*{_GAP}*[:=>].*(?:token|key|secret|pass|pwd|pw|psk|cred|sig|jwt|auth)",
@@ -66,6 +66,15 @@ SUSPECT = "(?im)" + "|".join(
         rf"(?:\b|_)pin[_.-]*{_QUOTE}{_GAP}*{_SEP}",
         rf"expect.*(?:assword|passphrase|passcode|token|\bpin\b)|{SENDS}.*(?:assword|passphrase)",
         r"value[\\\\'\"]*[:= \t].*(?:name|key)",
+        # What stands in the next line, or in the cells below.
+        r"jsonpath=|\becho\s+.?\$|\bprintenv\s|print-(?:access|identity)-token|get-login-password|\bpass\s+show|create\s+token|auth\s+token"
+        r"|token\s+(?:generate|new)|\bop\s+read|versions\s+access|-field[= ]|\bcat\s.*(?:token|passw|secret|key)",
+        r"^[a-z0-9_.,-]*(?:token|key|secret|pass|pwd|auth)[a-z0-9_.-]*,[a-z0-9_.,-]*\s*$|^[a-z0-9_.-]+,[a-z0-9_.,-]*(?:token|key|secret|pass|pwd)\s*$",
+        r"^[ \t]*[a-z0-9+/]{64}\s*$|-begin "
+        r"|\bopen(?:at)?\(.*(?:token|secret|password|credentials|netrc|pgpass|id_(?:rsa|ed25519|ecdsa))\".*= [0-9]",
+        r"(?-i:^\++ .*[A-Za-z0-9_+/=.-]{20})|(?:token|key|secret|passw|credential).*: +[a-z0-9_+/=.-]{20,}\s*$",
+        r"/(?:p|pass|passwd|password|pwd|token):|\shttps?\s.*\s-a\s|=\{.*\}|://[^\s]+/t/|\tTRUE\t|\tFALSE\t|client_random|honeycomb|random_password|snmp\s+community|[a-z]_secret"
+        r"|securestring|wpa_passphrase|net\s+use\s|\sas\s.*(?:passw|token|secret|key)|\bssh\s+[a-z0-9]{14,}@|authorization\s+['\"]",
         r"kind[^a-z]*secret|^\s*['\"]?(?:data|stringdata)['\"]?\s*:|private-lines|begin .*(?:private key|static key)",
         "(?-i:" + "|".join([*(_COUNT.sub(_fewer, shape) for shape in SHAPES[:-1]), _ANY]) + ")",
         rf"\\.*(?:{_HINTS})|(?:{_HINTS}).*\\",

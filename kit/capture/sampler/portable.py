@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 
 from kit.capture.hosts.process_source import LETTERS
-from kit.redact import scrub_argv, scrub_environ
+from kit.redact import scrub_argv
+from kit.secret_environ import scrub_environ
 
 FDS_EVERY = 10
 MOST_ROWS = 400

@@ -16,7 +16,8 @@ from kit.capture.hosts.host import Host, HostLost, Stream
 from kit.capture.manifest import Manifest
 from kit.capture.sampler import shell as sampler_shell
 from kit.capture.waiting import CLOCK, Clock
-from kit.redact import scrub_argv, scrub_environ
+from kit.redact import scrub_argv
+from kit.secret_environ import scrub_environ
 from kit.tool_table import table
 
 LATE = 2.5

@@ -50,7 +50,8 @@ from kit.capture.sampler.programs import Programs, which
 from kit.capture.sampler.reading import Aside, Held, difference, raise_limit, text
 from kit.capture.sampler.threads import Threads, kernel_stacks
 from kit.capture.sampler.tree import Tree
-from kit.redact import scrub_environ, scrub_text
+from kit.redact import scrub_text
+from kit.secret_environ import scrub_environ
 
 MOST_THREADS, MOST_STACKS, ROWS_A_LINE = 20000, 64, 400
 LATE = 3
