@@ -1,5 +1,5 @@
 # make demo   the verdict and the report of a bundled run
-# make test   all tests, one more at a time than there are cores; lint, format and types are among them
+# make test   all tests, two more at a time than there are cores; lint, format and types are among them
 # make lab    JupyterLab on the first notebook, under root too (a container); prints its address
 # make docs   the documentation as a site in out/site, outputs and pictures made anew; needs no network
 # make bench  all ratios of docs/performance.md in one run, with the limits of the machine; out/bench.json for `kit bench`
