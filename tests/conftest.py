@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Workers of `-n auto`: two more than cores, since tests wait, for a shell, a host, a browser; with one more it took 1.15 x."""
+    """Workers of `-n auto`: two more than cores, for tests wait for a shell, a host, a browser; one more took 1.15 x as long."""
     return len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) + 2
 
 
