@@ -37,6 +37,8 @@ EXITS = {"exit_code", "signal"}
 LAUNCHING = ("launch", "dist_init", "weights", "post_load", "compile", "graph_capture", "warmup")
 """Phases of a launch that goes on; a download may be a job's whole work."""
 SERVERS = ("ready", "http_listening", "port_open")
+FAREWELL_S = 600
+"""How long after a program's last words others may follow: what is said later tells that it went on."""
 LAST_WORDS, SUMMARY_WORDS = 5, 12
 """Records that may follow what closes a log: a blank, a farewell, the prompt of a shell; and the other lines of a summary."""
 
@@ -62,6 +64,8 @@ def closes(log: LogDigest, mark: Mark) -> bool:
     if mark.role != "closing" and mark.code not in STEPS or after > most or log.last_life.get(mark.log, -1) > mark.order:
         return False
     if mark.code in OWN_WORDS + STEPS + ("program_error",) and (log.of(*SERVERS) or _again_and_again(log, mark)):
+        return False
+    if mark.code in OWN_WORDS + STEPS and log.seconds_after(mark) > FAREWELL_S:
         return False
     if mark.kind != "error" and any(_against_end(log, mark, other) for other in log.marks):
         return False

@@ -409,6 +409,11 @@ class LogDigest:
         together = when is not None and last - when <= TOGETHER_NS
         return (end + 1 if together else self.records) - mark.order
 
+    def seconds_after(self, mark: Mark) -> float:
+        """Time from a mark to the last record of its own log; 0 where that is not known."""
+        _, when = self._ends.get(mark.log, (0, None))
+        return (when - mark.time) / NS if when is not None and mark.time is not None else 0.0
+
     def first(self, *codes: str) -> Mark | None:
         """The first mark of these codes, by time where both have one."""
         found = self.of(*codes)

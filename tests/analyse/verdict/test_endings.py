@@ -77,6 +77,8 @@ EACH_EPOCH = "".join(
 )
 VALIDATES = "".join(f"Validating: {2 * n:3}0%|{'##' * n:10}| {2 * n}/10 [00:0{n}<00:12,  2.07s/it]\n" for n in range(3))
 ALL_STEPS = "".join(f"Step {n}/30 - Loss: 1.{n}\n" for n in (10, 20, 30))
+STAMPED = "2026-02-18 01:00:00 [INFO] Step 30/30 - Loss: 1.3\n2026-02-18 01:01:00 [INFO] Model saved to /x\n"
+STAMPED += "2026-02-18 01:{:02}:00 [INFO] One more part is queued\n"
 CANCELLED = (
     "slurmstepd: error: *** STEP 4412.0 ON node3 CANCELLED AT 2026-02-18T01:30:00 DUE TO TIME LIMIT ***\n"
     "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nKilling subprocess 77\n"
@@ -127,6 +129,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (UNIT.format(0, "running"), "unknown", "undetermined"),
         (EACH_EPOCH + "Opened the records\nOpened the samples\n", "ready", "ready"),
         (ALL_STEPS + VALIDATES, "ready", "ready"),
+        (STAMPED.format(3), "ended", "ended"),
+        (STAMPED.format(33), "ready", "ready"),
         (EACH_EPOCH + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "ended", "ended"),
     ],
     ids=[
@@ -147,7 +151,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
     + ["a worker died last", "another came for it", "asks to be restarted", "an exit code", "a collective timed out"]
     + ["an abort of a child that it outlived", "a unit started again and again", "a unit started again", "a unit that came up"]
     + ["a unit's counter", "a unit that runs"]
-    + ["each epoch counts anew", "it validates", "the last epoch"],
+    + ["each epoch counts anew", "it validates", "said and over", "said, and more half an hour later", "the last epoch"],
 )
 def test_how_it_ended(tmp_path: Path, text: str, state: str, klass: str) -> None:
     verdict = judged(tmp_path, text)
