@@ -130,7 +130,7 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (EACH_EPOCH + "Opened the records\nOpened the samples\n", "ready", "ready"),
         (ALL_STEPS + VALIDATES, "ready", "ready"),
         (STAMPED.format(3), "ended", "ended"),
-        (STAMPED.format(33), "ready", "ready"),
+        (STAMPED.format(33), "unknown", "undetermined"),
         (EACH_EPOCH + "`Trainer.fit` stopped: `max_epochs=3` reached.\n", "ended", "ended"),
     ],
     ids=[

@@ -6,7 +6,7 @@ import itertools
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.failures import cause, moment
+from kit.analyse.verdict.failures import FAREWELL_S, cause, moment
 from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
@@ -74,18 +74,19 @@ def training(scene: Scene) -> Signs:
     step = scene.fact("step")
     claim = f"training reached step {step}" if step is not None else f"training has stepped: {short(steps[-1].text, 100)}"
     yield Sign("training_steps", claim, [steps[-1].ref])
+    times = [mark.time for mark in steps if mark.time is not None]
+    gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
+    own = next((bar.s_per_item for bar in reversed(scene.log.bars) if bar.order == steps[-1].order), None)
+    pace = gaps[len(gaps) // 2] if gaps else own
     # Somebody looked further than the log, and what that shows decides; GPUs that work show what the log does.
     looked_at = scene.has("stacks|processes|threads|syscalls") or scene.has("gpus") and not at_work(scene)
     if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
         behind, began = scene.log.records - steps[-1].order - 1, cause(scene.log)
         failed = began is not None and began.role == "initiating" and began.order > steps[-1].order
         failed = failed or any(mark.order > steps[-1].order for mark in scene.log.of("worker_died"))
-        if behind <= scene.limits["records_after_step"] and not failed:
+        late = scene.log.seconds_after(steps[-1]) > max(FAREWELL_S, scene.limits["steps_missed"] * (pace or 0))
+        if behind <= scene.limits["records_after_step"] and not failed and not late:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
-    times = [mark.time for mark in steps if mark.time is not None]
-    gaps = sorted((later - earlier) / NS for earlier, later in itertools.pairwise(times) if later > earlier)
-    own = next((bar.s_per_item for bar in reversed(scene.log.bars) if bar.order == steps[-1].order), None)
-    pace = gaps[len(gaps) // 2] if gaps else own
     if pace is not None and quiet is not None and quiet <= scene.limits["steps_missed"] * pace:
         claim = f"the last step is at most {show_duration(quiet)} old, a step takes {show_duration(pace)}"
         yield Sign("training_goes_on", claim, [steps[-1].ref])
