@@ -12,6 +12,8 @@ import pytest
 import kit
 from kit.errors import KitError
 from kit.frames import FRAMES
+from kit.parse import grammar
+from kit.parse.base import Source
 from kit.reading import FAILED
 from kit.untrusted import MOST_DEPTH, MOST_RANKS, load_json, ranks_in
 from tools import hostile
@@ -167,3 +169,9 @@ def test_a_hostile_folder_opens_or_is_refused(kind: str, tmp_path: Path, monkeyp
         assert error.do
     else:
         assert json.dumps(judged.to_dict(), allow_nan=False) and str(judged).encode()
+
+
+@pytest.mark.parametrize("line", ["[2026-02-18 01:00:00 TP{}] Load", "(Worker_TP0 pid={}) INFO Load", "[Rank {}] Load"])
+def test_a_prefix_whose_number_has_no_end_is_text(line: str) -> None:
+    prefix, text = grammar.load().matcher(None).prefixes.peel(line.format(NINES), Source("a.log"))
+    assert (prefix.pid, prefix.rank) == (None, None) and NINES in text
