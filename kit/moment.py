@@ -20,6 +20,7 @@ from kit.intake.content import Content, Part, Text
 from kit.parse.base import Report, Source
 from kit.parse.records import MONTHS, stamp_ns
 from kit.parse.snapshot import date_of
+from kit.untrusted import short_digits
 
 if TYPE_CHECKING:
     from kit.reading import Capture
@@ -167,7 +168,7 @@ def capture_end(capture: Capture) -> list[str]:
     begin = max(last.begin, last.end - END_BYTES)
     with content.text.data.open("rb") as file:
         file.seek(begin)
-        lines = file.read(last.end - begin).decode("utf-8", "replace").split("\n")
+        lines = short_digits(file.read(last.end - begin).decode("utf-8", "replace"))[0].split("\n")
     return [line.removeprefix(content.strip.decode("utf-8", "replace")) for line in lines[begin > last.begin :]]
 
 

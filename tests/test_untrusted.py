@@ -12,6 +12,7 @@ import pytest
 import kit
 from kit.errors import KitError
 from kit.frames import FRAMES
+from kit.moment import capture_end
 from kit.parse import grammar
 from kit.parse.base import Source
 from kit.reading import FAILED
@@ -175,3 +176,10 @@ def test_a_hostile_folder_opens_or_is_refused(kind: str, tmp_path: Path, monkeyp
 def test_a_prefix_whose_number_has_no_end_is_text(line: str) -> None:
     prefix, text = grammar.load().matcher(None).prefixes.peel(line.format(NINES), Source("a.log"))
     assert (prefix.pid, prefix.rank) == (None, None) and NINES in text
+
+
+def test_the_end_of_a_log_beside_a_look_has_no_number_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(f"[2026-02-18 01:00:00 TP{NINES}] Load\n")
+    (tmp_path / "ps.txt").write_text("  PID STAT COMMAND\n 3310 Sl   python -m sglang.launch_server --tp 2\n")
+    run = kit.open_run(tmp_path)
+    assert not [line for capture in run.captures for line in capture_end(capture) if "9" * 300 in line]
