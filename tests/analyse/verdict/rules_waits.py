@@ -260,6 +260,7 @@ BEFORE, AFTER = worker(0, capture="copy.txt", line=2), stack(10, "uvm_spin_loop"
 
 KERNEL = [
     shown("d_state", worker(0, "D"), unlike=[worker(0, "S")]),
+    shown("d_state", worker(0, "D", elapsed_s=900.0), unlike=[worker(0, "D", elapsed_s=0.0)]),  # who has just begun reads its program
     shown(  # of readers each works between two reads
         "d_state_idle",
         *(worker(rank, "D", cpu_percent=0.0) for rank in range(2)),

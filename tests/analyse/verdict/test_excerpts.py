@@ -172,6 +172,8 @@ def test_refused_request_ends_no_server(tmp_path: Path) -> None:
     text += (
         f"{stamp} ERROR chat_completions: text_generation_router::infer: router/src/infer/mod.rs:99: Template error: not found\n"
     )
+    # a span that says how long it took is answered
+    text += f'{stamp}  INFO generate{{parameters=GenerateParameters {{ best_of: None }} total_time="712ms" queue_time="6us"\n'
     assert judged(tmp_path, text, "server.log")["class"] == "ready"
 
 

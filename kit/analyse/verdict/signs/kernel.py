@@ -16,10 +16,16 @@ from kit.words import named, short
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
 
 
+def _asleep(scene: Scene) -> list[int]:
+    """The pids in state D that may be stuck there: a process that has just begun reads its own program."""
+    ages = {row["pid"]: row.get("elapsed_s") for row in scene.evidence.processes}
+    return [pid for pid in scene.fact("d_state_pids") or [] if (age := ages.get(pid)) is None or age >= scene.limits["recent_s"]]
+
+
 @rule("d_state", "d_state_twice", "d_state_idle", needs=("processes|threads|kernel_log",))
 def uninterruptible(scene: Scene) -> Signs:
     """Processes in state D, and those that stay in it."""
-    pids = scene.fact("d_state_pids") or []
+    pids = _asleep(scene)
     if not pids:
         return
     rows = [{**row, "stuck": row.get("state") == "D"} for row in scene.evidence.processes if row["pid"] in pids]
@@ -36,7 +42,7 @@ def uninterruptible(scene: Scene) -> Signs:
 @rule("d_state_no_io", needs=("processes", "io"))
 def no_io(scene: Scene) -> Signs:
     """What sleeps in state D reads nothing."""
-    pids = scene.fact("d_state_pids") or []
+    pids = _asleep(scene)
     read = deltas((row for row in scene.evidence.io if row.get("pid") in (*pids, None)), "pid", bytes_read)
     if pids and read and all(delta.change == 0 for delta in read.values()):
         claim = f"{named('pid', pids[:8])} in state D read nothing between two samples"
@@ -64,7 +70,7 @@ def wchan_driver(scene: Scene) -> Signs:
     """A process in state D sleeps in a driver or file system; a GPU's driver reads no file."""
     wchan = scene.fact("wchan")
     part = frames(scene.evidence.run.knowledge).kernel_part(wchan)
-    if part and scene.fact("d_state_pids"):
+    if part and _asleep(scene):
         code = "wchan_gpu" if part[0] == "gpu" else "wchan_driver"
         yield Sign(code, f"sleeping in the kernel function {wchan}, {part[1]}", scene.facts.refs("wchan"))
 
