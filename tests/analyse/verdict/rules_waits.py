@@ -260,7 +260,9 @@ BEFORE, AFTER = worker(0, capture="copy.txt", line=2), stack(10, "uvm_spin_loop"
 
 KERNEL = [
     shown("d_state", worker(0, "D"), unlike=[worker(0, "S")]),
-    shown("d_state", worker(0, "D", elapsed_s=900.0), unlike=[worker(0, "D", elapsed_s=0.0)]),  # who has just begun reads its program
+    shown(
+        "d_state", worker(0, "D", elapsed_s=900.0), unlike=[worker(0, "D", elapsed_s=0.0)]
+    ),  # who has just begun reads its program
     shown(  # of readers each works between two reads
         "d_state_idle",
         *(worker(rank, "D", cpu_percent=0.0) for rank in range(2)),
@@ -298,6 +300,7 @@ def thread(tid: int, **columns: object) -> tuple:
     return row("threads", pid=10, tid=tid, **columns)
 
 
+LEADER = stack(9, "acquire_read (shm_broadcast.py)", "get_response (multiproc_executor.py)")
 IDLE = [thread(tid, cpu_percent=0.1) for tid in (11, 12, 13)]
 PIPE = [
     call("pipe2", "[3<pipe:[7]>, 4<pipe:[7]>], 0", ret="0"),
@@ -346,6 +349,19 @@ THREADS = [
         unlike=[
             *stack(10, "resize (torchvision/functional.py)", "worker (multiprocess/pool.py)"),
             ps(10, "python train.py", cpu_percent=2.0),
+        ],
+    ),
+    shown(
+        "answer_lost",
+        LEADER,
+        *(
+            part
+            for n in range(2)
+            for part in (worker(n), *stack(10 + n, "acquire_read (shm_broadcast.py)", "worker_busy_loop (x.py)"))
+        ),
+        unlike=[
+            *LEADER,
+            *(part for n in range(2) for part in (worker(n), *stack(10 + n, ("acquire_read", "forward")[n] + " (x.py)"))),
         ],
     ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),

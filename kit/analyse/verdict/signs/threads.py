@@ -8,7 +8,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.processes import titles_of
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.stacks import Stack, all_stacks
+from kit.analyse.verdict.stacks import Stack, all_stacks, worker_stacks
 from kit.clock import NS
 from kit.words import count_of, short
 
@@ -21,6 +21,8 @@ NATIVE_LOCK = r"__lll_lock_wait|pthread_mutex_lock|gomp_(?:team|mutex|barrier)"
 """Frames of a wait for a lock below Python, which its queues and events never show (theirs are semaphores)."""
 FORKED = r"(?:multiprocess|multiprocessing|billiard)/(?:pool|popen_fork|process)|popen_fork"
 """Frames of a child that has not run a program of its own."""
+AWAITS_ANSWER = r"\b_?(?:get|wait_for|recv|await)_?(?:response|answer|reply|result)s?\b|\bcollective_rpc\b"
+"""Frames in which who gave an order waits for what comes of it."""
 NOT_BY_FORK = r"spawn|forkserver|libcuda|nccl|rccl|hsa"
 """Frames of a child that runs a program of its own, and of a driver's lock, which its own threads hold."""
 
@@ -83,6 +85,23 @@ def queues(scene: Scene) -> Signs:
         threads = f"{count_of(len(waiting), 'thread')} of {count_of(len(pids), 'process')}"
         claim = f"{threads} waiting for another thread in {waiting[0].place}"
         yield Sign("queue_frames", claim, [stack.ref for stack in waiting[:3]])
+
+
+@rule("answer_lost", needs=("stacks",))
+def lost_answer(scene: Scene) -> Signs:
+    """Who leads the workers waits for their answer, and each of them waits for an order: a message between them is lost."""
+    asking = next(
+        (stack for stack in all_stacks(scene.evidence) if stack.category == "idle" and stack.within(AWAITS_ANSWER)), None
+    )
+    workers = worker_stacks(scene.evidence, scene.processes)
+    idle = [
+        stack
+        for pid, stack in workers.items()
+        if stack.category == "idle" and not stack.within(AWAITS_ANSWER) and asking and pid != asking.pid
+    ]
+    if asking and idle and len(idle) == max(len(workers), scene.processes.world_size or 0):
+        claim = f"pid {asking.pid} waits for its workers' answer, and {len(idle)} of {len(idle)} workers wait for an order"
+        yield Sign("answer_lost", claim, [asking.ref, idle[0].ref])
 
 
 @rule("frontend_frames", needs=("stacks",))
