@@ -411,6 +411,7 @@ FORMS: dict[str, Callable[[Files], Wrapped]] = {
     "GELF": each_line(lambda n, line: json.dumps({"version": "1.1", "short_message": line, "timestamp": epoch(n, 1) + 0.5})),
     "Stackdriver, stderr": records(lambda n, line: {"textPayload": line, "timestamp": iso(n), "severity": "ERROR"}, list),
     "aws logs tail": each_line(lambda n, line: f"{iso(n, 6)[:-1]}+00:00 llm/server/0a1b {line}"),
+    "Google Cloud's console": each_line(lambda n, line: f"{iso(n, 3)[:-1].replace('T', ' ')} UTC  {line}"),
     "Grafana": of_log(
         lambda t: "Common labels: {}\n\n" + "".join(f"{iso(n, 3)}\t{s}\n" for n, s in [*enumerate(lines(t))][::-1])
     ),

@@ -323,6 +323,14 @@ STARTED = {"reason": "Started", "text": "Started container vllm", "source": "kub
 CLUSTER = [
     shown("probe_killed", event("Unhealthy"), event("Killing"), unlike=[event("Killing", "Stopping container")]),
     shown("probe_killed", event("Killing", "failed liveness probe, will be restarted"), unlike=[event("Unhealthy")]),
+    shown(
+        "probe_killed",
+        line("probe_killed", "STARTUP HTTP probe failed", "error", role="ending"),
+        unlike=[
+            line("probe_killed", "STARTUP HTTP probe failed", "error", at=100, role="ending"),
+            line("ready", phase="ready", at=200),
+        ],
+    ),
     shown("probe_killed", STARTUP, event("Killing", "Stopping"), unlike=[READINESS, event("Killing", "Stopping container")]),
     shown("probe_fails", STARTUP, unlike=[STARTUP, *FIRST]),  # not passed yet: its first container runs
     shown("probe_fails", STARTUP, event("RestartCount", "Restart Count: 3"), unlike=[READINESS]),

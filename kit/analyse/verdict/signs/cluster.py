@@ -85,6 +85,13 @@ def blocked(scene: Scene) -> Signs:
         yield Sign("container_blocked", claim, [ref(row, row["text"]) for row in rows[:2]])
 
 
+@rule("probe_killed", needs=("log",))
+def ended_unanswered(scene: Scene) -> Signs:
+    """Who runs the container says in its log that it ended it, since no probe was answered."""
+    if (mark := scene.log.last("probe_killed")) and not scene.fact("ready"):
+        yield Sign("probe_killed", f"the orchestrator ended it: {short(mark.text, 140)}", [mark.ref])
+
+
 @rule("probe_killed", "cgroup_oom_kill", needs=("events",))
 def evicted(scene: Scene) -> Signs:
     """The node or the scheduler sent it away."""
