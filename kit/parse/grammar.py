@@ -80,6 +80,17 @@ class Matcher:
             for milestone in grammar.milestones
             for part in (milestone.find or ("",))
         ]
+        known = {*(g.name for g in self.grammars), *(name for g in own for name in g.hosts)}
+        rivals = (g for g in grammars if own and own[0].role == g.role == "server" and g.name not in known)
+        self.rivals = {g.name: g for g in rivals}
+        """Servers whose first line in such a log tells that another launch begins there."""
+        self.entries += [
+            (part, milestone)
+            for rival in self.rivals.values()
+            for milestone in rival.milestones
+            if milestone.start
+            for part in (milestone.find or ("",))
+        ]
         self._bare = [part.translate(NO_DIGITS) for part, _ in self.entries]
         self._by_piece = _by_piece(self._bare)
         self._candidates: dict[str, list[tuple[str, Milestone]]] = {}
@@ -101,11 +112,16 @@ class Matcher:
                 self._candidates[bare] = found
         return found
 
-    def match(self, text: str, stage: str) -> tuple[Milestone, dict[str, Any]] | None:
-        """First milestone that a record matches, with its fields; `stage` is init, http or ready."""
+    def match(self, text: str, stage: str, raw: str = "") -> tuple[Milestone, dict[str, Any]] | None:
+        """First milestone that a record matches, with its fields; `stage` is init, http or ready.
+
+        The first line of another server counts where it begins so, in that server's form: `raw` is the record with its prefix.
+        """
         echoed = ECHO.match(text)
         for part, milestone in self.candidates(text):
             if echoed and not milestone.args:
+                continue
+            if milestone.grammar in self.rivals and not self._begins(milestone, text, raw):
                 continue
             if part in text and (milestone.when is None or milestone.when == stage):
                 fields = milestone.fields_of(text)
@@ -114,6 +130,11 @@ class Matcher:
                         fields |= {name: value for name, value in arguments(text, self.names).items() if name not in fields}
                     return milestone, fields
         return None
+
+    def _begins(self, milestone: Milestone, text: str, raw: str) -> bool:
+        """Whether a record is the first line of another server, and none that only holds its words."""
+        formed = raw and any(pattern.search(raw) for pattern in self.rivals[milestone.grammar].detect)
+        return bool(formed) and (milestone.pattern is None or milestone.pattern.match(text) is not None)
 
     def role(self, text: str) -> str:
         """Role of an error line that no milestone names."""

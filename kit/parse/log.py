@@ -81,8 +81,9 @@ class _Reader:
     """State of one log."""
 
     def __init__(self, source: Source, grammars: grammar.Grammars, server: str | None):
-        self.source, self.server = source, server
+        self.source, self.server, self.grammars = source, server, grammars
         self.matcher = grammars.matcher(server)
+        self.attempt = 0
         self.stage = "init"
         self.starts: dict[str, int] = {}
         self.moved = False
@@ -229,7 +230,7 @@ class _Reader:
             return
         if self._in_block(row, prefix, text, message, fields):
             return
-        found = self.matcher.match(message[:MATCH_CHARS], self.stage)
+        found = self.matcher.match(message[:MATCH_CHARS], self.stage, row["raw"][:MATCH_CHARS])
         error = thrown(message) or EXCEPTION.match(message)
         if found is not None and found[0].code == "program_error" and prefix.level in CALM:
             found = None  # who gives up does not say so in passing
@@ -261,7 +262,10 @@ class _Reader:
         if milestone.grammar not in ("common", self.server) and (self.server or milestone.grammar in grammar.libraries()):
             row["server"] = milestone.grammar
         if milestone.start:
+            if milestone.grammar in self.matcher.rivals:
+                self._another(milestone.grammar)
             if self._begins(milestone.code):
+                self.attempt += milestone.code in self.starts
                 self.starts[milestone.code] = self.starts.get(milestone.code, -1) + 1
                 self.stage = "init"
                 self.frames.clear()
@@ -275,6 +279,12 @@ class _Reader:
         elif milestone.http and self.stage != "http":
             self.stage = "http"
         self.args_text = message if milestone.args and message.endswith("{") else None
+
+    def _another(self, server: str) -> None:
+        """Another server writes from here on: its grammar holds, and nothing of the one before is open."""
+        self.server, self.matcher = server, self.grammars.matcher(server)
+        self.attempt += 1
+        self.starts, self.tracebacks = {}, Tracebacks()
 
     def _begins(self, code: str) -> bool:
         """Whether a line of a start begins one of its own: each node and each worker prints it, one after the other."""
@@ -411,6 +421,8 @@ class Reading:
                 if len(reader.dump) > len(reader.dump_lines):
                     reader.dump_lines.append(number)
                 row["record"], row["line"] = report.records, number
+                if reader.attempt:
+                    row["attempt"] = reader.attempt
                 for name in ("milestone", "phase", "role"):
                     row.setdefault(name, None)
                 report.records += 1

@@ -87,7 +87,7 @@ class _Skimmer:
         lines = [line.decode("utf-8", "replace") for block in head for line in block.split(b"\n")]
         self.reading = Reading(lines[:HEAD_LINES], source, report, folders)
         self.report = report
-        self.judge = Judge(self.reading.reader.matcher, source)
+        self.judge, self.outdated = Judge(self.reading.reader.matcher, source), False
         self.fast, self.lines = fast, _lines(fast)
         self.sightings: Counter[tuple[str, Name]] = Counter()
         self.codes: Counter[str] = Counter()
@@ -104,8 +104,9 @@ class _Skimmer:
 
     def block(self, block: bytes, careful: bool) -> Rows:
         """Rows of a block of whole lines, without the last newline."""
-        if careful or len(self.lines) >= MOST_KNOWN:
+        if careful or self.outdated or len(self.lines) >= MOST_KNOWN:
             yield from self._forget()
+            self.outdated = False
         reader, lines = self.reading.reader, self.lines
         lines.begin(block)
         while True:
@@ -123,6 +124,8 @@ class _Skimmer:
         text = line.decode("utf-8", "replace")
         rows = list(self.reading.line(self.lines.number, text))
         yield from rows
+        if self.judge.matcher is not self.reading.reader.matcher:  # another server has begun
+            self.judge, self.outdated = Judge(self.reading.reader.matcher, self.judge.source), True
         only = rows[0][1] if len(rows) == 1 and rows[0][0] == "log" else None
         if only is None:
             return
@@ -154,7 +157,7 @@ class _Skimmer:
             of[shape.row["kind"]] -= 1
             count -= 1
         self.report.records += count
-        yield SKIPPED, {"records": count, "of": dict(+of)}
+        yield SKIPPED, {"records": count, "of": dict(+of), "attempt": self.reading.reader.attempt}
         for number, line, shape in sorted([*tell.values(), *([moved] if moved else [])], key=lambda told: told[0]):
             text = line.decode("utf-8", "replace")
             for frame, row in self.reading.line(number, text) if number in tell else (self._light(number, text, shape),):
@@ -180,7 +183,7 @@ class _Skimmer:
         """What was counted last, and the totals of all that was counted."""
         yield from self._forget()
         yield from self.reading.close()
-        yield SKIPPED, {"records": 0, **self.totals}
+        yield SKIPPED, {"records": 0, **self.totals, "attempt": self.reading.reader.attempt}
 
     def _forget(self) -> Rows:
         """Hand on all that was counted, and begin anew."""

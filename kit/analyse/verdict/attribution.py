@@ -41,10 +41,10 @@ WORDS = {
     },
     "gpu_job_timeout": "GPU timeout",
     **{"ecc": "memory error", "gpus": "GPU sample", "gpu_processes": "GPU process", "events": "event", "counters": "counter"},
-    **{"processes": "server", "log": "log", "errors": "error", "statements": "claim"},
+    **{"processes": "server", "log": "log", "errors": "error", "attempts": "launch", "statements": "claim"},
 }
 """What is counted as set aside: kinds of kernel lines, else frames."""
-PLURALS = {"crash": "crashes", "GPU process": "GPU processes"}
+PLURALS = {"crash": "crashes", "GPU process": "GPU processes", "launch": "launches"}
 HOST_PIDS = "pid:[4026531836]"
 """Pid namespace of the host itself (PROC_PID_INIT_INO of include/linux/proc_ns.h): pids there are those of the kernel's log."""
 HALF_HOUR_S, DAY_S = 1800, 86400

@@ -208,18 +208,22 @@ class _Edges:
 
 
 def gather(
-    run: Run, also: Mapping[str, Callable[[Row], None]] | None = None, without_logs: Container[str] = frozenset()
+    run: Run,
+    also: Mapping[str, Callable[[Row], None]] | None = None,
+    without_logs: Container[str] = frozenset(),
+    attempts: Mapping[str, int] | None = None,
 ) -> Evidence:
     """Read a run once and gather what the analyses need; `also` is handed each row of its frames before it is kept.
 
+    `without_logs`: logs that are left out. `attempts`: by log that holds several launches, which of them is kept.
     `kit.analyse.verdict.scene.scene_of_run` keeps what was gathered with the run.
     """
     evidence = Evidence(run)
     since = run.judged_from_ns
     edges = {name: _Edges(evidence.rows[name], since if name in SERIES else None) for name in KEPT}
     own: dict[str, Callable] = {
-        "log": _without(without_logs, evidence.log.add),
-        "log_skipped": _without(without_logs, evidence.log.skip),
+        "log": _without(without_logs, attempts or {}, evidence.log.add),
+        "log_skipped": _without(without_logs, attempts or {}, evidence.log.skip),
         "syscalls": evidence.syscalls.add,
         **edges,
     }
@@ -238,9 +242,15 @@ def gather(
     return evidence
 
 
-def _without(logs: Container[str], take: Callable[[Row], None]) -> Callable[[Row], None]:
-    """A consumer that passes over the rows of some logs."""
-    return (lambda row: None if log_of(row) in logs else take(row)) if logs else take
+def _without(logs: Container[str], attempts: Mapping[str, int], take: Callable[[Row], None]) -> Callable[[Row], None]:
+    """A consumer that passes over the rows of some logs, and over those of all but one launch in others."""
+
+    def kept(row: Row) -> None:
+        log, attempt = log_of(row), row.get("attempt") or 0
+        if log not in logs and attempt == attempts.get(log, attempt):
+            take(row)
+
+    return kept if logs or attempts else take
 
 
 def _both(first: Callable[[Row], None], second: Callable[[Row], None] | None) -> Callable[[Row], None]:

@@ -115,6 +115,30 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
     return {name: f"{log.title} is of {_whose(log)}, {why}" for name, log in other.items()}
 
 
+def judged_attempts(evidence: Evidence, asked: Asked) -> dict[str, int]:
+    """By log that holds several launches, how many stand before the one that is judged: that which was asked for, else the last
+    one, once it has come on. What is started within a training, or within Ray, is no launch of its own."""
+    log, nested = evidence.log, {"ray", "rl", *OF_TRAINING}
+    last = {mark.log: mark.attempt for mark in log.marks}
+    told = [mark for mark in log.marks if mark.kind in ("progress", "error") and "start" not in mark.fields]
+    judged = {mark.log: last[mark.log] for mark in told if mark.attempt == last[mark.log] > 0}
+    if asked:
+        known = [mark for mark in log.marks if _fits(Log(whole_number(mark.fields.get("port")), {mark.pid} - {None}), asked)]
+        judged |= {mark.log: mark.attempt for mark in known if last[mark.log]}
+    return {name: attempt for name, attempt in judged.items() if nested.isdisjoint(log.programs.get(name, ()))}
+
+
+def of_other_attempts(evidence: Evidence, judged: dict[str, int]) -> list[Foreign]:
+    """What is left out with the other launches of a log: their errors, or else that they are there."""
+    others = [mark for mark in evidence.log.marks if mark.attempt != judged.get(mark.log, mark.attempt)]
+    errors = {mark.order: mark for mark in others if mark.kind == "error"}
+    failed = {(mark.log, mark.attempt) for mark in errors.values()}
+    quiet = {of: mark for mark in others if (of := (mark.log, mark.attempt)) not in failed}
+    said = [("errors", mark) for mark in errors.values()] + [("attempts", mark) for mark in quiet.values()]
+    where = {mark.log: "before" if mark.attempt < judged[mark.log] else "after" for mark in others}
+    return [Foreign(frame, mark.ref, f"{where[mark.log]} the launch that is judged in its log") for frame, mark in said]
+
+
 def _logs(evidence: Evidence) -> dict[str, Log]:
     logs: dict[str, Log] = defaultdict(Log)
     for mark in evidence.log.marks:
@@ -312,7 +336,8 @@ def check_asked(evidence: Evidence, asked: Asked) -> None:
     """Refuse a pid or port that nothing in the evidence names."""
     pids = {row["pid"] for row in evidence.processes} | {pid for log in _logs(evidence).values() for pid in log.pids}
     pids |= {pid for writers in evidence.log.writers.values() for pid in writers}
-    ports = {log.port for log in _logs(evidence).values()} | {row.get("local_port") for row in evidence.sockets}
+    ports = {whole_number(mark.fields.get("port")) for mark in evidence.log.marks}
+    ports |= {row.get("local_port") for row in evidence.sockets}
     ports |= {whole_number(flags(row.get("cmdline") or "").get("port")) for row in evidence.processes}
     for name, number, known in (("pid", asked.pid, pids), ("port", asked.port, ports)):
         if number is not None and number not in known:

@@ -80,6 +80,8 @@ class Mark:
     role: str | None = None
     log: str = ""
     """The log that it stands in: one file may hold several."""
+    attempt: int = 0
+    """How many launches stand before its own in the same log."""
 
     @property
     def ref(self) -> dict:
@@ -461,4 +463,5 @@ def _mark(row: Row, code: str, kind: str, order: int, log: str) -> Mark:
         raw=row["raw"][:400],
         role=row.get("role"),
         log=log,
+        attempt=row.get("attempt") or 0,
     )

@@ -16,7 +16,15 @@ from kit.analyse.verdict.attribution import set_aside
 from kit.analyse.verdict.evidence import Evidence, Foreign, gather
 from kit.analyse.verdict.facts import Fact, Facts, derive
 from kit.analyse.verdict.good_run import GoodRun, good_run, set_harmless_aside
-from kit.analyse.verdict.launch_choice import ANY, Asked, check_asked, other_logs, set_other_servers_aside
+from kit.analyse.verdict.launch_choice import (
+    ANY,
+    Asked,
+    check_asked,
+    judged_attempts,
+    of_other_attempts,
+    other_logs,
+    set_other_servers_aside,
+)
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
 from kit.analyse.verdict.processes import Processes, find_ranks
@@ -119,7 +127,12 @@ def scene_of_run(run: Run, asked: Asked = ANY, against: Run | None = None) -> Sc
 def _gathered(run: Run, asked: Asked = ANY, good: GoodRun | None = None) -> Scene:
     evidence = gather(run)
     check_asked(evidence, asked)
+    left_out: list[Foreign] = []
+    if attempts := judged_attempts(evidence, asked):
+        left_out = of_other_attempts(evidence, attempts)
+        evidence = gather(run, attempts=attempts)
     if others := other_logs(evidence, asked):
-        evidence = gather(run, without_logs=others)
-        evidence.foreign += [Foreign("log", {"capture": name}, why) for name, why in others.items()]
+        evidence = gather(run, without_logs=others, attempts=attempts)
+        left_out += [Foreign("log", {"capture": name}, why) for name, why in others.items()]
+    evidence.foreign += left_out
     return scene_of(evidence, asked, good)

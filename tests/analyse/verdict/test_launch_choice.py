@@ -80,6 +80,49 @@ def test_earlier_lines_of_the_same_log_are_no_cause(tmp_path: Path) -> None:
     assert verdict.klass != "gpu_oom" and verdict.state != "failed"
 
 
+ANOTHER = (
+    "INFO 10-09 08:40:01 [api_server.py:1755] vLLM API server version 0.10.0\n"
+    "INFO 10-09 08:40:02 [cli_args.py:261] non-default args: {'model': 'org/n', 'port': 8000}\n"
+    "(EngineCore_0 pid=512) INFO 10-09 08:40:20 [gpu_model_runner.py:1843] Starting to load model org/n...\n"
+)
+UP = "INFO:     Started server process [501]\nINFO:     Waiting for application startup.\nINFO:     Application startup complete.\n"
+NATIVE = (
+    "build: 6121 (e54d41be) with cc (GCC) 13.2.0 for x86_64-linux-gnu\nmain: loading model\n"
+    "main: server is listening on http://0.0.0.0:8080 - starting the main loop\n"
+)
+FIRST = SERVER.format(minute=10, port=30000)
+
+
+@pytest.mark.parametrize(
+    ("log", "state", "said"),
+    [
+        (FIRST + FAILS.format(minute=10) + ANOTHER + UP, "ready", "1 error; before the launch that is judged in its log"),
+        (FIRST + FAILS.format(minute=10) + NATIVE, "ready", "1 error; before the launch"),
+        (FIRST + FAILS.format(minute=10) + ANOTHER, "unknown", "1 error; before the launch"),
+        (FIRST + SERVES.format(minute=10, port=30000) + ANOTHER, "unknown", "1 launch; before the launch"),
+        (FIRST + SERVES.format(minute=10, port=30000) + SERVER.format(minute=30, port=30000), "unknown", "1 launch; before"),
+        (ANOTHER + UP + FIRST + FAILS.format(minute=10), "failed", "1 launch; before the launch"),
+    ],
+)
+def test_the_last_launch_of_a_log_is_judged_whatever_server_it_is(log: str, state: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(log)
+    verdict = kit.verdict(tmp_path)
+    assert verdict.state == state and said in verdict.findings[0]["claim"]
+
+
+def test_a_port_names_a_launch_of_a_log(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(FIRST + FAILS.format(minute=10) + ANOTHER + UP)
+    asked = {port: kit.verdict(tmp_path, port=port) for port in (30000, 8000)}
+    assert [found.klass for found in asked.values()] == ["gpu_oom", "ready"]
+    assert "after the launch that is judged in its log" in asked[30000].findings[0]["claim"]
+
+
+def test_what_a_server_prints_of_others_begins_no_launch(tmp_path: Path) -> None:
+    told = "[2025-10-09 08:10:30] unlike vLLM API server version 1, build: 7 and Args { are no first lines\n"
+    (tmp_path / "server.log").write_text(FIRST + told + SERVES.format(minute=10, port=30000))
+    assert kit.verdict(tmp_path).state == "ready" and not kit.verdict(tmp_path).findings
+
+
 def test_a_log_copied_months_later(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text((SERVER + SERVES).format(minute=10, port=30000))
     verdict = kit.verdict(tmp_path)
