@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -12,6 +13,13 @@ from kit.parse.records import ANSI
 WRAPPERS = frozenset("sudo nohup exec env time setsid nice stdbuf numactl taskset timeout ionice command chrt".split())
 """Programs that only start another one."""
 _ASSIGNS = re.compile(r"^[A-Za-z_]\w*=")
+_RUNS_PYTHON = re.compile(r"(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed)")
+_NAME = re.compile(r"[\w.-]+")
+_STARTERS = ("torch.distributed", "accelerate.commands", "deepspeed.launcher")
+"""Modules that start a script which comes later."""
+_AIDS = frozenset(("pip", "venv", "http", "json", "torch", "collect_env", "py_spy", "ray", "multiprocessing"))
+"""What one runs beside a launch, or what it runs of its own."""
+MOST_WORDS = 40
 _SHELL_WORDS = re.compile(
     r"^(?:(?:set|cd|source|\.|if|then|fi|else|elif|for|while|do|done|case|esac|shift|trap|ulimit|echo|sleep|"
     r"wait|mkdir|export|"
@@ -25,8 +33,27 @@ _LAUNCHERS = re.compile(
 """Commands that start something, whatever it is; those of servers stand in their grammars."""
 
 
+def run_by_python(text: str) -> str | None:
+    """Module or script that a command line has Python run, as a process list shows it; None where it runs none.
+
+    Examples
+    --------
+    >>> run_by_python("CUDA_VISIBLE_DEVICES=0 python3 -u -m my_server.chat --model m")
+    'my_server.chat'
+    >>> run_by_python("torchrun --nproc_per_node 8 src/train.py --lr 1e-4"), run_by_python("pip install x")
+    ('train.py', None)
+    """
+    words = text.split(None, MOST_WORDS)[:MOST_WORDS]
+    start = next((at for at, word in enumerate(words) if _RUNS_PYTHON.fullmatch(word)), None)
+    for before, word in itertools.pairwise(words[start:] if start is not None else ()):
+        name = word.rsplit("/", 1)[-1]
+        if before == "-m" and not word.startswith(_STARTERS) or word.endswith(".py"):
+            return name if _NAME.fullmatch(name) and name.split(".")[0] not in _AIDS else None
+    return None
+
+
 def program_of(command: str) -> str | None:
-    """First word that is a program of its own, or the module after `python -m`, or the script that python runs.
+    """What Python runs in a command, else its first word that is a program of its own.
 
     Examples
     --------
@@ -40,16 +67,8 @@ def program_of(command: str) -> str | None:
         _ASSIGNS.match(words[0]) or words[0] in WRAPPERS or words[0].startswith("-") or re.fullmatch(r"\d+[smh]?", words[0])
     ):
         words.pop(0)
-    if not words:
-        return None
-    program = words[0].rsplit("/", 1)[-1]
-    if re.fullmatch(r"python[\d.]*", program):
-        for place, word in enumerate(words[1:], 1):
-            if word == "-m" and place + 1 < len(words):
-                return words[place + 1]
-            if not word.startswith("-"):
-                return word
-    return program
+    program = words[0].rsplit("/", 1)[-1] if words else None
+    return program and _RUNS_PYTHON.fullmatch(program) and run_by_python(command) or program
 
 
 def parse_launch(lines: Iterable[str], source: Source, report: Report) -> Rows:

@@ -6,7 +6,6 @@ the grammars ([launch]); names and values are brought to one form, so that what 
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 import tomllib
@@ -28,13 +27,6 @@ _ASSIGNS = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTAINER = re.compile(r"\b(?:docker|podman|nerdctl)\s+run\s+")
 _CONTAINER_FLAG = re.compile(r"-[dit]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|quiet)|-q|-P")
 _FLAG_NAME = re.compile(r"(?:enable|disable|skip|no|use)_\w+")
-_RUNS_PYTHON = re.compile(r"(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed)")
-_NAME = re.compile(r"[\w.-]+")
-_STARTERS = ("torch.distributed", "accelerate.commands", "deepspeed.launcher")
-"""Modules that start a script which comes later."""
-_AIDS = frozenset(("pip", "venv", "http", "json", "torch", "collect_env", "py_spy", "ray", "multiprocessing"))
-"""What one runs beside a launch, or what it runs of its own."""
-MOST_WORDS = 40
 _ATTACHED = re.compile(r"^(-[A-Z])(\d+)$")
 _PRINTED = re.compile(r"(?:server_args=)?ServerArgs\(|server_args=\{?|Namespace\(|args:\s*\{|Args \{|with config: ")
 _ITEM = re.compile(r"\s*(['\"]?)([A-Za-z_][\w.-]{0,100})\1\s*[=:]\s*(.*?)\s*$", re.DOTALL)
@@ -160,25 +152,6 @@ def command_line(text: str) -> Launch | None:
             words = words_of(_ENDS.split(text[found.end() :])[0])
             program = shlex.join(word for word in words_of(before + found.group()) if not _ASSIGNS.fullmatch(word))
             return Launch(server, dict(_options(words, server)), _assignments(words_of(before)), None, program, words)
-    return None
-
-
-def started_program(text: str) -> str | None:
-    """Module or script that a command line has Python run, as a process list shows it; None where it runs none.
-
-    Examples
-    --------
-    >>> started_program("CUDA_VISIBLE_DEVICES=0 python3 -u -m my_server.chat --model m")
-    'my_server.chat'
-    >>> started_program("torchrun --nproc_per_node 8 src/train.py --lr 1e-4"), started_program("pip install x")
-    ('train.py', None)
-    """
-    words = text.split(None, MOST_WORDS)[:MOST_WORDS]
-    start = next((at for at, word in enumerate(words) if _RUNS_PYTHON.fullmatch(word)), None)
-    for before, word in itertools.pairwise(words[start:] if start is not None else ()):
-        name = word.rsplit("/", 1)[-1]
-        if before == "-m" and not word.startswith(_STARTERS) or word.endswith(".py"):
-            return name if _NAME.fullmatch(name) and name.split(".")[0] not in _AIDS else None
     return None
 
 

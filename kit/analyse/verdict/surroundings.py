@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.failures import cause
-from kit.analyse.verdict.options import started_program
 from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
 from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
 from kit.clock import NS, show_time
 from kit.intake.beginnings import may_hold
+from kit.parse.script import run_by_python
 from kit.tool_table import Tool, filled, table
 from kit.untrusted import whole_number
 
@@ -229,7 +229,7 @@ def _texts(evidence: Evidence) -> list[str]:
 
 def _programs(texts: Iterable[str]) -> str:
     """Programs that Python was told to run, as a pattern for a process list: a server that no table knows is found so."""
-    found = dict.fromkeys(name for text in texts if (name := started_program(text)))
+    found = dict.fromkeys(name for text in texts if (name := run_by_python(text)))
     return "|".join(itertools.islice(found, MOST_PROGRAMS))
 
 

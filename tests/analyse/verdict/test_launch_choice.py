@@ -85,7 +85,7 @@ ANOTHER = (
     "INFO 10-09 08:40:02 [cli_args.py:261] non-default args: {'model': 'org/n', 'port': 8000}\n"
     "(EngineCore_0 pid=512) INFO 10-09 08:40:20 [gpu_model_runner.py:1843] Starting to load model org/n...\n"
 )
-UP = "INFO:     Started server process [501]\nINFO:     Waiting for application startup.\nINFO:     Application startup complete.\n"
+UP = "INFO:     Started server process [501]\nINFO:     Application startup complete.\n"
 NATIVE = (
     "build: 6121 (e54d41be) with cc (GCC) 13.2.0 for x86_64-linux-gnu\nmain: loading model\n"
     "main: server is listening on http://0.0.0.0:8080 - starting the main loop\n"
