@@ -185,13 +185,14 @@ def stamp_ns(
 
 # --- prefixes ----------------------------------------------------------------------------------------------------------
 
+_LEVEL = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|CRIT|FATAL|TRACE|NOTICE|SUCCESS|SUCC"
 PARTS = {
-    "level": r"(?P<l>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)",
+    "level": rf"(?P<l>{_LEVEL})",
     "date": r"(?P<y>20\d\d)[-/](?P<m>\d\d)[-/](?P<d>\d\d)[ T]",
     "clock": r"(?P<H>\d\d):(?P<M>\d\d):(?P<S>\d\d)(?:[.,](?P<f>\d+))?",
     "zone": r"(?P<z>Z|[+-]\d\d:?\d\d)?",
     "month": f"(?P<mon>{'|'.join(MONTHS)})",
-    "ahead": r"(?=[\[(]|20\d\d-|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)\b|Loading |Capturing |Traceback )",
+    "ahead": rf"(?=[\[(]|20\d\d-|(?:{_LEVEL})\b|Loading |Capturing |Traceback )",
 }
 """Parts of prefix patterns, written as `{date}{clock}`. `ahead` looks at what a record may begin with."""
 _PART = re.compile(r"\{(" + "|".join(PARTS) + r")\}")

@@ -267,6 +267,8 @@ DEATHS = frozenset(
 """Signs of an end that was no order: the launch has failed, though why is not known."""
 MUTE = frozenset(("generate_fails", "request_stuck"))
 """Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
+STANDS = frozenset(("download_bar_stands", "weights_bar_stands", "graph_bar_stands", "jit_bar_stands", "joins_no_more"))
+"""Signs that what a launch counts stands: the same."""
 
 
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
@@ -274,7 +276,9 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     exited = bool(scene.fact("exited"))
     if best.name == UNDETERMINED and ("restart_loop" in signs or exited and (DEATHS & signs.keys() or over_time(scene.log))):
         return "failed"
-    if best.name == UNDETERMINED and not exited and scene.fact("ready") and MUTE & signs.keys() and "long_silence" in signs:
+    stands = STANDS | MUTE if scene.fact("ready") else STANDS
+    silent = "long_silence" in signs and stands & signs.keys()
+    if best.name == UNDETERMINED and not exited and (silent or "training_stands" in signs):
         return "stalled"
     return best.klass.state_when(exited)
 

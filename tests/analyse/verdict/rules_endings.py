@@ -365,6 +365,8 @@ CLUSTER = [
     shown("placement_wait", line("placement_wait", DEMAND), unlike=[line("dist_begin")]),
     shown("resources_short_line", line("insufficient_resources"), unlike=[line("placement_wait")]),
     shown("resources_short_line", line("replica_wait", stage="scheduled"), unlike=[line("replica_wait", stage="initialized")]),
+    shown("queue_line", line("queued", kind="heartbeat"), unlike=[line("queued", kind="heartbeat"), *[line(None)] * 5]),
+    shown("unschedulable", event("Priority", "7 t u PD 0:00 1", "slurm"), unlike=[event("n1", "7 t u R 0:09 1", "slurm")]),
     shown("demand_pending", *RAY, event("PendingDemand", DEMAND, "ray"), unlike=[*RAY]),
     shown(
         "demand_over_supply",

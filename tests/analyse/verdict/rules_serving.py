@@ -51,6 +51,12 @@ SERVING = [
     ),
     shown("log_ends_on_step", STEPS, gpu(0, 100, 600), unlike=[STEPS, gpu(0, 100, 150)]),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
+    shown("training_stands", [line("train_step", step=n, at=3 * n, phase="train_step") for n in range(8)], unlike=[STEPS]),
+    shown(  # how fast weights arrive is no work
+        "figures_repeat",
+        [line(None, f"{n}.5 GB/s") for n in (81, 82, 83)],
+        unlike=[line("weights_item", f"{n}.5 GB/s", phase="weights") for n in (81, 82, 83)],
+    ),
     shown("training_goes_on", *STEPS[:-1], line("train_step", step=8, at=3590), unlike=STEPS[:4]),
     shown(
         "requests_served",

@@ -207,6 +207,9 @@ PEERS = [
         line("dist_begin", phase="dist_init", rank=0),
         unlike=[TP2, *(line("dist_begin", phase="dist_init", rank=rank) for rank in range(2))],
     ),
+    shown(
+        "joins_no_more", line("dist_begin", phase="dist_init", at=100), unlike=[line("dist_begin", phase="dist_init", at=3400)]
+    ),
     shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=0)]),
     shown("remote_engines_missing", line("engine_wait", remote=2), unlike=[line("engine_wait", remote=2), line("http_start")]),
     shown("rendezvous_frames", stack(10, "_store_based_barrier (c10d)"), unlike=stack(10, "poll (selectors.py)")),

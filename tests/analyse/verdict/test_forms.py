@@ -16,7 +16,7 @@ FORMS = {entry["name"]: entry for entry in tomllib.loads(Path("tests/data/forms.
 def test_the_state_by_form(name: str, tmp_path: Path) -> None:
     form = FORMS[name]
     (tmp_path / form.get("file", "server.log")).write_text(form["text"])
-    verdict = kit.verdict(tmp_path)
+    verdict = kit.verdict(tmp_path, captured_at=form.get("at"))
     assert verdict.state in form["state"]
     if "class" in form:
         assert verdict.klass in form["class"]

@@ -13,6 +13,8 @@ from kit.words import count_of, short
 PROBE_KILL = re.compile(r"probe|unhealthy")
 """What the kubelet says of a container that it ends for its health; of one that is deleted or moved it says only so."""
 BUNDLE = re.compile(r"\{([^{}]*)\}(?: \* (\d+))?")
+PENDING_JOB = re.compile(r" (?:PD|PENDING|CF|CONFIGURING) ")
+"""States in which squeue shows a job that was not begun."""
 RESOURCE = re.compile(r"'([^']+)': ([\d.]+)")
 
 
@@ -57,6 +59,9 @@ def unschedulable(scene: Scene) -> Signs:
     row = events.get("Pending")
     if row and row["source"] == "kubernetes":
         yield Sign("unschedulable", f"the pod is pending: {short(row['text'], 120)}", [ref(row)])
+    waits = [row for row in events.values() if row["source"] == "slurm" and PENDING_JOB.search(row["text"])]
+    if waits:
+        yield Sign("unschedulable", f"the job is pending: {short(waits[-1]['text'], 120)}", [ref(waits[-1])])
 
 
 BLOCKS = {
@@ -132,15 +137,22 @@ def restarts(scene: Scene) -> Signs:
             yield Sign("restart_loop", claim, scene.facts.refs("restarts"))
 
 
-@rule("placement_wait", "resources_short_line", needs=("log",))
+@rule("placement_wait", "resources_short_line", "queue_line", needs=("log",))
 def waits_for_resources(scene: Scene) -> Signs:
     """The log says that something waits for resources."""
     if mark := scene.log.last("placement_wait"):
         yield Sign("placement_wait", f"Ray waits for a placement group: {short(mark.text, 120)}", [mark.ref])
     scarce = scene.log.of("insufficient_resources")
     scarce += [mark for mark in scene.log.of("replica_wait") if mark.fields.get("stage") == "scheduled"]
+    queued = scene.log.last("queued")
     if scarce:
         yield Sign("resources_short_line", f"insufficient resources: {short(scarce[-1].text, 140)}", [scarce[-1].ref])
+    elif queued and scene.log.records_after(queued) <= STILL_QUEUED:
+        yield Sign("queue_line", f"the log ends on its place in a queue: {short(queued.text, 140)}", [queued.ref])
+
+
+STILL_QUEUED = 3
+"""Records of a log's end: what is said of a queue further up is over."""
 
 
 @rule("demand_pending", "demand_over_supply", needs=("counters",))

@@ -302,7 +302,7 @@ def orderly_end(scene: Scene) -> Signs:
         # Who ended it before it worked, or when it had stopped working, is not told by the log, nor why.
         worked = scene.fact("ready") or scene.fact("step") or _own_work(scene)
         # Nor is it by a file of a job's errors alone, which shows nothing of the launch, that it had not worked.
-        begun = scene.log.bars or any(mark.phase for mark in scene.log.marks)
+        begun = scene.log.bars or scene.log.interrupted or any(mark.phase for mark in scene.log.marks)
         early = (
             found.how == "told"
             and (not worked and begun or _stood(scene, found.mark.time))

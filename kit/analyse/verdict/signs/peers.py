@@ -12,6 +12,7 @@ from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
+from kit.clock import NS, show_duration
 from kit.schema import Row
 from kit.untrusted import whole_number
 from kit.words import count_of, short
@@ -117,7 +118,15 @@ def store_barrier(scene: Scene) -> Signs:
     if mark := scene.log.last("store_barrier"):
         count, world = mark.fields.get("worker_count"), mark.fields.get("world_size")
         if (whole_number(count) or 0) < (whole_number(world) or 0) and count is not None:
-            yield Sign("store_barrier_short", f"{count} of {world} workers arrived at the store barrier", [mark.ref])
+            yield Sign("store_barrier_short", f"{count} of {world} workers have joined: {short(mark.text, 100)}", [mark.ref])
+
+
+@rule("joins_no_more", needs=("log",))
+def joining(scene: Scene) -> Signs:
+    """The launch is at joining, and silent for longer than that may take."""
+    if scene.phase == "dist_init" and (scene.silence_s or 0) > scene.limits["joining_s"]:
+        claim = f"the ranks are at joining, and nothing was said for {show_duration(scene.silence_s)}"
+        yield Sign("joins_no_more", claim, scene.facts.refs("silence_s"))
 
 
 @rule("ranks_not_begun", needs=("log",))
@@ -125,11 +134,18 @@ def not_begun(scene: Scene) -> Signs:
     """Ranks that never began to join."""
     world, begins = scene.processes.world_size, scene.log.of("dist_begin", "nccl_init_start")
     joined = scene.log.of("dist_end", "nccl_init_complete", "nccl_connected")
-    if not world or scene.phase not in ("launch", "dist_init") or joined:
+    if not world or scene.phase not in ("launch", "dist_init") or joined or _just_begun(scene, begins):
         return
     ranks = {mark.fields.get("rank", mark.rank) for mark in begins} - {None}
     if 0 < len(ranks) < world:
         yield Sign("ranks_not_begun", f"{len(ranks)} of {world} ranks began to join in these logs", [begins[0].ref])
+
+
+def _just_begun(scene: Scene, begins: list[Mark]) -> bool:
+    """Whether a log of which only its own stamps tell when it was taken ends too soon after the first rank for the last."""
+    times = [mark.time for mark in begins if mark.time is not None]
+    late = scene.log.last_time is not None and times and scene.log.last_time - times[0] > scene.limits["lag_s"] * NS
+    return not scene.evidence.run.captured_known and bool(times) and not late
 
 
 @rule("remote_engines_missing", needs=("log",))

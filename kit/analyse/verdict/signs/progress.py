@@ -15,6 +15,7 @@ from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.serving import OTHER_SOURCES
 from kit.clock import NS, show_duration
 from kit.parse.grammar import libraries
+from kit.parse.grammar_file import PHASES
 from kit.schema import Row
 from kit.words import count_of, short
 
@@ -118,8 +119,11 @@ def steps(scene: Scene) -> Signs:
         return
     marks = [mark for mark in scene.log.of(last["milestone"]) if mark.label == last.get("rank_label")]
     marks = [mark for mark in marks if mark.phase == scene.phase]
-    if len({mark.text for mark in marks}) < scene.limits["least_steps"]:
+    counted = marks[-1].fields.get("items") if marks else None
+    if len({mark.text for mark in marks}) < (LEAST_FRAMES if counted else scene.limits["least_steps"]):
         return
+    if counted and marks[-1].fields.get("item") == counted:
+        return  # it is through
     words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”"
     moved = len({str(mark.fields or mark.text) for mark in marks[-LEAST_FRAMES:]}) > 1  # a number that is repeated stands
     if scene.silence_s is None and not run.captured_known and moved and scene.log.records - marks[-1].order <= LEAST_FRAMES:
@@ -127,7 +131,7 @@ def steps(scene: Scene) -> Signs:
     times = [mark.time for mark in marks if mark.time is not None]
     if scene.silence_s is not None and not times and scene.silence_s <= scene.limits["recent_s"]:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came while it was recorded", [marks[-1].ref])
-    if scene.silence_s is None or len(times) < scene.limits["least_steps"] or times[0] == times[-1]:
+    if scene.silence_s is None or len(times) < LEAST_FRAMES or times[0] == times[-1]:
         return  # of one time they have it from a line far above, which tells nothing of when they came
     pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))
     words, quiet = f"{words}, one in {show_duration(pace)}", show_duration(scene.silence_s)
@@ -182,6 +186,8 @@ _RATE = re.compile(
     re.IGNORECASE,
 )
 _FIGURE = re.compile(r"\d+(?:\.\d+)?")
+WORKING = ("ready", "serving", "train_step")
+"""Phases in which a program does what it is for."""
 
 
 @rule("figures_repeat", needs=("log",))
@@ -192,7 +198,8 @@ def figures(scene: Scene) -> Signs:
         return
     by_shape: dict[str, list[Row]] = {}
     for row in scene.log.tail:
-        if _RATE.search(row["text"]) and any(float(figure) for figure in _FIGURE.findall(row["text"])):
+        launching = row.get("phase") in PHASES and row["phase"] not in WORKING  # how fast weights arrive is no work yet
+        if not launching and _RATE.search(row["text"]) and any(float(figure) for figure in _FIGURE.findall(row["text"])):
             by_shape.setdefault(_FIGURE.sub("#", row["text"]), []).append(row)
     rows = max(by_shape.values(), key=len, default=[])
     if len({row["text"] for row in rows}) >= scene.limits["figures_repeated"]:

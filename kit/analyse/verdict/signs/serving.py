@@ -65,7 +65,7 @@ OTHER_SOURCES = "stacks|processes|threads|gpus|syscalls"
 """What people collect of a job that may hang; where there is none of it, the end of the log is all there is."""
 
 
-@rule("training_steps", "training_goes_on", "log_ends_on_step", needs=("log",))
+@rule("training_steps", "training_goes_on", "training_stands", "log_ends_on_step", needs=("log",))
 def training(scene: Scene) -> Signs:
     """A training job that has stepped, and does so still."""
     steps, quiet = sorted(scene.log.of(*STEPS), key=lambda mark: mark.order), _quiet_at_most(scene)
@@ -87,12 +87,23 @@ def training(scene: Scene) -> Signs:
         late = scene.log.seconds_after(steps[-1]) > max(FAREWELL_S, scene.limits["steps_missed"] * (pace or 0))
         if behind <= scene.limits["records_after_step"] and not failed and not late:
             yield Sign("log_ends_on_step", "the log ends on a training step", [steps[-1].ref])
+    stood_s = quiet if quiet is not None else _notices_alone_s(scene, steps[-1])
+    if pace is not None and stood_s > max(scene.limits["long_silence_s"], scene.limits["stood_steps"] * pace):
+        claim = f"no step for {show_duration(stood_s)}, and a step takes {show_duration(pace)}"
+        yield Sign("training_stands", claim, [steps[-1].ref])
     if pace is not None and quiet is not None and quiet <= scene.limits["steps_missed"] * pace:
         claim = f"the last step is at most {show_duration(quiet)} old, a step takes {show_duration(pace)}"
         yield Sign("training_goes_on", claim, [steps[-1].ref])
     elif pace is None and quiet is not None and quiet <= scene.limits["recent_s"]:
         claim = f"the last step came {show_duration(quiet)} before the end of the recording"
         yield Sign("training_goes_on", claim, [steps[-1].ref])
+
+
+def _notices_alone_s(scene: Scene, step: Mark) -> float:
+    """For how long a log goes on after its last step with notices alone, by its own stamps."""
+    last, end = scene.log.last_progress or {}, scene.log.last_time
+    alone = scene.log.tail[-1].get("kind") == "heartbeat" and last.get("time") == step.time
+    return (end - step.time) / NS if alone and step.time is not None and end is not None else 0.0
 
 
 def _quiet_at_most(scene: Scene) -> float | None:
@@ -290,7 +301,7 @@ def stuck_request(scene: Scene) -> Signs:
     """A request was taken and did not finish."""
     log, quiet, limits = scene.log, scene.silence_s, scene.limits
     taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
-    finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done")
+    finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done", "idle")
     finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
     last_answer = log.last_answer[1] if log.last_answer else -1
     last_finished = max((mark.order for mark in finished), default=-1)
