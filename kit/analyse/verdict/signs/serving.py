@@ -301,7 +301,7 @@ def stuck_request(scene: Scene) -> Signs:
     """A request was taken and did not finish."""
     log, quiet, limits = scene.log, scene.silence_s, scene.limits
     taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
-    finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done", "idle")
+    finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done")
     finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
     last_answer = log.last_answer[1] if log.last_answer else -1
     last_finished = max((mark.order for mark in finished), default=-1)
@@ -324,7 +324,8 @@ def stuck_request(scene: Scene) -> Signs:
         return
     started = [mark for mark in taken if "status" not in mark.fields]
     fresh = quiet is None and log.records - last_finished <= limits["fresh_records"] and last_finished >= 0
-    if started and started[-1].order > last_finished and not fresh and (quiet is None or quiet > limits["recent_s"]):
+    rests = max((mark.order for mark in log.of("idle")), default=-1)
+    if started and started[-1].order > max(last_finished, rests) and not fresh and (quiet is None or quiet > limits["recent_s"]):
         since = f" {show_duration(quiet)} ago" if quiet is not None else ""
         claim = f"a request arrived{since} and did not finish: {short(started[-1].text, 100)}"
         yield Sign("request_stuck", claim, [started[-1].ref])
