@@ -43,6 +43,8 @@ TRACES = ("exc_info", "exc_text", "exception", "stack_trace", "stacktrace", "tra
 LEVELS = {"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"}
 _SERVERS_OWN = ({"fields", "target"}, {"function", "tid"}, {"span", "target"})
 """Keys of JSON lines that TGI and llama.cpp write themselves."""
+_OWN_TARGET = re.compile(r"text_")
+"""Begin of the names of TGI's and TEI's modules; other programs in Rust write the same keys, and no grammar reads those."""
 _COLUMN = r"\"?[\w @.\[\]-]{1,40}\"?"
 _HEADER = re.compile(rf"{_COLUMN}(?P<delimiter>[,;\t]){_COLUMN}(?:(?P=delimiter){_COLUMN})*")
 """First line of a table of records: names of columns, between commas, semicolons or tabs."""
@@ -84,20 +86,23 @@ def message_of(record: Any, depth: int = 0) -> tuple[str, str] | None:
     if not isinstance(message, str):
         inside = ((key, message_of(record[key], depth + 1)) for key in (*NESTED, *record) if isinstance(record.get(key), dict))
         inner = next((got for key, got in inside if got and (key in NESTED or when or got[0])), None)
-        return inner and (when or inner[0], inner[1])
+        return inner and (when or inner[0], _levelled(record, inner[1]))
     if record.get("_transport") == "kernel" or record.get("syslog_identifier") == "kernel":
         message = f"{record.get('_hostname') or 'host'} kernel: {message}"  # as the journal prints it
     if message.lstrip().startswith("{") and (inner := _inner(message, depth)):
         return when or inner[0], inner[1]
+    traces = [record[key].strip("\n") for key in TRACES if isinstance(record.get(key), str) and "\n" in record[key]]
+    return when, "\n".join([_levelled(record, message), *traces])
+
+
+def _levelled(record: dict[str, Any], message: str) -> str:
+    """A message behind the level that its record tells."""
     streams = "textpayload" in record  # Google's collector calls all of stderr an error
     level = "" if streams else str(record.get("levelname") or record.get("level") or record.get("severity") or "").upper()
     if level in LEVELS and SHORT.match(str(record.get("time"))):  # NIM's: the stamp that vLLM writes
         file = str(record.get("file_name") or record.get("file_path") or "").rpartition("/")[2]
-        message = f"{level} {record['time']} [{file}:{record.get('line_number')}] {message}"
-    elif level in LEVELS and not ISO.match(message) and level not in message[:60]:
-        message = f"{level} {message}"
-    traces = [record[key].strip("\n") for key in TRACES if isinstance(record.get(key), str) and "\n" in record[key]]
-    return when, "\n".join([message, *traces])
+        return f"{level} {record['time']} [{file}:{record.get('line_number')}] {message}"
+    return f"{level} {message}" if level in LEVELS and not ISO.match(message) and level not in message[:60] else message
 
 
 Record = tuple[str, str, str]
@@ -139,7 +144,8 @@ def _inner(message: str, depth: int) -> tuple[str, str] | None:
 
 
 def _servers_own(record: Any) -> bool:
-    return isinstance(record, dict) and any(keys <= record.keys() for keys in _SERVERS_OWN)
+    own = isinstance(record, dict) and any(keys <= record.keys() for keys in _SERVERS_OWN)
+    return own and _OWN_TARGET.match(str(record.get("target", "text_"))) is not None
 
 
 def _stamp(value: Any) -> str:
@@ -213,7 +219,8 @@ def _quickly(line: bytes) -> bytes | None:
 class _Lines:
     """JSON lines on their way to lines of the log that they hold; their numbers go into `numbers`.
 
-    docker's json-file driver cuts lines at 16 KiB: a message whose newline is missing goes on in the next one.
+    docker's json-file driver cuts lines at 16 KiB: a message whose newline is missing goes on in the next one. It calls
+    them `log`; the messages of other programs end in a newline, or not, as it happens.
     """
 
     def __init__(self, numbers: Numbers):
@@ -246,7 +253,7 @@ class _Lines:
             return line + b"\n"
         service, when, message = record
         self.ends = self.ends or message.endswith("\n")
-        if self.ends and not message.endswith("\n"):
+        if self.ends and not message.endswith("\n") and b'"log"' in line:
             self.partial, self.when = self.partial + message, self.when or when
             return b""
         text = laid_out(self.when or when, self.partial + message, service)

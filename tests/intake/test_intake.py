@@ -226,6 +226,14 @@ def test_a_line_that_docker_cut_is_whole_again(tmp_path: Path) -> None:
     assert text_of(taken(put(tmp_path, "x-json.log", lines))[0]).splitlines()[1] == "2026-03-01T12:00:00Z INFO ab"
 
 
+def test_json_of_a_program_that_writes_the_keys_of_a_known_server_is_read_by_form(tmp_path: Path) -> None:
+    said = ["Files are here\n", "Starting", "Loading\n", "ready"]  # newlines as it happens, and no line goes on in the next
+    records = [{"timestamp": f"2026-03-01T12:00:0{n}Z", "level": "INFO", "fields": {"message": m}} for n, m in enumerate(said)]
+    lines = "".join(json.dumps({**one, "target": "other_launcher"}) + "\n" for one in records)
+    want = [f"2026-03-01T12:00:0{n}Z INFO {m.strip()}" for n, m in enumerate(said)]
+    assert text_of(taken(put(tmp_path, "a.jsonl", lines))[0]).splitlines() == want
+
+
 @pytest.mark.parametrize(
     "said", ["INFO a", '10.0.0.1 - "POST / HTTP/1.1" 200 OK', "a \\ b", "tab\there", "<&> é", '{"message": "b"}', ""]
 )

@@ -331,6 +331,11 @@ CLUSTER = [
             line("ready", phase="ready", at=200),
         ],
     ),
+    shown(
+        "load_given_up",
+        line("load_timeout", "worker startup timed out", "error"),
+        unlike=[line("load_timeout", "worker startup timed out", "error", at=100), line("ready", phase="ready", at=200)],
+    ),
     shown("probe_killed", STARTUP, event("Killing", "Stopping"), unlike=[READINESS, event("Killing", "Stopping container")]),
     shown("probe_fails", STARTUP, unlike=[STARTUP, *FIRST]),  # not passed yet: its first container runs
     shown("probe_fails", STARTUP, event("RestartCount", "Restart Count: 3"), unlike=[READINESS]),

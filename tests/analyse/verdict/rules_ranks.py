@@ -25,6 +25,8 @@ def main_threads(*calls: str, gap_s: int = 6) -> list:
     return [row("threads", pid=10 + n, tid=10 + n, time=at, syscall=name) for n, name in enumerate(calls) for at in times]
 
 
+CROWD = [part for rank in (1, 2, 3) for part in stack(10 + rank, "has_overflow (b.py)")]
+BUSY = [gpu(number, 100) for number in range(4)]
 STACKS = [
     shown("compile_frames", stack(10, COMPILE), unlike=stack(10, "compile (re.py)")),
     shown("load_frames", stack(10, "get_tensor (safetensors/__init__.py)"), unlike=stack(10, "get (dict.py)")),
@@ -53,6 +55,11 @@ STACKS = [
         unlike=[*TWO, *stack(10, REDUCE), *stack(11, "wait (torch/utils/file_baton.py)")],
     ),
     shown("odd_rank_elsewhere", *TWO, *stack(10, REDUCE), *stack(11, COMPILE), unlike=[*TWO, *both(COMPILE)]),
+    shown(  # where so many stand with their GPUs busy, they wait, whatever the place is called
+        "odd_rank_elsewhere",
+        *(*workers(4), *stack(10, "backward (a.py)"), *CROWD, *BUSY),
+        unlike=[*workers(4), *stack(10, "backward (a.py)"), *CROWD, *BUSY[1:], gpu(0, 0, 90)],
+    ),
     shown("different_collectives", *TWO, *stack(10, REDUCE), *stack(11, GATHER), unlike=[*TWO, *both(REDUCE)]),
     shown(
         "different_collectives",

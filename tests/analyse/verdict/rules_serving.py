@@ -181,6 +181,12 @@ BARS += [
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
         unlike=[line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")],
     ),
+    shown(  # a warm-up that tunes kernels, one size after the other
+        "jit_bar_moves",
+        in_phase("warmup"),
+        *(line("build_begin", f"tune {word}", phase="compile", at=3500 + 20 * n) for n, word in enumerate("abcde")),
+        unlike=[in_phase("warmup"), *(line("tuned", f"tune {word}", at=3500 + 20 * n) for n, word in enumerate("abcde"))],
+    ),
     shown(  # of one time: it is that of a line far above, the steps have none
         "weights_bar_stands",
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),

@@ -317,6 +317,13 @@ def orderly_end(scene: Scene) -> Signs:
             yield Sign("time_ran_out", f"its time was over before it worked: {short(found.mark.text, 120)}", [found.mark.ref])
 
 
+@rule("load_given_up", needs=("log",))
+def given_up(scene: Scene) -> Signs:
+    """Who started it waited for it no longer, before it was ready."""
+    if (mark := scene.log.last("load_timeout")) and not scene.fact("ready"):
+        yield Sign("load_given_up", f"who started it gave up waiting for it: {short(mark.text, 120)}", [mark.ref])
+
+
 @rule("outlives_end", needs=("log", "processes|gpu_processes"))
 def outlives(scene: Scene) -> Signs:
     """The log tells an end in order, and an engine or a worker lives on long after it."""

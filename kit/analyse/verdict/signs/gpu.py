@@ -87,7 +87,9 @@ def differences(scene: Scene) -> Signs:
         claim = f"{named('GPU', idle)} idle while {len(busy)} others are at ≥ {most:.0f} % utilisation"
         yield Sign("gpu_use_uneven", claim, where, idle)
     if busy and len(busy) == len(rows) and not _shares(scene, busy) and not _traffic(scene, busy):
-        yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, power unknown", [ref(busy[0])])
+        drawn = [row["power_w"] for row in busy if row.get("power_w")]
+        power = f"{min(drawn):.0f} to {max(drawn):.0f} W of a limit that is not told" if drawn else "power unknown"
+        yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, {power}", [ref(busy[0])])
 
 
 @rule("gpu_idle", needs=("gpus",))

@@ -114,11 +114,14 @@ def _left(bar: Bar) -> str:
 @rule(*MOVES, *STANDS, needs=("log",), moving=MOVES)
 def steps(scene: Scene) -> Signs:
     """A milestone that comes again and again with another number is a bar without a drawing: it moves, or it stands."""
-    last, kind, run = scene.log.last_progress, STEP_KINDS.get(scene.phase or ""), scene.evidence.run
-    if kind is None or last is None or last.get("bar_kind") or not last.get("milestone"):
+    last, run = scene.log.last_progress, scene.evidence.run
+    if last is None or last.get("bar_kind") or not last.get("milestone"):
         return
-    marks = [mark for mark in scene.log.of(last["milestone"]) if mark.label == last.get("rank_label")]
-    marks = [mark for mark in marks if mark.phase == scene.phase]
+    # A warm-up that builds or tunes kernels does so in steps of that work.
+    phase = last.get("phase") if scene.phase == "warmup" else scene.phase
+    kind = STEP_KINDS.get(phase or "")
+    marks = [mark for mark in scene.log.of(last["milestone"]) if kind and mark.label == last.get("rank_label")]
+    marks = [mark for mark in marks if mark.phase == phase]
     counted = marks[-1].fields.get("items") if marks else None
     if len({mark.text for mark in marks}) < (LEAST_FRAMES if counted else scene.limits["least_steps"]):
         return

@@ -9,7 +9,8 @@ from kit.analyse.verdict.processes import Process, frozen
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.stacks import all_stacks, main_stacks, odd_ranks, places, worker_stacks
+from kit.analyse.verdict.signs.gpu import busy_rows, newest
+from kit.analyse.verdict.stacks import Stack, all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
 from kit.words import count_of, named, short
@@ -22,6 +23,8 @@ STANDS_IN = ("collective", "device_sync", "lock", "queue")
 NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
 WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
 """Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
+CROWD = 3
+"""So many ranks are not in one place by chance."""
 MOST_PLACES = 4
 """Places that are told: ranks in more of them are told by the table of stacks."""
 LOOKUP = re.compile(r"^(?:getaddrinfo|gethostbyname\w*|__?res_\w+)\b")
@@ -93,13 +96,21 @@ def odd_rank(scene: Scene) -> Signs:
         return
     odd = odd_ranks(mains)
     working = [rank for rank in odd if mains[rank].category in AT_WORK]
-    waiting = [rank for rank in mains if rank not in odd and mains[rank].category in WAITING]
+    rest = {rank: stack for rank, stack in mains.items() if rank not in odd}
+    waiting = [rank for rank, stack in rest.items() if stack.category in WAITING] or _crowd(rest, scene)
     if working and waiting:
         verb = "is" if len(working) == 1 else "are"
         others = "the other waits" if len(waiting) == 1 else f"{len(waiting)} others wait"
         who = named_ranks(working, scene.processes)
         claim = f"{who} {verb} in {mains[working[0]].place} while {others} in {mains[waiting[0]].place}"
         yield Sign("odd_rank_elsewhere", claim, [mains[working[0]].ref, mains[waiting[0]].ref], working)
+
+
+def _crowd(mains: dict[int, Stack], scene: Scene) -> list[int]:
+    """Ranks that all stand in one place while all GPUs are busy: they wait there, whatever the place is called."""
+    rows = newest(scene)
+    alike = len(mains) >= CROWD and len(set(places(mains).values())) == 1
+    return list(mains) if alike and rows and len(busy_rows(scene, rows)) == len(rows) else []
 
 
 @rule("different_collectives", needs=("stacks",))
