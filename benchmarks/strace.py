@@ -56,6 +56,7 @@ READERS: dict[str, tuple[bool, str, str]] = {
     "for line in f, bytes": (False, "", "for line in open(path, 'rb'): pass"),
     "this reader, no text columns": (False, WARM, f"calls = len(read(path, {NOT_TEXT}))"),
     "this reader, all columns joined": (False, WARM, "frame = read(path); calls = len(frame)"),
+    "the same, all its texts made too": (False, WARM, "for name, found in read(path).items(): found.count()"),
     "first read of a process, with imports": (False, "", KIT + "calls = len(read(path))"),
     "from the cache, all columns": (False, CACHED, "calls = len(run.frame('syscalls'))"),
     "from the cache, four columns": (False, CACHED, f"calls = len(run.frame('syscalls', {FOUR}))"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,9 +126,18 @@ def load(
             continue
         parts = [values(name, _NUMBERS[kind][0]), *([values(f"{name}?", "?")] if kind == "int" else [])]
         parts = parts if chosen is None else [part[chosen] for part in parts]
-        make = pd.arrays.IntegerArray if kind == "int" else partial(pd.Series, dtype=PANDAS_DTYPE[kind], copy=False)
-        made[name] = make(*parts)
+        made[name] = numbers_of(kind, *parts)
     return pd.DataFrame(made, copy=False)
+
+
+def numbers_of(kind: str, values: Any, *missing: Any) -> Any:
+    """A column of a type that is no text, over the memory of its values and of what says which integers are missing."""
+    import numpy as np
+    import pandas as pd
+
+    if kind == "int":
+        return pd.arrays.IntegerArray(values, *(missing or (np.zeros(len(values), bool),)))
+    return pd.Series(values, dtype=PANDAS_DTYPE[kind], copy=False)
 
 
 def _within(times: Any, begin: int | None, end: int | None) -> Any:

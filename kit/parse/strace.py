@@ -99,14 +99,11 @@ def _captures(path: Path, strict: bool) -> list[LineReader]:
 def _frame_of(lines: LineReader, path: Path, wanted: Wanted) -> pandas.DataFrame:
     """The wanted calls of one file."""
     source, report = Source(path.name, path.stat().st_mtime_ns), Report()
-    tables = strace_tables(lines, source, report, wanted) if lines.size >= TABLES_FROM_BYTES else None
-    if tables is not None:
-        import pyarrow
+    if lines.size >= TABLES_FROM_BYTES and _is_compiled(lines):
+        from kit.parse.strace_table import frame
 
-        parts = [item for frame, item in tables if frame == "syscalls"]
-        if parts:
-            return pyarrow.concat_tables(parts).to_pandas(split_blocks=True, self_destruct=True, use_threads=False)
-    rows = (row for frame, row in (() if tables is not None else parse_strace(lines, source, report)) if frame == "syscalls")
+        return frame(lines, source, report, wanted)
+    rows = (row for frame, row in parse_strace(lines, source, report) if frame == "syscalls")
     made = FRAMES["syscalls"].build(row | {"capture": source.name} for row in rows if wanted.takes(row))
     return made[list(wanted.columns)]
 
@@ -173,11 +170,15 @@ def strace_tables(
     lines: LineReader, source: Source, report: Report, wanted: Wanted | None = None
 ) -> Iterator[tuple[str, Any]] | None:
     """The same as tables, in one compiled pass; None where that does not pay, or for `-r` alone."""
-    if not compiled.pays("strace", lines.size) or lines.encoding.startswith("utf-16") or is_relative(copy(lines)):
+    if not _is_compiled(lines):
         return None
     from kit.parse.strace_table import tables
 
     return tables(lines, source, report, wanted)
+
+
+def _is_compiled(lines: LineReader) -> bool:
+    return compiled.pays("strace", lines.size) and not lines.encoding.startswith("utf-16") and not is_relative(copy(lines))
 
 
 # --- is it one? ----------------------------------------------------------------------------------------------------------

@@ -1,15 +1,22 @@
-"""Calls of a chunk of a capture of strace as an Arrow table."""
+"""Calls of a chunk of a capture of strace: columns of numbers, and texts one behind the other; as an Arrow table, or a frame.
+
+What pandas holds of texts takes more memory than the capture's own, and memory that is new costs more time than reading. So a
+frame keeps the texts as they are, with their sizes, and makes a column of them when it is first looked at.
+"""
 
 from __future__ import annotations
 
 import mmap
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from kit.clock import NS
 from kit.frames import FRAMES
+from kit.mapped import numbers_of
 from kit.parse import strace_columns as columns_of
 from kit.parse import strace_join as calls_of
 from kit.parse.strace_bytes import hash_of
@@ -17,9 +24,11 @@ from kit.parse.strace_chunks import Chunk
 from kit.parse.strace_rows import UNRETURNED, Wanted
 
 _UNRETURNED = tuple(calls_of.STATES.index(state) for state in UNRETURNED)
-_SIZES = np.array([len(state) for state in calls_of.STATES])
-_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
-"""Memory that the system gives at once, for giving it page by page, as each is first written to, takes twice as long."""
+_STATES = pa.array(calls_of.STATES, pa.large_string())
+_AT_ONCE = getattr(mmap, "MAP_POPULATE", 0)
+"""Memory that the system gives at once: giving it page by page, as each is first written to, takes longer."""
+_NEEDS = {"ret": "result", "errno": "result"}
+"""Texts that lie in another."""
 
 
 def frames_of(stack: str) -> list[str]:
@@ -27,106 +36,195 @@ def frames_of(stack: str) -> list[str]:
     return [line.strip() for line in stack.split("\n") if line.strip().startswith("> ")]
 
 
-class _Memory:
-    """New memory, of which arrays are taken one behind the other."""
-
-    def __init__(self, size: int):
-        self.block, self.used = np.frombuffer(mmap.mmap(-1, size + 1024, flags=_FLAGS), np.uint8), 0
-
-    def take(self, kind: type, *shape: int) -> np.ndarray:
-        size = int(np.prod(shape)) * np.dtype(kind).itemsize
-        taken = self.block[self.used : self.used + size]
-        self.used += -(-size // 64) * 64
-        return taken.view(kind).reshape(shape)
+def _memory(count: int, kind: str, flags: int = 0) -> np.ndarray:
+    """New memory, all zeros; numpy asks for pages of 2 MiB, which may take a second where the system has to make some."""
+    block = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
+    return np.frombuffer(block, kind)
 
 
-class _Columns:
-    """Calls of a chunk as columns; a text is copied once, from the chunk to its place in its column."""
+class Room:
+    """Memory for columns of numbers, from which each chunk in turn takes its rows: then the whole column is there, uncopied.
 
-    def __init__(self, chunk: Chunk, ready: np.ndarray, first_line: int, first_pid: int | None, wanted: Wanted):
-        count, numbers, known = ready.shape[1], len(columns_of.NUMBERS), len(columns_of.KNOWN)
-        self.chunk, self.count = chunk, count
-        self.ready = np.ascontiguousarray(ready)  # else numba compiles once more for what is a slice
-        self.texts = [name for name in columns_of.TEXTS if name in wanted.columns]
-        memory = _Memory((numbers + 1) * 8 * count + known * (count // 8 + 1))
-        self.values, self.durations = memory.take(np.int64, numbers, count), memory.take(np.float64, count)
-        self.known = memory.take(np.uint8, known, (count + 7) // 8)
-        self.states, self.ends = chunk.scratch(count, len(columns_of.TEXTS) if self.texts else 0)
+    `ahead`: bytes of the capture that are still to come; 0 where each chunk is for itself.
+    """
+
+    def __init__(self, ahead: int = 0):
+        self.ahead, self.left, self.columns = ahead, 0, {}
+
+    def take(self, count: int, size: int) -> dict[str, np.ndarray]:
+        """Rows for the calls of a chunk of some bytes; there is room for twice as many ahead: it costs nothing."""
+        if count > self.left or not self.columns:
+            self.left = max(count, 2 * count * self.ahead // max(1, size))
+            kinds = (
+                dict.fromkeys(columns_of.NUMBERS, "i8") | {"duration_s": "f8"} | {f"{name}?": "?" for name in columns_of.MISSING}
+            )
+            self.columns = {name: _memory(self.left, kind) for name, kind in kinds.items()}
+        taken = {name: column[len(column) - self.left :][:count] for name, column in self.columns.items()}
+        self.left, self.ahead = self.left - count, max(0, self.ahead - size)
+        return taken
+
+
+class Calls:
+    """Calls of a chunk. `numbers`: columns, and marks of what is missing; `sizes`: of the texts in `texts`; `states`: codes."""
+
+    def __init__(
+        self,
+        chunk: Chunk,
+        ready: np.ndarray,
+        room: dict[str, np.ndarray],
+        first_line: int,
+        first_pid: int | None,
+        wanted: Wanted,
+        capture: str,
+    ):
+        ready = np.ascontiguousarray(ready)  # else numba compiles once more for what is a slice
+        count = ready.shape[1]
+        self.numbers, self.states, sizes = room, np.empty(count, np.uint8), chunk.scratch(count, len(columns_of.SIZES))
         columns_of.describe(
-            *(chunk.lines, chunk.kept, self.ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
-            *(_SIZES, self.values, self.durations, self.states, self.known, self.ends),
+            *(chunk.lines, chunk.kept, ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
+            *(*room.values(), self.states, sizes),
         )
+        if wanted.calls is not None or wanted.window is not None:
+            takes = self._chosen(chunk, ready, wanted)
+            self.numbers, self.states = {name: column[takes] for name, column in room.items()}, self.states[takes]
+            ready, sizes = np.ascontiguousarray(ready[:, takes]), np.ascontiguousarray(sizes[:, takes])
+        self.count, self.capture, asked = ready.shape[1], capture, {_NEEDS.get(name, name) for name in wanted.columns}
+        self.pieces, self.sizes = [name for name in columns_of.PIECES if name in asked], {}
+        if self.pieces:
+            named = zip(columns_of.SIZES, _narrow(sizes), strict=True)
+            self.sizes = {name: row for name, row in named if _NEEDS.get(name, name) in asked}
+            flags = np.array([name in asked for name in columns_of.PIECES])
+            size = int(np.maximum(sizes[: len(flags)], 0).sum(axis=1)[flags].sum())
+            self.texts = _memory(size + columns_of.SLACK, "u1", _AT_ONCE)
+            columns_of.gather(chunk.base, chunk.lines, ready, sizes, flags, self.texts.ctypes.data)
 
-    def chosen(self, wanted: Wanted) -> np.ndarray:
-        """The calls that are wanted."""
-        takes, ready = np.ones(self.count, bool), self.ready
+    def __len__(self) -> int:
+        return self.count
+
+    def _chosen(self, chunk: Chunk, ready: np.ndarray, wanted: Wanted) -> np.ndarray:
+        """Which calls are wanted."""
+        takes = np.ones(ready.shape[1], bool)
         if wanted.calls is not None:
             hashes = np.array([hash_of(name) for name in wanted.calls], np.uint64)
-            takes &= np.isin(self.chunk.lines["name"][np.where(ready[0] == calls_of.NO_TOKEN, ready[1], ready[0])], hashes)
+            takes &= np.isin(chunk.lines["name"][np.where(ready[0] == calls_of.NO_TOKEN, ready[1], ready[0])], hashes)
         if wanted.window is not None:
-            begin, took = self.values[0], np.where(np.isnan(self.durations), 0.0, self.durations * NS)
+            begin, took = self.numbers["time"], np.nan_to_num(self.numbers["duration_s"]) * NS
             lasts = np.isin(self.states, _UNRETURNED)
             takes &= (begin <= wanted.window[1]) & (lasts | (begin + took >= wanted.window[0])) & (begin != calls_of.NO_TIME)
-        return np.ascontiguousarray(ready[:, takes])
+        return takes
 
-    def arrays(self) -> dict[str, pa.Array]:
-        """The columns that hold anything."""
-        values = dict(zip(columns_of.NUMBERS, self.values, strict=True))
-        found = {name: self._array(name, pa.int64(), column) for name, column in values.items()}
-        found["time"] = self._array("time", pa.timestamp("ns", tz="UTC"), values["time"])
-        found["duration_s"] = self._array("duration_s", pa.float64(), self.durations)
-        texts = {name: ends for name, ends in zip(columns_of.TEXTS, self.ends, strict=False) if self._holds(name)}
-        memory = _Memory(sum(ends.nbytes + int(ends[-1]) + columns_of.SLACK + 128 for ends in texts.values()))
-        targets = np.zeros(len(columns_of.TEXTS), np.int64)
-        for name, ends in texts.items():
-            kept, out = memory.take(np.int64, len(ends)), memory.take(np.uint8, int(ends[-1]) + columns_of.SLACK)
-            kept[:], targets[columns_of.TEXTS.index(name)] = ends, out.ctypes.data
-            found[name] = self._array(name, pa.large_string(), kept, out)
-        if texts:
-            columns_of.gather(self.chunk.base, self.chunk.lines, self.ready, self.states, self.ends, targets)
-        return found
-
-    def _holds(self, name: str) -> bool:
-        """Whether a column of texts is wanted and has any."""
-        return name in self.texts and (name not in columns_of.KNOWN or bool(self._known(name).any()))
-
-    def _known(self, name: str) -> np.ndarray:
-        return self.known[columns_of.KNOWN.index(name)]
-
-    def _array(self, name: str, kind: pa.DataType, *buffers: np.ndarray) -> pa.Array:
-        """A column over memory as it is."""
-        known = pa.py_buffer(self._known(name)) if name in columns_of.KNOWN else None
-        return pa.Array.from_buffers(kind, self.count, [known, *map(pa.py_buffer, buffers)])
+    def text(self, name: str) -> pa.Array:
+        """A column of texts."""
+        if name == "state":
+            return pa.DictionaryArray.from_arrays(self.states, _STATES).dictionary_decode()
+        known = self.sizes.get(name)
+        if known is None or known.max(initial=-1) < 0:
+            value = self.capture if name == "capture" else None
+            return _same(value, 1 << self.count.bit_length()).slice(0, self.count)
+        widths = {piece: np.maximum(self.sizes[piece], 0, dtype=np.int32) for piece in self.pieces}
+        total = sum(widths.values())
+        begins = np.cumsum(total, dtype=np.int32) - total
+        for piece in self.pieces[: self.pieces.index(_NEEDS.get(name, name))]:
+            begins += widths[piece]
+        if name == "errno":
+            begins += 1
+            begins += self.sizes["ret"]
+        made = _memory(8 * (self.count + 1) + int(known.sum(where=known > 0)) + columns_of.SLACK, "u1", _AT_ONCE)
+        ends, out = made[: 8 * (self.count + 1)].view("i8"), made[8 * (self.count + 1) :]
+        np.maximum(known, 0).cumsum(out=ends[1:])
+        columns_of.column(self.texts.ctypes.data, begins, ends, out.ctypes.data)
+        marks = pa.py_buffer(np.packbits(known >= 0, bitorder="little")) if known.min() < 0 else None
+        texts = pa.Array.from_buffers(pa.large_string(), self.count, [marks, pa.py_buffer(ends), pa.py_buffer(out)])
+        if name == "stack":
+            return pa.array([stack and "\n".join(frames_of(stack)) for stack in texts.to_pylist()], texts.type)
+        return texts
 
 
-def table_of(chunk: Chunk, ready: np.ndarray, first_line: int, first_pid: int | None, wanted: Wanted, capture: str) -> pa.Table:
-    """The table of some calls.
-
-    `ready`: first and second halves of the calls; `first_line`: number of the chunk's first line; `first_pid`: pid of those that
-    have none.
-    """
-    made = _Columns(chunk, ready, first_line, first_pid, wanted)
-    if wanted.calls is not None or wanted.window is not None:
-        made = _Columns(chunk, made.chosen(wanted), first_line, first_pid, wanted)
-    columns, schema = made.arrays(), _schema(wanted.columns)
-    if "stack" in columns:
-        stacks = columns["stack"].to_pylist()
-        columns["stack"] = pa.array([text and "\n".join(frames_of(text)) for text in stacks], pa.large_string())
-    room = 1 << made.count.bit_length()
-    columns["capture"] = _same(capture, pa.large_string(), room).slice(0, made.count)
-    rest = [
-        columns[field.name] if field.name in columns else _same(None, field.type, room).slice(0, made.count) for field in schema
+def _narrow(rows: np.ndarray) -> list[np.ndarray]:
+    """The same numbers, each row of them in as few bytes as hold it; a row of one number takes no memory."""
+    limits = zip(rows.min(axis=1, initial=0), rows.max(axis=1, initial=-1), strict=True)
+    return [
+        np.broadcast_to(row[0], len(row))
+        if low == high
+        else row.astype(np.int8 if high < 1 << 7 else np.int16 if high < 1 << 15 else np.int32)
+        for row, (low, high) in zip(rows, limits, strict=True)
     ]
-    return pa.Table.from_arrays(rest, schema=schema)
+
+
+# --- a table ---------------------------------------------------------------------------------------------------------
+
+
+def table_of(calls: Calls, wanted: Wanted) -> pa.Table:
+    """Calls as a table."""
+    schema, numbers = _schema(wanted.columns), calls.numbers
+
+    def column(field: pa.Field) -> pa.Array:
+        if field.type == pa.large_string():
+            return calls.text(field.name)
+        if field.name == "time":
+            return pa.array(numbers["time"].view("M8[ns]"), field.type)  # the number for a time that is not there is numpy's
+        if field.name in numbers:
+            return pa.array(numbers[field.name], field.type, mask=numbers.get(f"{field.name}?"), from_pandas=True)
+        return pa.nulls(calls.count, field.type)
+
+    return pa.Table.from_arrays([column(field) for field in schema], schema=schema)
 
 
 @lru_cache(maxsize=16)
-def _same(value: str | None, kind: pa.DataType, count: int) -> pa.Array:
-    """A column with one value only: all chunks share it."""
-    return pa.repeat(pa.scalar(value, kind), count)
+def _same(value: str | None, count: int) -> pa.Array:
+    """A column with one text only: all chunks share it."""
+    return pa.repeat(pa.scalar(value, pa.large_string()), count)
 
 
 @cache
 def _schema(columns: tuple[str, ...]) -> pa.Schema:
     """Arrow's types of some columns, as pandas writes and reads them."""
     return pa.Schema.from_pandas(FRAMES["syscalls"].empty()[list(columns)], preserve_index=False)
+
+
+# --- a frame ---------------------------------------------------------------------------------------------------------
+
+
+class _Later(pd.arrays.ArrowStringArray):
+    """Texts that are made when they are first looked at."""
+
+    @classmethod
+    def of(cls, make: Callable[[], pa.ChunkedArray], size: int, dtype: pd.StringDtype) -> _Later:
+        later = cls.__new__(cls)
+        later._make, later._size, later._dtype, later._cache = make, size, dtype, {}
+        return later
+
+    def __getattr__(self, name: str) -> pa.ChunkedArray:
+        make = self.__dict__.pop("_make", None) if name == "_pa_array" else None
+        if make is None:
+            raise AttributeError(name)
+        self._pa_array = make()
+        return self._pa_array
+
+    def __len__(self) -> int:
+        return self._size if "_make" in self.__dict__ else super().__len__()
+
+    def __reduce__(self) -> tuple:
+        return partial(pd.arrays.ArrowStringArray, dtype=self._dtype), (self._pa_array,)
+
+
+def frame_of(parts: list[Calls], wanted: Wanted) -> pd.DataFrame:
+    """Calls of all chunks as a frame."""
+    count, declared, empty = sum(map(len, parts)), FRAMES["syscalls"], FRAMES["syscalls"].empty()
+
+    def column(name: str) -> object:
+        kind = declared.by_name[name].type
+        if kind == "text":
+            return _Later.of(lambda: pa.chunked_array([part.text(name) for part in parts]), count, empty[name].dtype)
+        found = [[part.numbers[one] for part in parts] for one in (name, f"{name}?") if one in parts[0].numbers]
+        return numbers_of(kind, *map(_whole, found)) if found else np.full(count, np.nan)
+
+    return pd.DataFrame({name: column(name) for name in wanted.columns}, copy=False)
+
+
+def _whole(parts: list[np.ndarray]) -> np.ndarray:
+    """Parts of a column as one: where they lie behind each other, they are it."""
+    base = parts[0].base
+    if base is not None and all(part.base is base for part in parts):
+        return base[: sum(map(len, parts))]
+    return np.concatenate(parts)

@@ -9,7 +9,6 @@ from typing import IO
 import numpy as np
 
 from kit.compiled_vectors import PAD
-from kit.parse import strace_columns as columns_of
 from kit.parse import strace_compiled as lines_of
 from kit.parse import strace_join as calls_of
 from kit.parse.strace_bytes import count_lines
@@ -20,8 +19,8 @@ CHUNK_BYTES = 2 << 20
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _BELOW = (b" > ", b" | ", b" * ", b"\n", b"\r\n")
 """What a line begins with that belongs to the call before it: no chunk begins with one."""
-_FRONT = b"".join(state.encode().ljust(columns_of.STATE_ROOM, b"\0") for state in calls_of.STATES).ljust(2 * PAD, b"\0")
-"""What a chunk begins with: the names of the states; and bytes that may be looked at before its first."""
+_FRONT = bytes(PAD)
+"""What a chunk begins with: bytes that may be looked at before its first."""
 
 
 def without_colour(file: IO[bytes], scratch: IO[bytes]) -> None:
@@ -46,7 +45,7 @@ class Chunk:
         self.raw, self.begin, self.end, self.used, self.count, self.tokens = bytearray(), 0, 0, 0, 0, 0
         self.lines, self.kept = np.empty(0, lines_of.LINE), np.empty(0, calls_of.KEPT)
         self.ready, self.said = np.empty((2, 0), np.int32), np.empty(0, np.int32)
-        self._scratch = np.empty(0, np.int64)
+        self._scratch = np.empty(0, np.int32)
 
     def make_room(self, size: int) -> None:
         """Have room for so many bytes, and some more."""
@@ -93,12 +92,11 @@ class Chunk:
         self.tokens += 1
         return self.tokens - 1
 
-    def scratch(self, count: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Room for the states of so many calls, and for rows of the ends of their texts."""
-        size = rows * (count + 1)
-        if len(self._scratch) < size + count:
-            self._scratch = np.empty((size + count) * 9 // 8, np.int64)
-        return self._scratch[size:].view(np.uint8)[:count], self._scratch[:size].reshape(rows, count + 1)
+    def scratch(self, count: int, rows: int) -> np.ndarray:
+        """Room for rows of the sizes of so many texts."""
+        if len(self._scratch) < rows * count:
+            self._scratch = np.empty(rows * count * 9 // 8, np.int32)
+        return self._scratch[: rows * count].reshape(rows, count)
 
     def store(self, text: str | None) -> tuple[int, int]:
         """Put in a text; its place and its size."""

@@ -12,18 +12,21 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO
+from functools import partial
+from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from kit.clock import NS
+from kit.frames import FRAMES
 from kit.parse import strace_compiled as lines_of
 from kit.parse import strace_join as calls_of
 from kit.parse.base import Report, Source
-from kit.parse.strace_arrow import frames_of, table_of
+from kit.parse.strace_arrow import Calls, Room, frame_of, frames_of, table_of
 from kit.parse.strace_bytes import hash_of
 from kit.parse.strace_chunks import ANSI, Chunk, Chunks, without_colour
 from kit.parse.strace_events import Event, Joiner, ending
@@ -43,12 +46,27 @@ def tables(
     `lines`: the capture, its bytes below 128 ASCII. `source`, `report`: as for every parser; the report is complete once the
     tables are used up. `wanted`: all columns of all calls where it is not given.
     """
+    wanted = wanted or Wanted()
+    return _read(lines, source, report, wanted, Room(), partial(table_of, wanted=wanted))
+
+
+def frame(lines: LineReader, source: Source, report: Report, wanted: Wanted) -> pd.DataFrame:
+    """The same as a frame, without the rows of other frames."""
+    room = Room(lines.size if wanted.calls is None and wanted.window is None else 0)
+    parts = [item for name, item in _read(lines, source, report, wanted, room, None) if name == "syscalls"]
+    return frame_of(parts, wanted) if parts else FRAMES["syscalls"].empty()[list(wanted.columns)]
+
+
+def _read(
+    lines: LineReader, source: Source, report: Report, wanted: Wanted, room: Room, make: Callable[[Calls], Any] | None
+) -> Iterator[tuple[str, Any]]:
+    """What is made of the calls of each chunk, and rows of other frames; without `make` the calls themselves, alone."""
     with lines.path.open("rb") as file, tempfile.TemporaryFile() as scratch:
         coloured = ANSI.search(file.read(1 << 20)) is not None
         file.seek(0)
         if coloured:
             without_colour(file, scratch)
-        yield from _Pass(scratch if coloured else file, lines, source, report, wanted or Wanted()).run()
+        yield from _Pass(scratch if coloured else file, lines, source, report, wanted, room, make).run()
 
 
 class _Pass:
@@ -61,9 +79,18 @@ class _Pass:
     is joined.
     """
 
-    def __init__(self, file: IO[bytes], lines: LineReader, source: Source, report: Report, wanted: Wanted):
-        self.chunks, self.lines, self.report, self.wanted, self.source = Chunks(file), lines, report, wanted, source
-        self.clock, self.rows = Clock(source), CallRows(source, report)
+    def __init__(
+        self,
+        file: IO[bytes],
+        lines: LineReader,
+        source: Source,
+        report: Report,
+        wanted: Wanted,
+        room: Room,
+        make: Callable[[Calls], Any] | None,
+    ):
+        self.chunks, self.lines, self.report, self.wanted, self.room, self.make = Chunks(file), lines, report, wanted, room, make
+        self.clock, self.rows, self.capture = Clock(source), CallRows(source, report), source.name
         self.joiner = Joiner(None, self.clock.ns)
         self.others: list[tuple[str, Row]] = []
         self.slots = np.zeros(calls_of.NO_PID + 1, np.int32)
@@ -79,10 +106,10 @@ class _Pass:
         self.encoding = lines.encoding.removesuffix("-sig")
         lines.bad_bytes = lines.nul_bytes = lines.long_lines = 0
 
-    def run(self) -> Iterator[tuple[str, Row | pa.Table]]:
+    def run(self) -> Iterator[tuple[str, Any]]:
         """Chunks through scan, join and columns; a few are on their way at a time."""
         scanned: deque[Future[Chunk]] = deque()
-        made: deque[tuple[Chunk, Future[pa.Table]]] = deque()
+        made: deque[tuple[Chunk, Future]] = deque()
         with ThreadPoolExecutor(WORKERS) as pool:
             for chunk in self.chunks:
                 scanned.append(pool.submit(chunk.scan))
@@ -98,18 +125,18 @@ class _Pass:
         self.lines.ends_open = self.chunks.ends_open
         self.lines.newlines = self.report.lines - self.lines.ends_open
 
-    def _give(self, chunk: Chunk, made: Future[pa.Table]) -> Iterator[tuple[str, Row | pa.Table]]:
-        table = made.result()
+    def _give(self, chunk: Chunk, made: Future) -> Iterator[tuple[str, Any]]:
+        calls = made.result()
         self.chunks.free.append(chunk)
         yield from sorted(self.others, key=lambda pair: pair[1]["line"] or 0)
         self.others.clear()
-        if table.num_rows:
-            yield "syscalls", table
+        if len(calls):
+            yield "syscalls", calls
 
     # --- join ---------------------------------------------------------------------------------------------------------
 
-    def _join(self, chunk: Chunk, pool: ThreadPoolExecutor, last: bool = False) -> tuple[Chunk, Future[pa.Table]]:
-        """Join a chunk's lines to calls; gives the table that is being made of them."""
+    def _join(self, chunk: Chunk, pool: ThreadPoolExecutor, last: bool = False) -> tuple[Chunk, Future]:
+        """Join a chunk's lines to calls; gives what is being made of them."""
         count, state = chunk.count, self.state
         self._begin(chunk)
         at = 0
@@ -131,7 +158,12 @@ class _Pass:
         first_line = int(state[calls_of.FIRST_LINE])
         state[calls_of.FIRST_LINE] += count
         self.after -= count
-        return chunk, pool.submit(table_of, chunk, ready, first_line, self.rows.first_pid, self.wanted, self.source.name)
+        room = self.room.take(ready.shape[1], chunk.end - chunk.begin)
+        return chunk, pool.submit(self._made, chunk, ready, room, first_line)
+
+    def _made(self, chunk: Chunk, ready: np.ndarray, room: dict[str, np.ndarray], first_line: int) -> Any:
+        calls = Calls(chunk, ready, room, first_line, self.rows.first_pid, self.wanted, self.capture)
+        return self.make(calls) if self.make else calls
 
     def _begin(self, chunk: Chunk) -> None:
         """Begin a chunk with the calls that were open at the end of the one before."""
@@ -168,11 +200,11 @@ class _Pass:
 
     def _count_said(self, chunk: Chunk) -> None:
         """Rows of signals and ends that the careful reader did not take."""
-        first = int(self.state[calls_of.FIRST_LINE])
-        for at in chunk.said[: self.state[calls_of.SAID]].tolist():
-            line = chunk.lines[at]
-            begin, size, ns, pid = (int(line[name]) for name in ("args_at", "args_size", "clock", "pid"))
-            about = {"lines": [first + at], "ns": None if ns == calls_of.NO_TIME else ns, "pid": pid if pid >= 0 else None}
+        said = chunk.said[: self.state[calls_of.SAID] if self.make else 0]
+        numbers = said + self.state[calls_of.FIRST_LINE]
+        places = (chunk.lines[name][said].tolist() for name in ("args_at", "args_size", "clock", "pid"))
+        for number, begin, size, ns, pid in zip(numbers.tolist(), *places, strict=True):
+            about = {"lines": [number], "ns": None if ns == calls_of.NO_TIME else ns, "pid": pid if pid >= 0 else None}
             self.others.append(("signals", self.rows.signal((ending(chunk.text(begin, size)) or {}) | about)))
 
     # --- the careful reader -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import tracemalloc
 from pathlib import Path
@@ -66,6 +67,13 @@ def test_both_readers_agree_on_every_case(case):
     assert fast == careful
 
 
+def frames(path: Path) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """Frames of a file, by the careful reader and by the compiled pass."""
+    about = (Source(path.name, CAPTURED), Report())
+    rows = [row | {"capture": path.name} for frame, row in parse_strace(LineReader(path), *about) if frame == "syscalls"]
+    return DECLARED["syscalls"].build(rows), strace_table.frame(LineReader(path), *about, Wanted())
+
+
 def test_both_agree_where_cases_follow_each_other_in_chunks_of_a_few_lines(tmp_path, monkeypatch):
     """Open calls, messages, tables and output cross the ends of chunks."""
     monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 900)
@@ -76,6 +84,28 @@ def test_both_agree_where_cases_follow_each_other_in_chunks_of_a_few_lines(tmp_p
         path.write_bytes(b"".join(case.read_bytes() for case in cases))
         careful, fast = both(path)
         assert fast == careful
+        pandas.testing.assert_frame_equal(*frames(path))
+
+
+@pytest.mark.parametrize("longest", [100, 1_000, 40_000])
+def test_a_frame_holds_texts_of_any_length_and_more_calls_than_its_first_lines_tell(longest, tmp_path, monkeypatch):
+    monkeypatch.setattr(strace_chunks, "CHUNK_BYTES", 1_000)
+    path = tmp_path / "longer.strace"
+    names = ("a" * longest, "x" * longest + "\xe9")
+    lines = [f'7  1795956512.3 open("{name}") = 3<{name}> <0.000010>\n' for name in names]
+    path.write_text("".join(lines) + "7<sh> 1795956512.4 close(3) = -1 EBADF (Bad)\n7  1795956512.5 getpid() = 7\n" * 60)
+    careful, fast = frames(path)
+    pandas.testing.assert_frame_equal(fast, careful)
+    assert fast["args"].str.len().max() == longest + 3 and fast["errno"].count() == 60
+
+
+def test_texts_of_a_frame_are_made_when_they_are_looked_at(large):
+    frame = read(large)
+    texts = frame["args"].array
+    assert len(texts) == 52_000 and "_pa_array" not in vars(texts)
+    assert pickle.loads(pickle.dumps(frame[:2].copy())).equals(frame[:2])
+    assert texts[1] == '3</srv/a>, "x(y) = \\"1", 4096' and "_make" not in vars(texts)
+    assert not hasattr(texts, "nothing")
 
 
 PIECES = (
