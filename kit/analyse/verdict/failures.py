@@ -186,6 +186,8 @@ def _went_on(log: LogDigest, mark: Mark) -> bool:
     """Whether an error is a line of its level alone, and who wrote it went on: with its start, or ready as it was."""
     if mark.code != "error_line":
         return False
+    if any(other.role == "finished" and other.log == mark.log and other.order > mark.order for other in log.marks):
+        return True  # it came to its end, and says so
     of_writer = (mark.log, mark.pid, mark.label)
     later = (other for other in log.marks if other.kind == "progress" and other.order > mark.order)
     if mark.pid is not None and any((other.log, other.pid, other.label) == of_writer for other in later):

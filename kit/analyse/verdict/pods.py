@@ -11,6 +11,9 @@ from kit.schema import Row
 _ROLLOUT = re.compile(r"^(?P<base>.+)-(?P<template>[a-z0-9]{6,10})-[a-z0-9]{5}$")
 """Pod of a Deployment: name, hash of the template, five letters of its own."""
 
+_OF_CLUSTER = re.compile(r"(?:-n|--namespace)[ =](?:kube-\w+|gpu-operator|monitoring|\w+-system)\b")
+"""A command that looks at what the cluster itself runs: no launch is there."""
+
 
 @dataclass(frozen=True)
 class Pods:
@@ -42,6 +45,7 @@ def pods(evidence: Evidence) -> Pods:
     run = evidence.run
     texts = [text for capture in run.captures for text in (capture.file, getattr(capture, "source", None)) if text]
     texts += [row["text"] for row in evidence.commands] + list((run.manifest.get("launch") or {}).get("command") or ())
+    texts = [text for text in texts if not _OF_CLUSTER.search(text)]
     own = {name for name in newest if any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for text in texts)}
     if len(own) == 1:
         (pod,) = own

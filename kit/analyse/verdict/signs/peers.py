@@ -121,12 +121,15 @@ def store_barrier(scene: Scene) -> Signs:
             yield Sign("store_barrier_short", f"{count} of {world} workers have joined: {short(mark.text, 100)}", [mark.ref])
 
 
-@rule("joins_no_more", needs=("log",))
+@rule("joins_no_more", "connect_lines", needs=("log",))
 def joining(scene: Scene) -> Signs:
     """The launch is at joining, and silent for longer than that may take."""
     if scene.phase == "dist_init" and (scene.silence_s or 0) > scene.limits["joining_s"]:
         claim = f"the ranks are at joining, and nothing was said for {show_duration(scene.silence_s)}"
         yield Sign("joins_no_more", claim, scene.facts.refs("silence_s"))
+        if (scene.log.last_progress or {}).get("milestone") == "rendezvous_begin":
+            claim = f"an agent has waited for the others for {show_duration(scene.silence_s)}"
+            yield Sign("connect_lines", claim, scene.facts.refs("silence_s"))
 
 
 @rule("ranks_not_begun", needs=("log",))
