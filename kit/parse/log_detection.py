@@ -27,6 +27,7 @@ _STAMPED = re.compile(
     r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?=[^\n]*[A-Za-z]{2})"
     r"|\d{1,3}%\|.{0,400}\d[kKMGT]?(?:i?B)?/\d[\d.]*[kKMGT]?(?:i?B)? \[\d\d:\d\d"
     r"|^(?:INFO|WARNING|ERROR)[: ]|^\[\d\d:\d\d:\d\d\] [\w./-]+:\d+: "
+    r"|^.{0,60}\b(?:step|iter|iteration|epoch|batch)\b[ :=#]{0,3}\d.{0,80}\bloss\b|^\[rank:? ?\d+\]:? "
     r"|^Traceback \(most recent|\biteration\s+\d+/|^\{'loss':|\bstep[: ]\d+/\d+",
     re.MULTILINE,
 )

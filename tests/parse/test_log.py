@@ -410,6 +410,8 @@ def test_looks_like_leaves_other_captures_alone():
     assert looks_like("    PID STAT COMMAND\n   4412 S    python3 -m sglang.launch_server\n") == 0.0
     assert looks_like('Process 812: sglang::scheduler_TP1\nThread 812 (idle): "MainThread"\n') == 0.0
     assert looks_like((LOGS / "vllm-nccl.log").read_text()) >= 0.9 and looks_like("2026-01-01 10:00:00,123 INFO hello") == 0.4
+    assert looks_like("Epoch 1 | iter 40 step 20 | loss train: 1.306") == looks_like("[rank: 3] Seed set to 1") == 0.4
+    assert looks_like("the loss of a step of 20 m") < 0.4
     assert FORMATS[0].named("node1/server.node1.log") and not FORMATS[0].named("status.txt")
 
 
