@@ -405,7 +405,9 @@ def plot_file_bytes(calls: Calls, ax: Axes | None = None, *, rows: int = 14) -> 
         left = left + drawn[name].to_numpy() / 2**20
     for row, (one, end) in enumerate(zip(drawn.itertuples(), left, strict=True)):
         said = ", ".join(f"{human_bytes(getattr(one, name))} {name.partition('_')[0]}" for name in kinds if getattr(one, name))
-        write_beside(ax, end, row, f"{said} in {count_of(one.calls, 'call')}, {show_seconds(one.took_s)}")
+        write_beside(
+            ax, end, row, f"{said} in {count_of(one.calls, 'call')}, {show_seconds(one.took_s) or 'durations not recorded'}"
+        )
     ax.set_xlim(0, float(left.max()) * 1.9)
     names = [path if len(path) <= LABEL else "…" + path[1 - LABEL :] for path in drawn["path"]]
     name_rows(ax, names)

@@ -315,6 +315,15 @@ def test_what_strace_was_not_asked_for_is_named():
     assert "the trace has no clock" not in str(traced("producer-died"))
 
 
+def test_a_time_that_was_not_recorded_is_no_zero(tmp_path):
+    lines = ('openat(AT_FDCWD, "/w", O_RDONLY) = 3', 'read(3, "abc", 3) = 3', "read(4,  <unfinished ...>")
+    (tmp_path / "a.strace").write_text("".join(f"7  10:00:0{n} {line}\n" for n, line in enumerate(lines)))
+    calls = kit.calls(tmp_path)
+    json.dumps(calls.to_dict(), allow_nan=False)
+    said = " ".join(str(calls).split())
+    assert "/w 3 0 0 2 not recorded" in said and "7 read just begun" in said and "0 µs" not in said
+
+
 ALONE = """10:00:01 execve("/bin/a", ["a"], 0x7f) = 0
 10:00:02 set_tid_address(0x7f) = 40
 10:00:03 +++ exited with 3 +++

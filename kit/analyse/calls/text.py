@@ -200,7 +200,11 @@ def _blocked(calls: Calls) -> list[Block]:
         (
             row.thread + (f" and {len(same) - 1} more" if len(same) > 1 else ""),
             row.syscall,
-            (">" if row.at_least else "") + show_seconds(row.age_s),
+            (">" if row.at_least else "") + show_seconds(row.age_s)
+            if row.age_s
+            else "not known"
+            if row.at_least
+            else "just begun",
             cut(row.waits_for),
             "no limit" if str(row.for_ever) == "True" else show_seconds(row.left_s) or show_seconds(row.timeout_s) or "not told",
         )
@@ -250,7 +254,7 @@ def _files(calls: Calls) -> list[Block]:
             f"{row.written_bytes:,}",
             f"{row.mapped_bytes:,}",
             f"{row.calls:,}",
-            show_seconds(row.took_s),
+            show_seconds(row.took_s) or "not recorded",
         )
         for row in frame.head(SHOWN).itertuples()
     ]

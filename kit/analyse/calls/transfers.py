@@ -19,7 +19,7 @@ def transfers(found: Descriptors) -> pandas.DataFrame:
     """Bytes that threads read and wrote, by thing.
 
     Columns: `thing`, `kind`, `pid`, `read_bytes`, `written_bytes`, `reads`, `writes` (calls that moved any), `first_s`, `last_s`,
-    `took_s`.
+    `took_s` (none where no duration was recorded).
     """
     rows = found.trace.rows
     moved = rows.assign(thing=found.things)
@@ -31,16 +31,16 @@ def transfers(found: Descriptors) -> pandas.DataFrame:
     moved = moved.assign(
         read_bytes=size.where(read, 0), written_bytes=size.where(~read, 0), reads=read & (size > 0), writes=~read
     )
-    table = moved.groupby(["thing", "pid"], sort=False).agg(
+    groups = moved.groupby(["thing", "pid"], sort=False)
+    table = groups.agg(
         read_bytes=("read_bytes", "sum"),
         written_bytes=("written_bytes", "sum"),
         reads=("reads", "sum"),
         writes=("writes", "sum"),
         first_s=("begin_s", "min"),
         last_s=("end_s", "max"),
-        took_s=("took_s", "sum"),
     )
-    table = table.reset_index()
+    table = table.assign(took_s=groups["took_s"].sum(min_count=1)).reset_index()
     table.insert(1, "kind", [kind_of(name) for name in table["thing"]])
     return table
 
@@ -118,8 +118,8 @@ def files(found: Descriptors) -> pandas.DataFrame:
     """Files by what was read, written and looked for.
 
     Columns: `path`, `read_bytes`, `written_bytes`, `mapped_bytes` (mmap: what was asked for; pages that arrive by faults make no
-    calls), `opens`, `failed` (looks at the path that failed), `calls`, `took_s`, `first_s`, `last_s`, `threads` (how many). Most
-    bytes first, then the longest time.
+    calls), `opens`, `failed` (looks at the path that failed), `calls`, `first_s`, `last_s`, `threads` (how many), `took_s` (none
+    where no duration was recorded). Most bytes first, then the longest time.
     """
     rows = found.trace.rows
     named = rows.assign(thing=found.things)
@@ -151,20 +151,20 @@ def files(found: Descriptors) -> pandas.DataFrame:
         opened=named["syscall"].isin(OPENS) & named["errno"].isna(),
         miss=named["syscall"].isin(LOOKS) & named["errno"].notna(),
     )
-    table = named.groupby("thing", sort=False).agg(
+    groups = named.groupby("thing", sort=False)
+    table = groups.agg(
         read_bytes=("read_bytes", "sum"),
         written_bytes=("written_bytes", "sum"),
         mapped_bytes=("mapped", "sum"),
         opens=("opened", "sum"),
         failed=("miss", "sum"),
         calls=("syscall", "size"),
-        took_s=("took_s", "sum"),
         first_s=("begin_s", "min"),
         last_s=("end_s", "max"),
         threads=("pid", "nunique"),
     )
     table["mapped_bytes"] = table["mapped_bytes"].astype("int64")
-    table = table.assign(moved=table["read_bytes"] + table["written_bytes"])
+    table = table.assign(took_s=groups["took_s"].sum(min_count=1), moved=table["read_bytes"] + table["written_bytes"])
     table = table.sort_values(["moved", "mapped_bytes", "took_s"], ascending=False, kind="stable").drop(columns="moved")
     return table.rename_axis("path").reset_index()
 
