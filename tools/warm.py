@@ -14,7 +14,8 @@ from kit.parse.log_fast import skim
 from kit.parse.strace import strace_tables
 from kit.parse.text import LineReader
 
-TRACE = "7 1795956512.5 close(2) = 0 <0.00001>\n8 1795956512.5 read(3, <unfinished ...>\n"
+TRACE = "8 1795956512.5 read(3, <unfinished ...>\nstrace: Process 9 attached\n7 1795956512.5 close(2) = 0 <0.00001>\n"
+"""A call is open while a line is read with care."""
 REPEATS = 500
 """More than the records of a milestone that are read with care in any case."""
 

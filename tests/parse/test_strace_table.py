@@ -330,7 +330,7 @@ def test_a_mapped_copy_has_no_file_for_a_column_without_texts(tmp_path, monkeypa
     table = [("syscalls", table) for _, table in strace_table.tables(LineReader(path), Source("late.strace"), Report())]
     counts, stamps = store._write_frames(tmp_path, table)
     assert counts == {"syscalls": 41} and "syscalls.errno" in stamps and "syscalls.stack" not in stamps
-    found = mapped.load(tmp_path, DECLARED["syscalls"], ["comm", "errno", "stack", "line"], None, stamps)
+    found = mapped.load(tmp_path, DECLARED["syscalls"], ["comm", "errno", "stack", "t_s", "end_line", "line"], None, stamps)
     pandas.testing.assert_frame_equal(found, read(path, list(found)), check_dtype=True)
     assert found["comm"].count() == found["errno"].count() == 1 and found["stack"].isna().all()
 
