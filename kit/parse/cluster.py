@@ -115,7 +115,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if header:
             (tool, spots), ruled = header, False
             continue
-        if _OTHER_HEADER.match(text):
+        if _OTHER_HEADER.match(text) or text.startswith("Name:"):  # `describe` begins
             tool = None
         row, about = _loose(text, about, source)
         if row is None and tool is not None:
@@ -136,7 +136,7 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
     if described:
         key, value = described["key"], described["value"]
         if key == "Name":
-            return {}, about or value
+            return {}, value if text.startswith(key) or not about else about  # further in, names are of volumes
         reason = value if key == "Reason" else key.replace(" ", "")
         return {"source": "kubernetes", "reason": reason, "object": about, "text": text.strip()}, about
     if status := _POD_STATUS.match(text):

@@ -191,6 +191,10 @@ def _take(text: str, probe: Probe) -> None:
         if port and probe.command is None:
             path = re.sub(r"^https?://[^/]+", "", probe.url or "")
             probe.url = f"http://{port['host'] or port['h2']}:{port['port'] or port['p2']}{path}"
+        if text.endswith("onnection refused"):  # at one address; at another of the same host it may be taken
+            probe.code, probe.message = 7, text
+        elif re.match(r"\* (?:Connected to|Established connection)", text):
+            probe.code, probe.message = None, ""
     elif not _METER.match(text) and not (probe.status is not None and _HEADER.match(text)):
         probe.body.append(text)
 

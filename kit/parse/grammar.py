@@ -243,7 +243,7 @@ def traits(server: str | None, folders: Sequence[Path] = ()) -> Traits:
 
 
 def metric_names(what: str, folders: Sequence[Path] = ()) -> tuple[str, ...]:
-    """Names, or parts of them, of the counters of generated `tokens` or of the gauges of `running` requests, of any server."""
+    """Names, or parts of them, of counters of `tokens` that were generated, or of gauges of `running` or `waiting` requests."""
     return tuple(dict.fromkeys(name for grammar in load(folders).all for name in grammar.metrics.get(what, ())))
 
 

@@ -21,7 +21,8 @@
     stands before the message of an error), ``dots`` (progress is drawn as dots),
     ``rests`` (it answers without a model, and loads one when a request asks for it).
 ``[metrics]``
-    ``tokens``, ``running``: names of the counter of generated tokens and of the gauge of running requests, or parts of them.
+    ``tokens``, ``running``, ``waiting``: names of the counter of generated tokens and of the gauges of running and of queued
+    requests, or parts of them.
 ``[caches]``
     Variables that name the folders of downloads and of compilers, with the folder that serves where one is not set.
 ``[launch]``
@@ -247,7 +248,7 @@ def read(file: TomlFile) -> Grammar:
     top.known(_FILE_KEYS)
     name = top.text("name", needed=True)
     metrics = top.table("metrics")
-    metrics.known(("tokens", "running"))
+    metrics.known(("tokens", "running", "waiting"))
     return Grammar(
         name=name,
         role=top.text("role", ROLES, needed=True),

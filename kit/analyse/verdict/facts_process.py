@@ -21,6 +21,8 @@ from kit.words import count_of
 
 PROBED = re.compile(r"probe failed: Get \W*https?://[^/\s]*:(\d{2,5})/")
 """The address that a kubelet asks."""
+ALL_READY = re.compile(r"(?:^| )([1-9]\d*)/\1 +Running(?: |$)|^Ready:\s+True$")
+"""A pod whose containers have all passed their readiness probe."""
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
 DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
 """Listeners of the host: a pid of a container may be theirs by chance."""
@@ -86,7 +88,17 @@ def _answers_on(evidence: Evidence, port: int | None, own_listener: bool) -> tup
             ref(evidence.sockets[0], listed),
             *(ref(row, f"{row.get('url')}: connection refused") for row in refused[:1]),
         ]
-    return (False, [ref(refused[0], "connection refused")]) if refused else (None, [])
+    if refused:
+        return False, [ref(refused[0], "connection refused")]
+    return _refuses_its_probe(evidence)
+
+
+def _refuses_its_probe(evidence: Evidence) -> tuple[bool | None, list[dict]]:
+    """Whether the last that a kubelet tells of a probe is that nobody listens; where it has come up since, that tells nothing."""
+    asked = [row for row in evidence.events if PROBED.search(row["text"])]
+    last = min(asked, key=lambda row: row.get("age_s") or 0.0, default=None)
+    up = evidence.log.of("ready", "http_listening") or any(ALL_READY.search(row["text"]) for row in evidence.events)
+    return (False, [ref(last, last["text"])]) if last and not up and "connection refused" in last["text"] else (None, [])
 
 
 def _server_like(evidence: Evidence) -> list[int]:
@@ -140,7 +152,7 @@ def _served(evidence: Evidence, processes: Processes) -> tuple:
     since = [mark for mark in evidence.log.marks if mark.order > order and mark.capture == row["capture"]]
     counted = [mark for mark in evidence.log.of("engine_stats", "decode_batch") if mark.fields.get("running") is not None][-1:]
     stands = any(mark.kind in ("error", "symptom", "heartbeat") or mark.code == "request" for mark in since)
-    if stands or any(mark.fields["running"] > 0 for mark in counted):
+    if stands or any(mark.fields["running"] + (mark.fields.get("queued") or 0) > 0 for mark in counted):
         return None, []
     return True, [{"capture": row["capture"], "line": row.get("line"), "text": row["raw"][:200]}]
 

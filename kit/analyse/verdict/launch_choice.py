@@ -9,6 +9,7 @@ from itertools import combinations
 
 from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.options import command_line
+from kit.analyse.verdict.pods import names, pods
 from kit.analyse.verdict.processes import SERVING_ROLES, flags, started, titles_of
 from kit.analyse.verdict.reporter import others_from
 from kit.clock import NS, show_duration
@@ -89,7 +90,7 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
         Where several launches are there, and none of them nor of the processes is the one that was asked for.
     """
     logs = _logs(evidence)
-    if later := {} if asked else _of_somebody_else(evidence):
+    if later := {} if asked else _of_somebody_else(evidence) or _of_other_pods(evidence):
         return later
     alone = {name: log for name, log in logs.items() if (log.begins or log.works) and not log.part}
     if gone := {} if asked else _of_no_process(evidence, alone):
@@ -220,6 +221,14 @@ def _of_somebody_else(evidence: Evidence) -> dict[str, str]:
         if len(after) < len(logs):
             return {capture.id: f"{capture.id} {why}" for capture in after}
     return {}
+
+
+def _of_other_pods(evidence: Evidence) -> dict[str, str]:
+    """Logs of pods that are not the launch's, by the command that printed them, or by their names."""
+    others = pods(evidence).others
+    logs = [capture for capture in evidence.run.captures if capture.kind == "log"]
+    told = {capture.id: f"{capture.title} {capture.source or ''}" for capture in logs}
+    return {log: f"{log} is {why}" for log, text in told.items() for pod, why in others.items() if names(pod, text)}
 
 
 @dataclass(frozen=True)

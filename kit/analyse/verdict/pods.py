@@ -10,9 +10,13 @@ from kit.schema import Row
 
 _ROLLOUT = re.compile(r"^(?P<base>.+)-(?P<template>[a-z0-9]{6,10})-[a-z0-9]{5}$")
 """Pod of a Deployment: name, hash of the template, five letters of its own."""
-
-_OF_CLUSTER = re.compile(r"(?:-n|--namespace)[ =](?:kube-\w+|gpu-operator|monitoring|\w+-system)\b")
-"""A command that looks at what the cluster itself runs: no launch is there."""
+_OF_THE_CLUSTER = re.compile(
+    r"(?:kube-|coredns|etcd-|calico|cilium|weave-net|metrics-server|local-path-provisioner|csi-|ingress-|cert-manager|istio"
+    r"|prometheus|node-exporter|alertmanager|grafana|gpu-operator|nvidia-(?!nim|triton)|dcgm-exporter|amd-gpu-|node-feature-)"
+)
+"""Begins of names of pods that a cluster runs for itself: network, storage, metrics, plugins of its devices."""
+_WAITS = frozenset(("Pending", "ContainerCreating", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "Error", "OOMKilled"))
+"""What `kubectl get pods` says of one that does not run."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,14 @@ def _pod(row: Row) -> str | None:
     return name if row["source"] == "kubernetes" and name and kind.lower() in ("", "pod", "pods") else None
 
 
+def names(pod: str, text: str) -> bool:
+    """Whether a text names a pod."""
+    return re.search(rf"(?<![\w-]){re.escape(pod)}(?![\w-])", text) is not None
+
+
 def pods(evidence: Evidence) -> Pods:
-    """Part the pods: that which a file or command names is the launch's, else those of the last rollout are."""
+    """Part the pods: the one that a file or command names is the launch's, of several the one that waits, or the only one that is
+    none of the cluster's own; else those of the last rollout are."""
     newest: dict[str, float] = {}
     for row in evidence.events:
         name = _pod(row)
@@ -45,9 +55,12 @@ def pods(evidence: Evidence) -> Pods:
     run = evidence.run
     texts = [text for capture in run.captures for text in (capture.file, getattr(capture, "source", None)) if text]
     texts += [row["text"] for row in evidence.commands] + list((run.manifest.get("launch") or {}).get("command") or ())
-    texts = [text for text in texts if not _OF_CLUSTER.search(text)]
-    own = {name for name in newest if any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for text in texts)}
-    if len(own) == 1:
+    described = {_pod(row) for row in evidence.events if row.get("reason") == "Namespace"}
+    named = {name for name in newest if name in described or any(names(name, text) for text in texts)}
+    alone = {name for name in newest if not _OF_THE_CLUSTER.match(name)}
+    waits = {_pod(row) for row in evidence.events if row.get("type") == "Warning" or row.get("reason") in _WAITS}
+    own = next((some for some in (named & alone, named & alone & waits, alone, named) if len(some) == 1), ())
+    if own:
         (pod,) = own
         return Pods({name: f"of pod {name}, the launch is {pod}" for name in newest if name != pod})
     rollouts = {name: found for name in newest if (found := _ROLLOUT.match(name))}

@@ -265,7 +265,7 @@ DEATHS = frozenset(
     + ("collective_timeout", "terminated_line", "restarts")
 )
 """Signs of an end that was no order: the launch has failed, though why is not known."""
-MUTE = frozenset(("generate_fails", "request_stuck"))
+MUTE = frozenset(("generate_fails", "request_stuck", "requests_wait", "spins_in_place"))
 """Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
 STANDS = frozenset(("download_bar_stands", "weights_bar_stands", "graph_bar_stands", "jit_bar_stands", "joins_no_more"))
 """Signs that what a launch counts stands: the same."""

@@ -14,6 +14,14 @@ FORWARD = "forward (sglang/srt/layers/x.py)"
 TWO, THREE = workers(2), workers(3)
 
 
+UP = line("ready", kind="ready", phase="ready", at=600)
+
+
+def spins(moment: int, place: str = "schedule (core/sched.py)") -> list:
+    """A dump of an engine that computes."""
+    return stack(10, place, moment=moment, process="VLLM::EngineCore", thread_state="active")
+
+
 def both(*frames: str) -> list:
     """Two ranks in one place."""
     return [*stack(10, *frames), *stack(11, *frames)]
@@ -82,6 +90,8 @@ STACKS = [
         *stack(10, REDUCE, moment=1),
         unlike=[worker(0), *stack(10, "poll (zmq.py)"), *stack(10, "poll (zmq.py)", moment=1)],  # it waits for requests
     ),
+    shown("spins_in_place", UP, *spins(0), *spins(1), unlike=[UP, *spins(0), *spins(1, "update (core/sched.py)")]),
+    shown("spins_in_place", UP, *spins(0), *spins(1), unlike=[line("ready", kind="ready", phase="ready"), *spins(0), *spins(1)]),
     shown("wait_stays", worker(0), *stack(10, REDUCE), *stack(10, REDUCE, moment=1), unlike=[worker(0), *stack(10, REDUCE)]),
     shown(  # an answer takes a moment
         "lookup_stays",

@@ -35,6 +35,10 @@ def tokens(before: int, after: int, running: int = 2) -> list:
     return [*moves, counter("vllm:num_requests_running", running, "metrics")]
 
 
+WAITING = counter("vllm:num_requests_waiting", 7, "metrics")
+QUEUED = {"kind": "request", "running": 0, "queued": 4, "tokens_per_s": 0}
+
+
 SERVING = [
     shown("ready_line", *SERVER, READY, unlike=[*SERVER, READY, error("bind_error")]),
     shown("ready_line_unseen", READY, DELETED, deleted=True, unlike=[READY]),
@@ -101,6 +105,11 @@ SERVING = [
     ),
     shown("port_closed", *SERVER, listen(22, 1, "sshd"), unlike=[*SERVER, listen(30000, 10)]),
     shown("port_closed", *SERVER, asked("/health", error="connection refused"), unlike=[*SERVER, asked("/health", 200)]),
+    shown("refuses_though_ready", *SERVER, READY, asked("/health", error="connection refused"), unlike=[*SERVER, READY]),
+    shown("requests_wait", WAITING, unlike=[WAITING, counter("vllm:num_requests_running", 2, "metrics")]),
+    shown(
+        "request_stuck", line("engine_stats", at=100, **QUEUED), unlike=[line("engine_stats", at=100, **QUEUED | {"queued": 0})]
+    ),
     shown("log_deleted", DELETED, unlike=[row("fds", fd=1, pid=10, target="/var/log/server.log")]),
     shown("said_starts", said("starts"), unlike=[said("starts"), error("exception")]),
     shown("said_hang", said("hang"), unlike=[said("hang"), said("starts")]),

@@ -264,3 +264,33 @@ def test_an_old_log_beside_a_server_of_another_port(tmp_path: Path) -> None:
     found = kit.verdict(tmp_path, captured_at="2025-10-09 11:20:50")
     assert (found.klass, found.state) == ("undetermined", "unknown")
     assert "the server that runs is of another port" in found.findings[0]["claim"]
+
+
+PODS = (
+    "$ kubectl get pods -A\nNAMESPACE     NAME                         READY   STATUS    RESTARTS   AGE\n"
+    "default       llama-8b-6d4cf56db6-abcde    0/1     Pending   0          41m\n"
+    "kube-system   nvidia-device-plugin-9hk2x   1/1     Running   0          2d\ndefault       embedder-0                   1/1"
+    "     Running   0          2d\n"
+)
+DESCRIBED = (
+    "$ kubectl describe pod llama-8b-6d4cf56db6-abcde\nName:             llama-8b-6d4cf56db6-abcde\nNamespace:        default\n"
+    "Status:           Pending\nVolumes:\n  token:\n    Type:       Projected (a volume that contains injected data)\nEvents:\n"
+    "  Type     Reason            Age   From               Message\n  ----     ------            ----  ----               ----\n"
+    "  Warning  FailedScheduling  41m   default-scheduler  0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("pod", "log"),
+    [
+        ("nvidia-device-plugin-9hk2x", "E0804 05:12:40.118933       1 factory.go:115] Incompatible platform detected\n"),
+        ("embedder-0", ANOTHER + UP),
+    ],
+)
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_log_of_a_pod_beside_the_one_that_waits_is_not_the_launchs(pod: str, log: str, last: int, tmp_path: Path) -> None:
+    parts = [DESCRIBED, f"$ kubectl logs {pod}\n{log}"]
+    (tmp_path / "paste.txt").write_text(PODS + parts[last] + parts[1 - last])
+    verdict = kit.verdict(tmp_path)
+    assert verdict.klass == "resource_wait" and verdict.state == "stalled"
+    assert f"of pod {pod}, the launch is llama-8b-6d4cf56db6-abcde" in verdict.findings[0]["claim"]

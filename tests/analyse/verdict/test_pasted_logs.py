@@ -107,6 +107,32 @@ def test_the_port_that_a_probe_asks(tmp_path: Path) -> None:
     assert judged(tmp_path, describe=events + told).facts.value("port") == 8123
 
 
+REFUSED = 'Readiness probe failed: Get "http://10.2.0.1:8123/health": dial tcp 10.2.0.1:8123: connect: connection refused'
+EVENT = f"61s      Warning      Unhealthy      pod/llm-0      {REFUSED}\n"
+NOBODY = "*   Trying [::1]:8123...\n* connect to ::1 port 8123 failed: Connection refused\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "listening"),
+    [
+        ("events.txt", EVENT, False),
+        ("events.txt", EVENT + "NAME    READY   STATUS    RESTARTS   AGE\nllm-0   1/1     Running   0          3m\n", None),
+        ("curl.txt", f"$ curl -sv http://localhost:8123/health\n{NOBODY}* Closing connection 0\n", False),
+        ("curl.txt", f"$ curl -sv localhost:8123/health\n{NOBODY}* Connected to localhost port 8123\n< HTTP/1.1 200 OK\n", True),
+    ],
+)
+def test_who_asks_and_finds_nobody_shows_that_nothing_listens(
+    tmp_path: Path, file: str, text: str, listening: bool | None
+) -> None:
+    (tmp_path / "server.log").write_text("[2026-03-20 04:20:19] server_args=ServerArgs(model_path='/m', port=8123)\n")
+    (tmp_path / file).write_text(text)
+    assert kit.verdict(tmp_path).facts.value("port_listening") is listening
+
+
+def test_a_unit_that_was_never_restarted_says_so(tmp_path: Path) -> None:
+    assert judged(tmp_path, unit="ActiveState=active\nNRestarts=0\nSubState=running\n").facts.value("restarts") == 0
+
+
 @pytest.mark.parametrize(
     ("text", "step"),
     [

@@ -193,13 +193,15 @@ def not_begun(scene: Scene) -> Signs:
         yield Sign("work_at_zero", claim, [bar.ref, ref(rows[0])])
 
 
-@rule("port_closed", needs=("sockets|probes",))
+@rule("port_closed", "refuses_though_ready", needs=("sockets|probes|events",))
 def port_closed(scene: Scene) -> Signs:
     """Nothing listens on the server's port."""
     if scene.fact("port_listening") is False:
-        port = scene.fact("port")
+        port, refs = scene.fact("port"), scene.facts.refs("port_listening")
         where = f"port {port}" if port else "the server's port, which is unknown"
-        yield Sign("port_closed", f"nothing is listening on {where}", scene.facts.refs("port_listening"))
+        yield Sign("port_closed", f"nothing is listening on {where}", refs)
+        if scene.fact("ready") and any(row.get("error") == "connection refused" for row in scene.evidence.probes):
+            yield Sign("refuses_though_ready", f"the log said ready, and {where} refuses a connection", refs)
 
 
 @rule("log_deleted", needs=("fds",))
@@ -246,13 +248,14 @@ def listener(scene: Scene) -> Signs:
         yield Sign("foreign_listener", claim, where)
 
 
-@rule("tokens_grow", "tokens_frozen", needs=("counters",), moving=("tokens_grow",))
+@rule("tokens_grow", "tokens_frozen", "requests_wait", needs=("counters",), moving=("tokens_grow",))
 def tokens(scene: Scene) -> Signs:
-    """Tokens are generated between two samples, or stand still while requests run."""
+    """Tokens are generated between two samples, or stand still while requests run; or requests wait, and none runs."""
     rows = [row for row in scene.evidence.counters if row["source"] == "metrics"]
     folders = scene.evidence.run.knowledge
     generated = deltas(_named(rows, metric_names("tokens", folders)), "name", lambda row: row["value"])
     running = max((row["value"] for row in _named(rows, metric_names("running", folders))), default=0)
+    queued = max(_named(rows, metric_names("waiting", folders)), key=lambda row: row["value"], default={"value": 0})
     most = max(generated.values(), key=lambda delta: delta.change, default=None)
     if most is not None and most.change > 0:
         claim = f"{count_of(int(most.change), 'token')} generated between two samples"
@@ -260,6 +263,9 @@ def tokens(scene: Scene) -> Signs:
     elif most is not None and running > 0:
         claim = f"{count_of(int(running), 'request')} running, no token generated between two samples"
         yield Sign("tokens_frozen", claim, [ref(most.rows[1])])
+    elif queued["value"] > running == 0:
+        claim = f"{count_of(int(queued['value']), 'request')} waiting by the server's own gauge, none running"
+        yield Sign("requests_wait", claim, [ref(queued, f"{queued['name']} {queued['value']:g}")])
 
 
 def _named(rows: list[Row], words: tuple[str, ...]) -> list[Row]:
@@ -308,9 +314,10 @@ def stuck_request(scene: Scene) -> Signs:
     answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
     last_finished, answered = max(last_finished, last_answer), max(answered, last_answer)
     last = counted[-1] if counted else None
-    if last and (last.fields.get("running") or 0) > 0 and last.order > answered and (quiet or 0) > limits["long_silence_s"]:
-        number = count_of(int(last.fields["running"]), "request")
-        claim = f"{number} running {show_duration(quiet)} ago, none answered since"
+    running, queued = (last.fields.get(name) or 0 if last else 0 for name in ("running", "queued"))
+    if last and running + queued > 0 and last.order > answered and (quiet or 0) > limits["long_silence_s"]:
+        number = count_of(int(running or queued), "request")
+        claim = f"{number} {'running' if running else 'waiting'} {show_duration(quiet)} ago, none answered since"
         yield Sign("request_stuck", claim, [last.ref])
         return
     beats = [mark for mark in log.of("shm_wait") if last and mark.order > max(last.order, last_finished)]

@@ -20,6 +20,8 @@ AT_WORK = ("compile", "load", "save", "post_load", "sleep", None, "output", "que
 WAITING = ("collective", "rendezvous", "device_sync", "queue")
 STANDS_IN = ("collective", "device_sync", "lock", "queue")
 """Waits that end within a step where all is well: who is in one at two moments stands."""
+AT_REST = ("idle", "sleep")
+SERVES = ("ready", "serving")
 NCCL_FRAMES = "nccl|custom_all_reduce|parallel_state|distributed"
 WAITS_FOR_OTHERS = re.compile(r"futex|epoll|poll|recv|select|read")
 """Calls in which a rank waits for another one: a condition variable, a socket, a pipe."""
@@ -150,18 +152,29 @@ def moving(scene: Scene) -> Signs:
                 return
 
 
-@rule("wait_stays", "lookup_stays", needs=("stacks",))
+@rule("wait_stays", "lookup_stays", "spins_in_place", needs=("stacks",))
 def standing(scene: Scene) -> Signs:
-    """A main thread that waits for another thread, another rank, the GPU or a name server, in the same place at two moments."""
-    mains = [stack for stack in all_stacks(scene.evidence) if stack.main]
-    now = {stack.pid: stack for stack in mains if stack.category in STANDS_IN or LOOKUP.search(stack.place)}
+    """A main thread that waits for another thread, another rank, the GPU or a name server, in the same place at two moments.
+
+    Or it computes there: a server that has come up, and says nothing.
+    """
+    now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main}
+    mute = scene.phase in SERVES and (scene.silence_s or 0) > scene.limits["long_silence_s"]
     for pid, moments in _dumps(scene).items():
-        if len(moments) > 1 and pid in now and len({text for text, _ in moments.values()}) == 1:
-            place = now[pid].place
-            code, what = ("lookup_stays", "for a name server in") if LOOKUP.search(place) else ("wait_stays", "in")
-            claim = f"the main thread of pid {pid} waits {what} {place} in all of {len(moments)} stack dumps"
-            yield Sign(code, claim, [ref(moments[max(moments)][1])])
-            return
+        if len(moments) < 2 or pid not in now or len({text for text, _ in moments.values()}) > 1:
+            continue
+        place, computes = now[pid].place, all("active" in (row.get("thread_state") or "") for _, row in moments.values())
+        if LOOKUP.search(place):
+            code, what = "lookup_stays", "waits for a name server"
+        elif now[pid].category in STANDS_IN:
+            code, what = "wait_stays", "waits"
+        elif mute and computes and now[pid].category not in AT_REST:
+            code, what = "spins_in_place", "computes"
+        else:
+            continue
+        claim = f"the main thread of pid {pid} {what} in {place} in all of {len(moments)} stack dumps"
+        yield Sign(code, claim, [ref(moments[max(moments)][1])])
+        return
 
 
 @rule("odd_rank_stays", needs=("stacks",))
