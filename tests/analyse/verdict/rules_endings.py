@@ -91,16 +91,21 @@ ENDINGS = [
         *(error("killed", signal=4, role="cascade"), kernel("oom_kill", pid=99, process="python3")),
         unlike=[error("killed", signal=9, role="cascade"), kernel("oom_kill", pid=99, process="python3")],
     ),
-    shown("oom_kill_alike", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
+    shown(  # a log of the kernel alone tells of nobody's launch
+        "oom_kill_untied",
+        kernel("oom_kill", pid=99, process="python3"),
+        unlike=[line("args"), kernel("oom_kill", pid=99, process="python3")],
+    ),
+    shown("oom_kill_untied", kernel("oom_kill", pid=99, process="anything"), unlike=[kernel("hung_task", pid=99)]),
     shown(  # a server that listens was not killed
         "oom_kill_untied",
-        *(listen(8000, 10), kernel("oom_kill", pid=99, process="python3")),
-        unlike=[listen(22, 10, "sshd"), kernel("oom_kill", pid=99, process="python3")],
+        *(line("args"), listen(8000, 10), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[line("args"), listen(22, 10, "sshd"), kernel("oom_kill", pid=99, process="python3")],
     ),
     shown(
         "oom_kill_untied",
-        *(call("futex"), [kernel("oom_kill", pid=99, process="python3")]),
-        unlike=[kernel("oom_kill", pid=99, process="python3")],
+        *(line("args"), call("futex"), kernel("oom_kill", pid=99, process="python3")),
+        unlike=[line("args"), kernel("oom_kill", pid=99, process="python3")],
     ),
     shown(
         "oom_kill_alike",
@@ -138,6 +143,11 @@ ENDINGS = [
         "died_unkilled",
         *[error("worker_died", role="cascade"), kernel("other")],
         unlike=[error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="python3")],
+    ),
+    shown(  # one of a program that is no server's is another's
+        "died_unkilled",
+        *[error("worker_died", role="cascade"), kernel("oom_kill", pid=99, process="java")],
+        unlike=[error("worker_died", role="cascade"), kernel("oom_kill", pid=99)],
     ),
     shown(  # a kill long after the death was told is another's
         "died_unkilled",

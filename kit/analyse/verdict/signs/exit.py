@@ -32,26 +32,29 @@ def kernel_kill(scene: Scene) -> Signs:
     """The kernel's OOM killer ended a process of the launch, or one that may have been its own."""
     killed, own, titles = kernel_rows(scene, "oom_kill"), launch_pids(scene), titles_of(scene.evidence)
     # Nothing but the log is known where no pid is: a program of another name, or a kill that the log outlived, is not its end.
-    in_order, known = ending(scene.log) is not None, bool(scene.log.records)
-    open_end = not own and not _seen_otherwise(scene, titles) and not scene.log.of("usage_error") and not in_order
-    alone = open_end and not known and not (scene.evidence.statements or scene.evidence.events)
-    alike = [row for row in killed if alone or titles.may_serve(row.get("process") or "python")]
+    in_order, known = ending(scene.log) is not None, scene.log.records or scene.evidence.statements or scene.evidence.events
+    open_end = known and not own and not _seen_otherwise(scene, titles) and not scene.log.of("usage_error") and not in_order
+    alike = _alike(killed, titles)
     tied = [row for row in killed if row.get("pid") in own]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order or scene.fact("signal") not in (None, signal.SIGKILL)
     rows = tied or [row for row in alike if death_told(scene) and not explained and not _another_time(scene, row)]
-    if rows or alike:
-        pids = list(dict.fromkeys(row.get("pid") for row in rows or alike))
-        where = [ref(row, row["text"]) for row in (rows or alike)[:3]]
+    if told := rows or alike or ([] if known else killed):
+        pids = list(dict.fromkeys(row.get("pid") for row in told))
+        where = [ref(row, row["text"]) for row in told[:3]]
         claim = f"the kernel's OOM killer ended {named('pid', pids)}"
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
-        elif open_end and not explained and not _outlived(scene, alike):
-            known_by = "a process that nothing else here names" if alone else "of a name that the launch's processes have"
-            yield Sign("oom_kill_alike", f"{claim}, {known_by}", where)
+        elif alike and open_end and not explained and not _outlived(scene, alike):
+            yield Sign("oom_kill_alike", f"{claim}, of a name that the launch's processes have", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
+
+
+def _alike(killed: list[Row], titles: Titles) -> list[Row]:
+    """Kills of processes that may be a server's by their names, or whose name is not told."""
+    return [row for row in killed if titles.may_serve(row.get("process") or "python")]
 
 
 def _seen_otherwise(scene: Scene, titles: Titles) -> bool:
@@ -145,7 +148,8 @@ def killed_from_outside(scene: Scene) -> Signs:
     evidence, dead, number = scene.evidence, _died_first(scene), scene.fact("signal")
     where = scene.facts.refs("signal") if number else [mark.ref for mark in scene.log.of("worker_died")[:1]]
     counted = {sign.code for sign in (*cgroup_kills(scene), *orchestrator_kills(scene))}
-    kills = [row for row in kernel_rows(scene, "oom_kill") if not _another_time(scene, row)]
+    titles = titles_of(evidence)
+    kills = [row for row in _alike(kernel_rows(scene, "oom_kill"), titles) if not _another_time(scene, row)]
     told = _killed(scene) or kills or "cgroup_oom_kill" in counted or _ordered(scene)
     if told or scene.log.of("host_oom") or not (number == signal.SIGKILL or not number and died_in_silence(scene)):
         return
@@ -155,9 +159,9 @@ def killed_from_outside(scene: Scene) -> Signs:
     launch = "the launch" if scene.fact("exited") else "a process of the launch"
     who = named("rank", dead) if dead else "a worker" if not number else launch
     if by and number:
-        yield Sign("killed_from_outside", f"SIGKILL ended {who}, and {by} no kill for memory", where, dead)
+        yield Sign("killed_from_outside", f"SIGKILL ended {who}, and {by}", where, dead)
     elif by:
-        yield Sign("died_unkilled", f"{who} died without a word, and {by} no kill for memory", where, dead)
+        yield Sign("died_unkilled", f"{who} died without a word, and {by}", where, dead)
 
 
 def _ordered(scene: Scene) -> bool:
@@ -167,14 +171,15 @@ def _ordered(scene: Scene) -> bool:
 
 
 def _denies(evidence: Evidence, died_ns: int) -> str | None:
-    """Which of the kernel's own accounts, taken after a death, would tell of a kill for memory: its log, or its count of them."""
+    """What the kernel's own account, taken after a death, says of kills for memory: its log, or its count of them."""
     lines = [*evidence.kernel_log, *(item.row for item in evidence.foreign if item.frame == "kernel_log")]
     taken = {capture.file: capture.captured_ns for capture in evidence.run.captures}
     if any((taken.get(row["capture"]) or died_ns) >= died_ns for row in lines):
-        return "the kernel's log tells of"
+        others = list(dict.fromkeys(row.get("pid") for row in lines if row.get("kind") == "oom_kill"))
+        return "the kernel's log tells of no kill for memory" + (f" but that of {named('pid', others)}" if others else "")
     counts = {row["time"]: row["value"] for row in evidence.counters if (row["source"], row["name"]) == ("vmstat", "oom_kill")}
     before, after = ([n for at, n in counts.items() if at and (at < died_ns) is early] for early in (True, False))
-    return "the kernel counts" if after and max(after) == min(before, default=0) else None
+    return "the kernel counts no kill for memory" if after and max(after) == min(before, default=0) else None
 
 
 @rule("host_oom_line", "gpu_oom_error", needs=("log",))
