@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from kit.parse.base import Format, Report, Rows, Source
 from kit.parse.jsontext import objects
 from kit.schema import Row
+from kit.untrusted import whole_number
 
 MOST_BYTES = 32 << 20
 """Largest pickle that is read. A recorder keeps 2,000 entries by default, which make some 2 MiB."""
@@ -223,8 +224,45 @@ def _is_fr_json(head: str) -> float:
     return 0.97 if keys >= 4 and re.search(r"^\s*[\[{]", head) else 0.0
 
 
+def parse_fr_text(lines: Iterable[str], source: Source, report: Report) -> Rows:
+    """Read entries of a flight recorder that somebody printed, one a line, by PyTorch's names of their fields.
+
+    Examples
+    --------
+    >>> sample = ["rank 0: pg=('0', 'default_pg') collective_seq_id=31 profiling_name='nccl:all_reduce' state='started'"]
+    >>> [(row["rank"], row["communicator"], row["operation"], row["count"]) for _, row in
+    ...     parse_fr_text(sample, Source("flight.txt"), Report())]
+    [(0, '0:default_pg', 'nccl:all_reduce', 31)]
+    """
+    rank = _rank_of(source.name)
+    for number, line in enumerate(lines, 1):
+        report.lines += 1
+        named = _OF_RANK.search(line)
+        rank = int(named[1]) if named else rank
+        if "profiling_name" not in line:
+            continue
+        entry: dict[str, object] = {key: value.strip("'\"") for key, value in _PRINTED.findall(line)}
+        entry["process_group"] = _WORD.findall(str(entry.get("process_group") or entry.get("pg") or entry.get("pg_name") or ""))
+        entry["collective_seq_id"] = whole_number(entry.get("collective_seq_id") or entry.get("seq_id"))
+        for row in _dump_rows({"entries": [entry]}, rank, number):
+            if row["source"] == "flight_recorder":  # nothing tells of the entries that were not printed
+                report.records += 1
+                yield "collectives", row | {"moment": source.moment}
+
+
+def _is_fr_text(head: str) -> float:
+    found = re.search(
+        r"\b(?:collective_)?seq_id['\"]?[=:].*\bprofiling_name|\bprofiling_name.*\b(?:collective_)?seq_id['\"]?[=:]", head
+    )
+    return 0.9 if found and re.search(r"\bstate['\"]?[=:]", head) else 0.0
+
+
+_OF_RANK = re.compile(r"(?i)\brank[ _=:#]{0,3}(\d{1,6})\b")
+_PRINTED = re.compile(r"""['"]?\b([a-z_]\w*)['"]?[=:] ?('[^']*'|"[^"]*"|\([^()]*\)|\[[^\[\]]*\]|[^\s,})]+)""")
+_WORD = re.compile(r"\w+")
 NAMES = r"trace_rank|flight|fr_dump|comm_lib_trace|_dump_\d+$"
 FORMATS = (
     Format("fr_json", NAMES, _is_fr_json, parse_fr_json, frames=("collectives",)),
     Format("fr_pickle", NAMES, _is_fr_pickle, parse_fr_pickle, frames=("collectives",), binary=True),
+    Format("fr_text", NAMES, _is_fr_text, parse_fr_text, frames=("collectives",)),
 )

@@ -67,6 +67,16 @@ def _behind(rows: list[Row]) -> dict[int, list[Row]]:
     return behind
 
 
+def other_work(evidence: Evidence) -> list[Row]:
+    """Entries of the same number in the same group in which ranks are in different operations, one of each; empty without any."""
+    at: dict[tuple, dict[str, Row]] = defaultdict(dict)
+    for row in evidence.collectives:
+        told = row["source"] == "flight_recorder" and row.get("rank") is not None and row.get("count") is not None
+        if told and row.get("state") != "completed":
+            at[row.get("moment"), row["communicator"], row["count"]].setdefault(row["operation"], row)
+    return next((list(rows.values()) for rows in at.values() if len(rows) > 1), [])
+
+
 def analysed(evidence: Evidence) -> Row | None:
     """The first collective that the analysis of dumps finds at fault."""
     return next(

@@ -22,6 +22,12 @@ def spins(moment: int, place: str = "schedule (core/sched.py)") -> list:
     return stack(10, place, moment=moment, process="VLLM::EngineCore", thread_state="active")
 
 
+def entry(rank: int, operation: str, count: int = 7) -> tuple:
+    """What a rank's flight recorder says of the collective that stands."""
+    named = {"source": "flight_recorder", "communicator": "0:default_pg", "state": "started", "text": operation}
+    return row("collectives", rank=rank, operation=operation, count=count, **named)
+
+
 def both(*frames: str) -> list:
     """Two ranks in one place."""
     return [*stack(10, *frames), *stack(11, *frames)]
@@ -233,6 +239,8 @@ def batches(*sizes: int) -> list:
 SUM, GATHER_OP = ("AllReduce", "1f"), ("AllGather", "1f")
 COUNTERS = [
     shown("ops_differ", *THREE, *ops(SUM, SUM, GATHER_OP), unlike=[*THREE, *ops(SUM, SUM, SUM)]),
+    shown("ops_differ", entry(0, "nccl:all_reduce"), entry(1, "nccl:broadcast"), unlike=[entry(0, "x"), entry(1, "x")]),
+    shown("ops_differ", entry(0, "x"), entry(1, "y"), unlike=[entry(0, "x"), entry(1, "y", count=8)]),
     shown("ops_differ", *THREE, *batches(24, 24, 25), unlike=[*THREE, *batches(24, 24, 24)]),
     shown("ops_behind", *THREE, *ops(SUM, SUM, ("AllReduce", "1e")), unlike=[*THREE, *ops(SUM)]),
     shown("ops_behind", *THREE, *queue(78, 77, 78), unlike=[*THREE, *queue(78, 78, 78)]),

@@ -7,7 +7,7 @@ import re
 from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.failures import cause, moment
-from kit.analyse.verdict.flight_recorder import fault
+from kit.analyse.verdict.flight_recorder import fault, other_work
 from kit.analyse.verdict.lagging_ranks import busy_meanwhile
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.phases import rank_of
@@ -129,6 +129,15 @@ def counters(scene: Scene) -> Signs:
         yield Sign(f"ops_{found.how}", found.claim, [mark.ref for mark in found.marks], found.ranks)
     elif (same := together(scene.evidence, scene.processes)) and scene.fact("ranks_same_seq") is not False:
         yield Sign("ops_same", same[0], [mark.ref for mark in same[1][:2]])
+
+
+@rule("ops_differ", needs=("collectives",))
+def recorded(scene: Scene) -> Signs:
+    """Flight recorders name different work under the same number of a group."""
+    if rows := other_work(scene.evidence):
+        told = ", ".join(f"rank {row['rank']} in {row['operation']}" for row in rows[:4])
+        claim = f"at #{rows[0]['count']} of group {rows[0]['communicator']} the flight recorders have {told}"
+        yield Sign("ops_differ", claim, [ref(row, row["text"]) for row in rows[:2]])
 
 
 @rule("recorder_host_stopped", "recorder_device_stopped", needs=("collectives",))
