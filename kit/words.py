@@ -42,3 +42,18 @@ def short(text: str, most: int = 120) -> str:
     kept = text[: most - 1]
     at = kept.rfind(" ", most // 2)
     return f"{kept[:at].rstrip(' ,;:')} …" if at > 0 else f"{kept}…"
+
+
+TOLD = ("addr", "address", "url", "port", "method", "path", "status", "err", "error", "step", "epoch", "loss", "tokens")
+"""Keys of a structured line of a log that are part of what it says, whoever wrote it."""
+
+
+def keys_told(record: dict) -> str:
+    """What the keys of a structured line of a log say beside its message.
+
+    Examples
+    --------
+    >>> keys_told({"msg": "listening", "addr": "0.0.0.0:8080", "ts": "2026-01-01T00:00:00Z", "ok": True})
+    ' addr=0.0.0.0:8080'
+    """
+    return "".join(f" {key}={record[key]}" for key in TOLD if type(record.get(key)) in (str, int, float))

@@ -18,6 +18,7 @@ from kit import compiled
 from kit.clock import LATEST_NS
 from kit.intake.content import Numbers
 from kit.untrusted import load_json
+from kit.words import keys_told
 
 if TYPE_CHECKING:
     from kit.intake.records_compiled import Records
@@ -102,7 +103,10 @@ def _levelled(record: dict[str, Any], message: str) -> str:
     if level in LEVELS and SHORT.match(str(record.get("time"))):  # NIM's: the stamp that vLLM writes
         file = str(record.get("file_name") or record.get("file_path") or "").rpartition("/")[2]
         return f"{level} {record['time']} [{file}:{record.get('line_number')}] {message}"
-    return f"{level} {message}" if level in LEVELS and not ISO.match(message) and level not in message[:60] else message
+    if level not in LEVELS or ISO.match(message) or level in message[:60]:
+        return message
+    text = message.removesuffix("\n")
+    return f"{level} {text}{keys_told(record)}{message[len(text) :]}"
 
 
 Record = tuple[str, str, str]

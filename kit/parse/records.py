@@ -16,6 +16,7 @@ from functools import lru_cache
 from kit.parse.base import Source
 from kit.parse.tool_words import TOOL_WORDS
 from kit.untrusted import MOST_RANKS, load_json, whole_number
+from kit.words import keys_told
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 DAY_NS = 86_400_000_000_000
@@ -372,10 +373,6 @@ _ISO = re.compile(expand("{date}{clock}{zone}"))
 _NO_YEAR = re.compile(expand(r"(?P<m>[01]\d)[-/](?P<d>[0-3]\d)[ T]{clock}{zone}"))
 
 
-_USED = frozenset("log message msg timestamp time ts level severity function line lineno pid tid thread process".split())
-"""Keys of a JSON line that are no part of what it says; the other numbers are."""
-
-
 def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
     """Message of a JSON line (container runtime, TGI --json-output, llama.cpp), or None where it is no log line."""
     if not text.endswith("}"):
@@ -407,6 +404,10 @@ def _json_line(text: str, source: Source, prefix: Prefix) -> str | None:
         prefix.rank, prefix.rank_label = rank, f"rank{rank}"
     prefix.process = str(span["name"]) if span.get("name") else prefix.process
     prefix.peeled = True
-    kinds = (str, int, float) if "function" in data else (int, float)  # llama.cpp of 2024 has words there, too
-    rest = (f" {key}={value}" for key, value in data.items() if key not in _USED and type(value) in kinds)
-    return message.rstrip("\n") + "".join(rest)
+    if "function" in data:  # llama.cpp of 2024: the rest of the keys is the rest of the message
+        used = ("timestamp", "level", "function", "line", "message", "msg", "tid")
+        message += "".join(
+            f" {key}={value}" for key, value in data.items() if key not in used and isinstance(value, (str, int, float))
+        )
+        return message.rstrip("\n")
+    return message.rstrip("\n") + keys_told(data)

@@ -36,6 +36,7 @@ FORMS: dict[str, Callable[[int, str], dict]] = {
     "docker, cut": lambda n, text: {"log": text + "\n" * (n % 7 > 0), "stream": "stderr", "time": _stamp(n)},
     "elastic": lambda n, text: {"@timestamp": _stamp(n), "log": {"offset": n * 131}, "message": text, "input": {"type": "log"}},
     "level": lambda n, text: {"level": "error" if n % 5 == 0 else "INFO", "ts": _stamp(n), "msg": text, "line": n},
+    "keys": lambda n, text: {"level": "INFO", "ts": _stamp(n), "msg": text, "step": n} | ({"addr": ":80"} if n % 6 == 0 else {}),
     "pods": lambda n, text: {
         "time": _stamp(n),
         "kubernetes": {"pod_name": f"vllm-{n % 3}", "container_name": "server"},

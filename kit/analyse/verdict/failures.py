@@ -14,6 +14,8 @@ DEATH_WITHIN = 100
 """Records between an error and the line that reports the death of who wrote it: its stack dumps stand between."""
 LIVES_ON_S = 60
 """How long a server's log goes on after an error line by which it did not die: what flushes at an end takes seconds."""
+ANSWERS, STACK = 2, ("at ", "File ")
+"""Lines, none of a stack, that an unknown server which was ready prints after the error of a request."""
 REFUSALS = (400, 413, 422)
 """What a server answers where the request is at fault: the error that it printed before that is the request's."""
 LEAST_QUOTED = 20
@@ -71,7 +73,7 @@ def closes(log: LogDigest, mark: Mark) -> bool:
         return False
     if mark.code in STEPS and any(other.phase in LAUNCHING and other.order > mark.order for other in log.marks):
         return False  # what is through was no work: the launch goes on
-    worked, counted = log.last_work.get(mark.log, -1) >= 0, log.share_done(mark)
+    worked, counted = log.last_work.get(mark.log, -1) >= 0 or bool(log.of("work_item")), log.share_done(mark)
     if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
         said = after > 1 or any(other.code == "worker_died" and other.order > mark.order for other in log.marks)
         return said and counted in ((1,) if mark.code in STEPS else (None, 1)) and not _within(log, mark)
@@ -183,7 +185,9 @@ def _asked_again(log: LogDigest, mark: Mark) -> bool:
 
 
 def _went_on(log: LogDigest, mark: Mark) -> bool:
-    """Whether an error is a line of its level alone, and who wrote it went on: with its start, or ready as it was."""
+    """Whether an error is one by its form alone, and who wrote it went on: with its start, or ready as it was."""
+    if mark.code in BY_FORM and _writes_on(log, mark):
+        return True
     if mark.code != "error_line":
         return False
     if any(other.role == "finished" and other.log == mark.log and other.order > mark.order for other in log.marks):
@@ -195,6 +199,17 @@ def _went_on(log: LogDigest, mark: Mark) -> bool:
     last, ready = log.last_progress or {}, log.last("ready")
     stamped = ready is not None and ready.order < mark.order and mark.time is not None and last.get("time") is not None
     return stamped and log_of(last) == mark.log and last["time"] - mark.time >= LIVES_ON_S * NS
+
+
+def _writes_on(log: LogDigest, mark: Mark) -> bool:
+    """Whether a program of one process, which no grammar knows, has gone on with its log for long."""
+    own = log.server in (None, "services", "web") and not log.ranks and not log.labels
+    last, ready = (log.last_progress or {}).get("time"), log.first("ready")
+    since = list(log.tail)[max(0, len(log.tail) - log.records + mark.order + 1) :]
+    calm = [row for row in since if row.get("kind") in ("progress", "request") and not row["text"].startswith(STACK)]
+    answers = ready is not None and ready.order < mark.order and len(calm) >= ANSWERS
+    late = last is not None and mark.time is not None and last - mark.time >= LIVES_ON_S * NS
+    return own and (late or answers)
 
 
 def _refused(log: LogDigest, mark: Mark) -> bool:

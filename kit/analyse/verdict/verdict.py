@@ -269,6 +269,8 @@ MUTE = frozenset(("generate_fails", "request_stuck", "requests_wait", "spins_in_
 """Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
 STANDS = frozenset(("download_bar_stands", "weights_bar_stands", "graph_bar_stands", "jit_bar_stands", "joins_no_more"))
 """Signs that what a launch counts stands: the same."""
+COUNTED = frozenset(("training_stands", "says_it_stands"))
+"""Signs with a clock of their own."""
 
 
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
@@ -278,7 +280,7 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
         return "failed"
     stands = STANDS | MUTE if scene.fact("ready") else STANDS
     silent = "long_silence" in signs and stands & signs.keys()
-    if best.name == UNDETERMINED and not exited and (silent or "training_stands" in signs):
+    if best.name == UNDETERMINED and not exited and (silent or COUNTED & signs.keys()):
         return "stalled"
     return best.klass.state_when(exited)
 

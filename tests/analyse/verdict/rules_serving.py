@@ -56,6 +56,11 @@ SERVING = [
     shown("log_ends_on_step", STEPS, gpu(0, 100, 600), unlike=[STEPS, gpu(0, 100, 150)]),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_stands", [line("train_step", step=n, at=3 * n, phase="train_step") for n in range(8)], unlike=[STEPS]),
+    shown(
+        "says_it_stands",
+        line("stands", kind="heartbeat", seconds=900),
+        unlike=[line("stands", kind="heartbeat", seconds=900), *[line(None)] * 5],
+    ),
     shown(  # how fast weights arrive is no work
         "figures_repeat",
         [line(None, f"{n}.5 GB/s") for n in (81, 82, 83)],

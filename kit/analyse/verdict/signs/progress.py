@@ -175,6 +175,17 @@ def heartbeats(scene: Scene) -> Signs:
         yield Sign("heartbeats_only", claim, scene.facts.refs("heartbeats"))
 
 
+@rule("says_it_stands", needs=("log",))
+def own_watchdog(scene: Scene) -> Signs:
+    """The log ends on its own count of the time for which nothing has moved."""
+    mark = scene.log.last("stands")
+    if mark is None or scene.log.records_after(mark) > LEAST_FRAMES:
+        return
+    seconds = mark.fields.get("seconds") or 60 * (mark.fields.get("minutes") or 0)
+    if seconds > scene.limits["long_silence_s"]:
+        yield Sign("says_it_stands", f"it says itself that nothing moves: {short(mark.text, 120)}", [mark.ref])
+
+
 @rule(*(f"phase_{phase}" for phase in WEIGHED_PHASES), "phase_unknown")
 def phase(scene: Scene) -> Signs:
     """The phase itself, as a weak sign; that nothing tells it decides what is asked for next."""
@@ -202,7 +213,8 @@ def figures(scene: Scene) -> Signs:
     by_shape: dict[str, list[Row]] = {}
     for row in scene.log.tail:
         launching = row.get("phase") in PHASES and row["phase"] not in WORKING  # how fast weights arrive is no work yet
-        if not launching and _RATE.search(row["text"]) and any(float(figure) for figure in _FIGURE.findall(row["text"])):
+        told = row.get("milestone") == "work_item" or _RATE.search(row["text"])
+        if not launching and told and any(float(figure) for figure in _FIGURE.findall(row["text"])):
             by_shape.setdefault(_FIGURE.sub("#", row["text"]), []).append(row)
     rows = max(by_shape.values(), key=len, default=[])
     if len({row["text"] for row in rows}) >= scene.limits["figures_repeated"]:
