@@ -335,11 +335,14 @@ _SIGNALS = {
 
 
 def _exit(fields: dict[str, Any]) -> None:
-    """Signal of an exit code: -9 and 137 both are SIGKILL (128 + n is the shell's convention, signal(7) the numbers)."""
+    """Signal of an exit code: -9 and 137 both are SIGKILL (128 + n is the shell's convention, signal(7) the numbers).
+
+    -1 is none: Rust, Go and C# write it where a process left no code.
+    """
     code, name = fields.get("exit_code"), fields.get("signal_name")
     if isinstance(name, str) and name in _SIGNALS:
         fields.setdefault("signal", _SIGNALS[name])
-    if isinstance(code, int) and (code < 0 or 128 < code < 160):
+    if isinstance(code, int) and (code < -1 or 128 < code < 160):
         fields.setdefault("signal", -code if code < 0 else code - 128)
 
 

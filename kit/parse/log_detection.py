@@ -8,6 +8,9 @@ from functools import cache
 from kit.parse import grammar
 from kit.parse.records import ANSI
 
+_BEFORE = r"^(?:\[pod/[^\]]+\] )?(?:[\w./-]+\s*\| )?"
+"""What kubectl and docker compose write before each line."""
+
 
 @cache
 def _certain(own: bool = False) -> re.Pattern[str]:
@@ -17,14 +20,14 @@ def _certain(own: bool = False) -> re.Pattern[str]:
     """
     starts = "|".join(text for found in grammar.load().all if not own or found.name != "common" for text in found.certain)
     return re.compile(
-        r"^(?:\[pod/[^\]]+\] )?(?:[\w./-]+\s*\| )?(?:20\d\d-\S+Z? |\S+ \d+ [\d:]+ (?:\S+ )?\S+: )?"
+        _BEFORE + r"(?:20\d\d-\S+Z? |\S+ \d+ [\d:]+ (?:\S+ )?\S+: )?"
         r"(?:\(\w[\w.]* (?:rank=\d+ )?pid=\d+(?:, ip=[\w.:]+)?\) ?)?(?:\[\w+\]: ?)?(?:" + starts + ")",
         re.MULTILINE,
     )
 
 
 _STAMPED = re.compile(
-    r"^\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?=[^\n]*[A-Za-z]{2})"
+    _BEFORE + r"\[?20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?=[^\n]*[A-Za-z]{2})"
     r"|\d{1,3}%\|.{0,400}\d[kKMGT]?(?:i?B)?/\d[\d.]*[kKMGT]?(?:i?B)? \[\d\d:\d\d"
     r"|^(?:INFO|WARNING|ERROR)[: ]|^\[\d\d:\d\d:\d\d\] [\w./-]+:\d+: "
     r"|^.{0,60}\b(?:step|iter|iteration|epoch|batch)\b[ :=#]{0,3}\d.{0,80}\bloss\b|^\[rank:? ?\d+\]:? "

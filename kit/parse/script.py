@@ -120,7 +120,7 @@ def is_launch(head: str) -> float:
         and not re.match(
             r"^\d|^\S+ +\d+ |^[\w./-]+: ", line
         )  # "srun: job 4 queued", "x.sh: line 9: 41 Killed": what is said of one
-        and not re.search(r"\b(?:INFO|WARNING|ERROR)\b|^(?i:usage): |: error: ", line[:80])
+        and not re.search(r"\b(?:DEBUG|INFO|WARN|WARNING|ERROR)\b|\d-\d\d[T ]\d\d:\d\d:|^(?i:usage): |: error: ", line[:80])
         and any(command.search(" " + line[:200]) for command in starters)
     ]
     plain = [line for line in lines if line in started or _ASSIGNS.match(line) or _SHELL_WORDS.match(line)]

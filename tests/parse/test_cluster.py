@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kit.parse import recognise
 from kit.parse.cluster import FORMATS
+from kit.parse.log import looks_like
 from kit.parse.script import is_launch
 
 
@@ -80,6 +81,8 @@ def test_launch_script(snapshot) -> None:
     assert [(row["program"], row["line"]) for row in rows["commands"]] == [("sglang.launch_server", 3)]
     log = "[09:20:29] /opt/x.cc:46: no answer\n[09:20:34] /opt/x.cc:46: no answer\npython3 launch.py --n 4\n"
     assert not is_launch(log), "the stamp of a log is no test of a shell"
+    log = "a-1  | 2026-03-01T12:00:08.1Z DEBUG sup: Starting vllm serve m --port 8000\n" * 9
+    assert not is_launch(log) and looks_like(log) == 0.4, "a log that tells what it starts"
 
 
 def test_a_kill_that_does_not_help(snapshot) -> None:

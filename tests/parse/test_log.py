@@ -316,6 +316,7 @@ def test_llamacpp_dots_and_own_counter():
         ("PyProcess Python process startup timed out: 2400", "load_timeout", {}),
         ("INFO  ModelServer Model server stopped.", "shutdown", {}),
         ("Warming up TunableOp for seqlen=4", "build_begin", {}),
+        ("x.rs:94: llama-server <embedding> exited with status code -1", "worker_died", {"exit_code": -1}),
         ("(service llm) (task 0ab) failed container health checks.", "probe_killed", {}),
         ("Container llm didn't respond to HTTP pings on port: 8000, failing site start.", "probe_killed", {}),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "device_lost", {}),

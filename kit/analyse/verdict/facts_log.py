@@ -343,7 +343,7 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
             return sent, [mark.ref]
         number = whole_number(mark.fields.get("exit_code"))
         if number is not None:
-            if number < 0:
+            if number < -1:
                 return -number, [mark.ref]
             if 128 < number < 160:
                 return number - 128, [mark.ref]
