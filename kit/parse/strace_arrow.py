@@ -89,11 +89,11 @@ class Calls:
             self.numbers, self.states = {name: column[takes] for name, column in room.items()}, self.states[takes]
             ready, sizes = np.ascontiguousarray(ready[:, takes]), np.ascontiguousarray(sizes[:, takes])
         self.count, self.capture, asked = ready.shape[1], capture, {_NEEDS.get(name, name) for name in wanted.columns}
-        self.pieces, self.sizes = [name for name in columns_of.PIECES if name in asked], {}
+        most = zip(columns_of.SIZES, sizes, sizes.max(axis=1, initial=columns_of.NONE).tolist(), strict=True)
+        self.sizes = {name: _narrow(row, high) for name, row, high in most if high >= 0 and _NEEDS.get(name, name) in asked}
+        self.pieces = [name for name in columns_of.PIECES if name in self.sizes]
         if self.pieces:
-            named = zip(columns_of.SIZES, _narrow(sizes), strict=True)
-            self.sizes = {name: row for name, row in named if _NEEDS.get(name, name) in asked}
-            flags = np.array([name in asked for name in columns_of.PIECES])
+            flags = np.array([name in self.sizes for name in columns_of.PIECES])
             size = int(np.maximum(sizes[: len(flags)], 0).sum(axis=1)[flags].sum())
             self.texts = _memory(size + columns_of.SLACK, "u1", _AT_ONCE)
             columns_of.gather(chunk.base, chunk.lines, ready, sizes, flags, self.texts.ctypes.data)
@@ -118,7 +118,7 @@ class Calls:
         if name == "state":
             return pa.DictionaryArray.from_arrays(self.states, _STATES).dictionary_decode()
         known = self.sizes.get(name)
-        if known is None or known.max(initial=-1) < 0:
+        if known is None:
             value = self.capture if name == "capture" else None
             return _same(value, 1 << self.count.bit_length()).slice(0, self.count)
         widths = {piece: np.maximum(self.sizes[piece], 0, dtype=np.int32) for piece in self.pieces}
@@ -140,15 +140,9 @@ class Calls:
         return texts
 
 
-def _narrow(rows: np.ndarray) -> list[np.ndarray]:
-    """The same numbers, each row of them in as few bytes as hold it; a row of one number takes no memory."""
-    limits = zip(rows.min(axis=1, initial=0), rows.max(axis=1, initial=-1), strict=True)
-    return [
-        np.broadcast_to(row[0], len(row))
-        if low == high
-        else row.astype(np.int8 if high < 1 << 7 else np.int16 if high < 1 << 15 else np.int32)
-        for row, (low, high) in zip(rows, limits, strict=True)
-    ]
+def _narrow(sizes: np.ndarray, high: int) -> np.ndarray:
+    """The same numbers in as few bytes as hold the largest."""
+    return sizes.astype(np.int8 if high < 1 << 7 else np.int16 if high < 1 << 15 else np.int32)
 
 
 # --- a table ---------------------------------------------------------------------------------------------------------
@@ -210,21 +204,23 @@ class _Later(pd.arrays.ArrowStringArray):
 
 def frame_of(parts: list[Calls], wanted: Wanted) -> pd.DataFrame:
     """Calls of all chunks as a frame."""
-    count, declared, empty = sum(map(len, parts)), FRAMES["syscalls"], FRAMES["syscalls"].empty()
+    count, declared, dtype = sum(map(len, parts)), FRAMES["syscalls"], pd.StringDtype("pyarrow", np.nan)
 
     def column(name: str) -> object:
         kind = declared.by_name[name].type
         if kind == "text":
-            return _Later.of(lambda: pa.chunked_array([part.text(name) for part in parts]), count, empty[name].dtype)
-        found = [[part.numbers[one] for part in parts] for one in (name, f"{name}?") if one in parts[0].numbers]
-        return numbers_of(kind, *map(_whole, found)) if found else np.full(count, np.nan)
+            return _Later.of(lambda: pa.chunked_array([part.text(name) for part in parts]), count, dtype)
+        if name in parts[0].numbers:
+            return numbers_of(kind, *(_whole(parts, one) for one in (name, f"{name}?") if one in parts[0].numbers))
+        missing = _memory(count, "f8", _AT_ONCE)
+        missing[:] = np.nan
+        return missing
 
     return pd.DataFrame({name: column(name) for name in wanted.columns}, copy=False)
 
 
-def _whole(parts: list[np.ndarray]) -> np.ndarray:
-    """Parts of a column as one: where they lie behind each other, they are it."""
-    base = parts[0].base
-    if base is not None and all(part.base is base for part in parts):
-        return base[: sum(map(len, parts))]
-    return np.concatenate(parts)
+def _whole(parts: list[Calls], name: str) -> np.ndarray:
+    """A column of numbers: where the parts of all chunks lie behind each other, they are it."""
+    found = [part.numbers[name] for part in parts]
+    base = found[0].base
+    return base[: sum(map(len, found))] if base is not None and all(one.base is base for one in found) else np.concatenate(found)

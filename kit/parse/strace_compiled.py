@@ -49,11 +49,12 @@ LINE = np.dtype(
         for name in "at size pid fd comm_at comm_size name_at name_size args_at args_size result_at result_size ret_size "
         "errno_size shown_at shown_size stack_at stack_size".split()
     ]
-    + [("kind", "u1"), ("clocked", "u1"), ("fd_ends_args", "u1"), ("shows", "u1")],
+    + [(name, "u1") for name in "kind clocked fd_ends_args shows unknown".split()],
     align=True,
 )
 """Tokens of a line: places count from the begin of the chunk, a size of -1 says that there is none. `name` is the hash of the
-call's name; `shown` what an unfinished write to the terminal begins with; `stack` the lines of a stack that follow."""
+call's name; `shown` what an unfinished write to the terminal begins with; `stack` the lines of a stack that follow. `unknown`:
+the result is a question mark; to look at the text again would take longer than all else that joins calls."""
 
 
 RESUMED_END, UNFINISHED_MARK, DETACHED_MARK = text_of(" resumed>"), text_of("<unfinished ...>"), text_of("<detached ...>")
@@ -346,7 +347,7 @@ def _result(base, at, end, line):
     if stop == at + 64:
         return False
     line.result_at, line.result_size, line.ret_size, line.errno_size = at - base, end - at, stop - at, NONE
-    unknown = char == 63 and stop == at + 1
+    line.unknown = unknown = char == 63 and stop == at + 1
     if (unknown or (char == 45 and byte_at(at + 1) == 49 and stop == at + 2)) and stop + 2 < end and byte_at(stop + 1) == 69:
         last = stop + 2
         while last < end and (65 <= byte_at(last) <= 90 or 48 <= byte_at(last) <= 57 or byte_at(last) == 95):

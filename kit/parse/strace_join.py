@@ -144,7 +144,7 @@ def join(base, lines, kept, at, ready, said, slots, opens, state):
             line.clock = _time(line, state)
             state[LATEST] = at if kind <= RESUMED else ELSEWHERE
             if kind == DONE:
-                if line.ret_size == 1 and byte_at(base + line.result_at) == 63:
+                if line.unknown:
                     _trim(base, line)
                 _finish(ready, state, at, at)
             elif kind == UNFINISHED:
@@ -183,7 +183,7 @@ def _resume(base, lines, ready, slots, opens, state, at, slot):
     line, first = lines[at], NO_TOKEN
     if slots[slot] and lines[opens[slots[slot] - 1].index].name == line.name:
         first = _close(lines, slots, opens, state, slot)
-    if line.ret_size == 1 and byte_at(base + line.result_at) == 63:
+    if line.unknown:
         _trim(base, line)
         if line.args_size == 0 and first != NO_TOKEN:
             _trim(base, lines[first])
