@@ -16,7 +16,9 @@ KIND = "prose"
 MOST_BYTES = 1 << 20
 """A larger text is a program's, or its reporter's words are lost in it."""
 LEAST_LETTERS = 0.7
-LEAST_WORDS, LEAST_WORDS_IN_LOG = 2, 5
+LEAST_WORDS, LEAST_WORDS_IN_LOG, LEAST_WORDS_IN_FILE = 2, 5, 9
+"""Words of a sentence; of one that stands among a program's lines, and of one there in a file that is named as its output."""
+_OUTPUT = re.compile(r"\.(?:log|out|err)$", re.IGNORECASE)
 _CODE = re.compile(r"\.(?:py|sh|ya?ml|toml|cfg|ini|c|cc|cpp|cu|h|go|rs|js|ts|patch|diff|csv|tsv|prom)$", re.IGNORECASE)
 """Names of files whose sentences are comments of a program."""
 _QUOTE = re.compile(r"^\s*(?:[>|]\s?)*(?:[-*•+]\s+|\d+[.)]\s+|#{1,6}\s+)?")
@@ -46,7 +48,10 @@ def of(text: Text, found: Iterable[Segment]) -> list[Segment]:
     if text.size > MOST_BYTES or text.stream is not None or _CODE.search(text.name) or _JSON.match(text.head(256)):
         return []
     taken, printed = _ranges(found)
-    parts = [part for in_log, part, lines in _paragraphs(text, taken, printed) if _written(lines, in_log)]
+    least = LEAST_WORDS_IN_FILE if _OUTPUT.search(text.name) else LEAST_WORDS_IN_LOG
+    parts = [
+        part for in_log, part, lines in _paragraphs(text, taken, printed) if _written(lines, least if in_log else LEAST_WORDS)
+    ]
     return [Segment(Content(text, tuple(parts), leads=False), "words", "", kind=KIND)] if parts else []
 
 
@@ -122,10 +127,10 @@ def _looks_written(line: str) -> bool:
     return letters >= LEAST_LETTERS * len(plain)
 
 
-def _written(lines: list[str], in_log: bool) -> bool:
-    """Whether a run of lines holds words enough for a sentence."""
+def _written(lines: list[str], least: int) -> bool:
+    """Whether a run of lines holds so many words as a sentence has."""
     text = " ".join(lines)
-    return len(_WORD.findall(text)) + len(_DENSE.findall(text)) // 2 >= (LEAST_WORDS_IN_LOG if in_log else LEAST_WORDS)
+    return len(_WORD.findall(text)) + len(_DENSE.findall(text)) // 2 >= least
 
 
 __all__ = ["KIND", "around", "of"]

@@ -232,8 +232,8 @@ class _Reader:
             return
         found = self.matcher.match(message[:MATCH_CHARS], self.stage, row["raw"][:MATCH_CHARS])
         error = thrown(message) or EXCEPTION.match(message)
-        if found is not None and found[0].code == "program_error" and prefix.level in CALM:
-            found = None  # who gives up does not say so in passing
+        if found is not None and found[0].code == "program_error" and (prefix.level in CALM or error is not None):
+            found = None  # who gives up does not say so in passing; what was thrown says more
         if found is not None and (found[0].kind == "error" or not thrown(message)):
             self._milestone(row, found, fields, message)
         elif error is not None:
@@ -312,7 +312,10 @@ class _Reader:
             known = self.matcher.match(message, self.stage)
             role = "recovered" if found.caught else self.matcher.role(message)
             row.update(kind="error", milestone="exception", role=role)
-            if known is not None and (known[0].kind == "error" or known[0].role == "ending") and not found.caught:
+            own = (
+                known is not None and (known[0].kind == "error" or known[0].role == "ending") and known[0].code != "program_error"
+            )
+            if own and not found.caught:
                 self._milestone(row, known, fields, message)
             fields.update(type=found.error["type"], message=found.error["message"] or "")
         if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from kit.analyse.verdict.log_digest import BY_FORM, STEPS, LogDigest, Mark, log_of
@@ -16,6 +17,11 @@ LIVES_ON_S = 60
 """How long a server's log goes on after an error line by which it did not die: what flushes at an end takes seconds."""
 ANSWERS, STACK = 2, ("at ", "File ")
 """Lines, none of a stack, that an unknown server which was ready prints after the error of a request."""
+HANDLER = re.compile(
+    r"\b(?:gradio/(?:queueing|routes|blocks)|starlette/(?:routing|middleware/\w+)|uvicorn/protocols/\w+/\w+|flask/app|tornado/web"
+    r"|aiohttp/web_protocol|django/core/handlers/\w+|grpc/_server|http/server|socketserver|streamlit/runtime/\S+)\.py$"
+)
+"""Files of web frameworks by which a request is answered: what is raised there is told to the client."""
 REFUSALS = (400, 413, 422)
 """What a server answers where the request is at fault: the error that it printed before that is the request's."""
 LEAST_QUOTED = 20
@@ -73,7 +79,8 @@ def closes(log: LogDigest, mark: Mark) -> bool:
         return False
     if mark.code in STEPS and any(other.phase in LAUNCHING and other.order > mark.order for other in log.marks):
         return False  # what is through was no work: the launch goes on
-    worked, counted = log.last_work.get(mark.log, -1) >= 0 or bool(log.of("work_item")), log.share_done(mark)
+    drawn = any(bar.kind == "other" and bar.done and bar.phase in (None, "serving") for bar in log.bars)
+    worked, counted = log.last_work.get(mark.log, -1) >= 0 or drawn or bool(log.of("work_item")), log.share_done(mark)
     if mark.code in WITH_WORDS:  # the work is through; that more was said after it tells that this was not only drawn last
         said = after > 1 or any(other.code == "worker_died" and other.order > mark.order for other in log.marks)
         return said and counted in ((1,) if mark.code in STEPS else (None, 1)) and not _within(log, mark)
@@ -143,6 +150,8 @@ def first_error(log: LogDigest) -> Mark | None:
     every = errors(log)
     marks = [mark for mark in every if mark.role not in (*NO_ERRORS, *ENDING) and not survived(log, mark)]
     own = [mark for mark in marks if mark.role != "header"]
+    last = max((mark.order for mark in every if mark.role not in (*NO_ERRORS, *ENDING, "header")), default=-1)
+    marks = [mark for mark in marks if mark.order > last]  # a header before an error is that error's, which was survived
     told = any(mark.role in ENDING for mark in every)  # the header of an interrupt is no error either, nor how what is left died
     return next(iter(own or ([] if told else marks or _deaths(log, every))), None)
 
@@ -186,7 +195,7 @@ def _asked_again(log: LogDigest, mark: Mark) -> bool:
 
 def _went_on(log: LogDigest, mark: Mark) -> bool:
     """Whether an error is one by its form alone, and who wrote it went on: with its start, or ready as it was."""
-    if mark.code in BY_FORM and _writes_on(log, mark):
+    if mark.code in BY_FORM and (_writes_on(log, mark) or _of_a_request(log, mark)):
         return True
     if mark.code != "error_line":
         return False
@@ -199,6 +208,12 @@ def _went_on(log: LogDigest, mark: Mark) -> bool:
     last, ready = log.last_progress or {}, log.last("ready")
     stamped = ready is not None and ready.order < mark.order and mark.time is not None and last.get("time") is not None
     return stamped and log_of(last) == mark.log and last["time"] - mark.time >= LIVES_ON_S * NS
+
+
+def _of_a_request(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error came out of the code by which a framework answers a request, of a program that was ready: it goes on."""
+    ready, frames = log.first("ready"), log.traces.get(mark.order, ())
+    return ready is not None and ready.order < mark.order and any(HANDLER.search(frame["file"]) for frame in frames)
 
 
 def _writes_on(log: LogDigest, mark: Mark) -> bool:

@@ -267,10 +267,10 @@ DEATHS = frozenset(
 """Signs of an end that was no order: the launch has failed, though why is not known."""
 MUTE = frozenset(("generate_fails", "request_stuck", "requests_wait", "spins_in_place"))
 """Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
-STANDS = frozenset(("download_bar_stands", "weights_bar_stands", "graph_bar_stands", "jit_bar_stands", "joins_no_more"))
+STANDS = frozenset((*(f"{kind}_bar_stands" for kind in ("download", "weights", "graph", "jit", "data")), "joins_no_more"))
 """Signs that what a launch counts stands: the same."""
-COUNTED = frozenset(("training_stands", "says_it_stands"))
-"""Signs with a clock of their own."""
+COUNTED = frozenset(("training_stands", "says_it_stands", "answers_fail"))
+"""Signs that need no clock."""
 
 
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
@@ -282,6 +282,8 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     silent = "long_silence" in signs and stands & signs.keys()
     if best.name == UNDETERMINED and not exited and (silent or COUNTED & signs.keys()):
         return "stalled"
+    if best.name == UNDETERMINED and not exited and "data_bar_moves" in signs:
+        return "progressing"  # of data that is prepared no class tells
     return best.klass.state_when(exited)
 
 

@@ -57,6 +57,11 @@ SERVING = [
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
     shown("training_stands", [line("train_step", step=n, at=3 * n, phase="train_step") for n in range(8)], unlike=[STEPS]),
     shown(
+        "answers_fail",
+        *[line("request_refused", kind="request", status=503)] * 2,
+        unlike=[line("request_refused", kind="request", status=400)] * 2,
+    ),
+    shown(
         "says_it_stands",
         line("stands", kind="heartbeat", seconds=900),
         unlike=[line("stands", kind="heartbeat", seconds=900), *[line(None)] * 5],
@@ -160,6 +165,15 @@ def in_phase(phase: str) -> tuple:
 BARS = [
     shown(f"{kind}_bar_{end}", in_phase(phase), bar(kind, 3, 8, at, 30), unlike=[in_phase(phase), bar(kind, 3, 8, other, 30)])
     for kind, phase in (("weights", "weights"), ("graph", "graph_capture"), ("download", "download"), ("jit", "compile"))
+    for end, at, other in (("moves", 3590, 2000), ("stands", 2000, 3590))
+]
+BARS += [
+    shown(
+        f"data_bar_{end}",
+        in_phase("data_prep"),
+        bar("other", 3, 8, at, 30, phase="data_prep"),
+        unlike=[in_phase("data_prep"), bar("other", 3, 8, other, 30, phase="data_prep")],
+    )
     for end, at, other in (("moves", 3590, 2000), ("stands", 2000, 3590))
 ]
 BARS += [

@@ -84,6 +84,9 @@ BLOCKS = {
 def blocked(scene: Scene) -> Signs:
     """Kubernetes cannot begin the container: its volume, image or sandbox is not there."""
     events = _by_reason(scene)
+    failed = events.get("Failed")
+    if failed and (named := next((reason for reason in BLOCKS if reason in failed["text"]), None)):
+        events.setdefault(named, {**failed, "reason": named})  # the kubelet's word for several reasons
     rows = [row for reason in BLOCKS if (row := events.get(reason)) and not _undone(row, events, ("Started", "Created"))]
     if rows:
         claim = f"the container was not started: {BLOCKS[rows[0]['reason']]} ({rows[0]['reason']}: {short(rows[0]['text'], 120)})"

@@ -26,11 +26,12 @@ PHASES_OF_BAR = {
     "graph": ("graph_capture",),
     "download": ("download",),
     "jit": ("compile", "graph_capture", "warmup", "post_load"),
+    "data": ("data_prep",),
 }
 """Phases in which a bar of each kind counts: one of an earlier phase that was left behind is no evidence of a stall."""
 STEP_KINDS = {
     **{"download": "download", "weights": "weights", "graph_capture": "graph"},
-    **{"compile": "jit", "post_load": "jit", "warmup": "jit"},
+    **{"compile": "jit", "post_load": "jit", "warmup": "jit", "data_prep": "data"},
 }
 MOVES = tuple(f"{kind}_bar_moves" for kind in PHASES_OF_BAR)
 STANDS = tuple(f"{kind}_bar_stands" for kind in PHASES_OF_BAR)
@@ -70,7 +71,10 @@ def _still_s(bar: Bar, scene: Scene) -> float | None:
 def bars(scene: Scene) -> Signs:
     """The bar that was drawn last moved a moment ago, or stands for many times its own pace."""
     bar = max(scene.log.bars, key=lambda bar: bar.order, default=None)
-    if bar is None or bar.done or scene.phase not in PHASES_OF_BAR.get(bar.kind, ()):
+    if bar is None or bar.done:
+        return
+    kind = "data" if bar.kind == "other" and bar.phase == "data_prep" else bar.kind
+    if scene.phase not in PHASES_OF_BAR.get(kind, ()):
         return
     still, item = _still_s(bar, scene), _item_s(bar)
     if still is None or not bar.n and not scene.evidence.run.captured_known:
@@ -82,12 +86,12 @@ def bars(scene: Scene) -> Signs:
             if scene.evidence.run.captured_known and still >= 0
             else f"at {count} is the log's last word"
         )
-        claim = f"the {bar.kind} bar {when}{_left(bar)}"
-        yield Sign(f"{bar.kind}_bar_moves", claim, [bar.ref])
+        claim = f"the {kind} bar {when}{_left(bar)}"
+        yield Sign(f"{kind}_bar_moves", claim, [bar.ref])
     elif bar.n:
         pace = f"; an item took {show_duration(item)} before" if item else ""
-        claim = f"the {bar.kind} bar has been at {count} for {show_duration(still)}{pace}"
-        yield Sign(f"{bar.kind}_bar_stands", claim, [bar.ref])
+        claim = f"the {kind} bar has been at {count} for {show_duration(still)}{pace}"
+        yield Sign(f"{kind}_bar_stands", claim, [bar.ref])
     elif bar.kind == "graph" and not scene.fact("compilers_running"):  # else the first graph waits for its kernels
         claim = f"the graph bar began {show_duration(still)} ago and is still at {count}"
         yield Sign("graph_bar_never_moved", claim, [bar.ref])

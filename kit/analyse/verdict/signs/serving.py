@@ -25,6 +25,8 @@ PROXIES = (
 """Programs that hold a port for a server in another namespace or behind them."""
 
 
+FAILING, UNAVAILABLE = 3, 503
+"""Errors in a row that are no client's time-out; the status by which a server says that it does not serve."""
 LEAST_FRAMES = 3
 """Records of a log's end: a bar that stands further up was left behind."""
 
@@ -129,6 +131,19 @@ def request(scene: Scene) -> Signs:
         yield Sign("first_request_compiles", "a real request is not answered yet, and compilers have begun to work", refs)
     elif works is False:
         yield Sign("generate_fails", "a real request got no answer", refs)
+
+
+@rule("answers_fail", needs=("log",))
+def failing_answers(scene: Scene) -> Signs:
+    """The last requests in the log were all answered with an error of the server's."""
+    answered = scene.log.last_answer[1] if scene.log.last_answer else -1
+    failed = [
+        mark for mark in scene.log.of("request_refused") if mark.order > answered and (mark.fields.get("status") or 0) >= 500
+    ]
+    unavailable = [mark for mark in failed if mark.fields["status"] == UNAVAILABLE]
+    if (len(failed) >= FAILING or len(unavailable) > 1) and not scene.fact("exited"):
+        claim = f"its last {count_of(len(failed), 'answer')} were errors of its own: {short(failed[-1].text, 100)}"
+        yield Sign("answers_fail", claim, [failed[-1].ref])
 
 
 @rule("health_ok", "health_bad")
