@@ -364,6 +364,3 @@ def _one_log(found: list[Capture]) -> list[Capture]:
         joined = replace(last, content=Chain(tuple(contents)))
         found = [joined if capture is last else capture for capture in found if capture is last or capture.file not in parts[:-1]]
     return found
-
-
-__all__ = ["MOST_FILES", "captures"]

@@ -186,6 +186,3 @@ def zone_of_stamps(captures: Iterable[Capture]) -> int | None:
             if (stamp := _ZONED.match(line)) and (stamp["h"], stamp["m"]) != ("00", "00"):
                 zones.add((1 if stamp["sign"] == "+" else -1) * (int(stamp["h"]) * 3600 + int(stamp["m"]) * 60))
     return zones.pop() if len(zones) == 1 else None
-
-
-__all__ = ["FILE_TIME", "Moment", "of", "zone_of_stamps"]

@@ -191,6 +191,3 @@ class Lines:
             self._plain.clear()
         if len(line) < LONGEST:
             self._plain.add(line.translate(None, DROPPED))
-
-
-__all__ = ["Lines", "may_hold", "may_match", "shape_of"]

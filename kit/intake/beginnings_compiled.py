@@ -140,6 +140,3 @@ class CompiledLines:
     def _add(self, text: bytes, what: int) -> None:
         self._count += 1
         add(*self._known, np.frombuffer(text, np.uint8), self._codes, what)
-
-
-__all__ = ["CompiledLines"]

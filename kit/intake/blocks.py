@@ -93,6 +93,3 @@ def known(data: bytes) -> bytes:
         if sign in data:
             data = pattern.sub(change, data)
     return data
-
-
-__all__ = ["known"]

@@ -60,6 +60,3 @@ def bare(block: bytes) -> bytes:
     data = np.frombuffer(block, np.uint8)
     out = np.empty(data.size, np.uint8)
     return out[: copy_bare(data, out)].tobytes()
-
-
-__all__ = ["bare", "steers"]

@@ -327,6 +327,3 @@ def touching(parts: Iterable[Part]) -> tuple[Part, ...]:
 def whole(text: Text) -> Content:
     """A text as one content."""
     return Content(text, (Part(0, text.size, 1),))
-
-
-__all__ = ["Chain", "Content", "Numbers", "Part", "Spool", "Text", "touching", "whole"]

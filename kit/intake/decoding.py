@@ -375,6 +375,3 @@ def _width(head: bytes) -> int | None:
     if opened and len(rests) >= max(LEAST_RESTS, 0.9 * len(full)):  # few records are long, other lines are
         return width
     return width if opened >= max(LEAST_OPENED, 0.1 * sum(1 for line in lines if _opens(line))) else None
-
-
-__all__ = ["HEAD_BYTES", "decode", "encoding_of", "unwrapped"]

@@ -422,21 +422,3 @@ def to_bytes(lines: list[tuple[int, str]], numbers: Numbers) -> Iterator[bytes]:
         for number, _ in part:
             numbers.add(1, number)
         yield "".join(line.rstrip("\r\n") + "\n" for _, line in part).encode("utf-8", "replace")
-
-
-__all__ = [
-    "csv_lines",
-    "html_lines",
-    "is_diff",
-    "attachments",
-    "is_html",
-    "is_report",
-    "is_mail",
-    "json_lines",
-    "mail_lines",
-    "opened",
-    "report_lines",
-    "to_bytes",
-    "undiffed",
-    "unpaged",
-]

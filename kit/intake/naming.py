@@ -104,6 +104,3 @@ def rotated(names: Iterable[str]) -> list[list[str]]:
             order = (-int(found["number"]), "") if found["number"] else (-1000, found["day"])
             groups.setdefault(found["base"], []).append((order, name))
     return [[name for _, name in sorted(parts)] + [base] for base, parts in sorted(groups.items())]
-
-
-__all__ = ["Named", "is_node", "named", "nodes", "of_the_launch_before", "rotated"]

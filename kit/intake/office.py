@@ -149,6 +149,3 @@ def of_rtf(data: str) -> str:
             else:
                 out.append(found["text"] or _WORDS.get(word or "", "") or _SIGNS.get(found["sign"] or "", ""))
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-__all__ = ["of_rtf", "texts"]

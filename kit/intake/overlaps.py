@@ -98,6 +98,3 @@ def holds(one: Lines, two: Lines) -> bool:
     return (
         len(two.texts) > 1 and sum(1 for text in two.texts if _STAMP.search(text)) > 1 and all(text in rest for text in two.texts)
     )
-
-
-__all__ = ["MOST_LOGS", "Lines", "follows", "holds", "lines_of", "once"]

@@ -131,6 +131,3 @@ def _written(lines: list[str], least: int) -> bool:
     """Whether a run of lines holds so many words as a sentence has."""
     text = " ".join(lines)
     return len(_WORD.findall(text)) + len(_DENSE.findall(text)) // 2 >= least
-
-
-__all__ = ["KIND", "around", "of"]

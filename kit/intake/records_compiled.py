@@ -495,6 +495,3 @@ class Records:
         if key and self._forms.number(key) == NONE:
             same = form is not None and (form.message, form.time) == tuple(about[:BEFORE].tolist()) and form.exact <= exact
             self._forms.put(key, form if same else None)
-
-
-__all__ = ["Records"]

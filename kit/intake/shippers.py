@@ -420,19 +420,3 @@ def in_order(records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Records by time where they came newest first, or from several streams; of equal time as they stood."""
     backwards = _newest_first([when for when, _ in records])
     return sorted(reversed(records) if backwards else records, key=lambda record: record[0])
-
-
-__all__ = [
-    "Record",
-    "cast_lines",
-    "falls",
-    "in_order",
-    "is_cast",
-    "is_csv",
-    "is_json_lines",
-    "laid_out",
-    "lines_of",
-    "records_in",
-    "records_of_csv",
-    "records_of_lines",
-]

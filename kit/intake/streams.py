@@ -72,6 +72,3 @@ def _services(text: Text, whose: Callable[[bytes], re.Match[bytes] | None]) -> d
                 if mark := whose(line):
                     found[mark["who"]] = None
     return found
-
-
-__all__ = ["apart"]

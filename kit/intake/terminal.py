@@ -202,6 +202,3 @@ def written_out(head: bytes) -> list[Callable[[bytes], bytes]]:
     """What turns the written-out control of a text back into control; empty where there is none."""
     stamps = [change for sign, change in ((_FULL, _iso), (_months()[0], _in_english)) if sign.search(head[:STAMPED_BYTES])]
     return [change for sign, change in _WRITTEN if may_hold(sign, head) and sign.search(head)] + stamps
-
-
-__all__ = ["Steered", "clean", "needs_cleaning", "steering", "written_out"]

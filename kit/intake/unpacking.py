@@ -258,5 +258,3 @@ def _tar_members(file: BinaryIO) -> Iterator[tuple[str, int, int | None, Callabl
 
 
 _MEMBERS = {"zip": _zip_members, "tar": _tar_members}
-
-__all__ = ["Note", "unpack"]

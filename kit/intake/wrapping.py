@@ -194,6 +194,3 @@ def unboxed(data: bytes) -> bytes:
                     lines[border] = b""
         at = max(end, at + 1)
     return b"\n".join(lines)
-
-
-__all__ = ["COLOUR", "RECORD", "Wrapping", "bared", "of", "samples", "unboxed", "unlisted", "unnumbered"]

@@ -240,6 +240,3 @@ def skim(reader: LineReader, source: Source, report: Report, folders: tuple[Path
     report.lines = skimmer.lines.number
     reader.newlines = skimmer.lines.number - reader.ends_open
     reader.tell(report)
-
-
-__all__ = ["FROM_BYTES", "SKIPPED", "skim"]

@@ -211,6 +211,3 @@ def _idle(milestone: grammar.Milestone, stage: str) -> bool:
         or milestone.code in WRITER_RANK
         or milestone.code == "pyspy_dump"
     )
-
-
-__all__ = ["LATEST", "MOST_STAMPS", "Head", "Judge", "Name", "Shape", "Told", "fine_shape_of", "shape_of"]

@@ -64,10 +64,9 @@ def plot_forest(comparison: BenchComparison, ax: Axes | None = None, *, rows: in
     'output_throughput.run ↑'
     """
     table = _effects(comparison)
-    empty = "" if len(table) else describe_forest(comparison)
     drawn = table.head(rows)
-    ax, _ = begin(ax, 0.9 + 0.2 * max(len(drawn), 3), lambda: describe_forest(comparison), empty)
-    if empty:
+    ax, _ = begin(ax, 0.9 + 0.2 * max(len(drawn), 3), lambda: describe_forest(comparison), len(drawn) > 0)
+    if not len(drawn):
         return ax
     better = {entry.metric.key: entry.metric.direction for entry in [*comparison.judged, *comparison.quotes]}
     margin = comparison.rules.margin
@@ -157,7 +156,7 @@ def plot_run_order(comparison: BenchComparison, key: str = "", ax: Axes | None =
     'runs in the order in which they began'
     """
     entry, rows, known = _ordered(comparison, key)
-    ax, _ = begin(ax, 2.6, lambda: describe_run_order(comparison, key), "" if len(rows) else describe_run_order(comparison, key))
+    ax, _ = begin(ax, 2.6, lambda: describe_run_order(comparison, key), len(rows) > 0)
     if entry is None or not len(rows):
         return ax
     for side, colour in SIDES.items():
@@ -236,9 +235,8 @@ def plot_sweep(bench: Benchmarks, latency: str = "ttft", throughput: str = "outp
     'ttft (ms)'
     """
     rows, load = _sweep(bench, latency, throughput)
-    empty = "" if load else NO_SWEEP.format(latency)
-    ax, _ = begin(ax, 3.2, lambda: describe_sweep(bench, latency, throughput), empty)
-    if empty:
+    ax, _ = begin(ax, 3.2, lambda: describe_sweep(bench, latency, throughput), bool(load))
+    if not load:
         return ax
     units = bench.values.drop_duplicates("metric").set_index("metric")["unit"].fillna("")
     for number, (group, own) in enumerate(rows.groupby("group", sort=False)):

@@ -177,9 +177,10 @@ def plot_benchmarks(bench: Benchmarks, metric: str = "ttft", ax: Axes | None = N
     'No run holds the distribution of ttft.'
     """
     curves = _curves(bench, metric)
-    empty = "" if curves else f"No run holds the distribution of {metric}."
-    ax, _ = begin(ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10), lambda: describe_benchmarks(bench, metric), empty)
-    if empty:
+    ax, _ = begin(
+        ax, 3.0 + 0.13 * max(0, min(len(curves), CURVES) - 10), lambda: describe_benchmarks(bench, metric), bool(curves)
+    )
+    if not curves:
         return ax
     groups = _groups(bench, curves)
     colours, banded = _colours(groups), len(curves) > BANDS and len(set(groups)) <= len(curves) / 2

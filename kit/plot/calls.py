@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,8 +74,8 @@ TIME = "seconds of the trace"
 NO_CLOCK = "the trace has no clock. `strace -tt` or `-ttt` would give one."
 
 
-def _start(ax: Axes | None, rows: int, describe, empty: str, least: int = 2) -> tuple[Axes, bool]:
-    return begin(ax, 0.9 + 0.24 * max(min(rows, ROWS), least), describe, empty)
+def _start(ax: Axes | None, rows: int, describe: Callable[[], str], drawn: bool) -> tuple[Axes, bool]:
+    return begin(ax, 0.9 + 0.24 * max(min(rows, ROWS), 2), describe, drawn)
 
 
 def pick(labels: list[str], most: int = ROWS) -> list[int]:
@@ -142,16 +143,9 @@ def plot_blocked_calls(calls: Calls, ax: Axes | None = None) -> Axes:
     'Calls that did not come back: none.'
     """
     frame, span = calls.blocked, calls.trace.span_s
-    empty = (
-        "Calls that did not come back: none."
-        if not len(frame)
-        else f"Calls that did not come back: {NO_CLOCK}"
-        if span is None
-        else ""
-    )
     alike = waits_alike(frame)[:ROWS]
-    ax, _ = _start(ax, len(alike), lambda: describe_blocked_calls(calls), empty)
-    if empty or span is None:
+    ax, _ = _start(ax, len(alike), lambda: describe_blocked_calls(calls), len(frame) > 0 and span is not None)
+    if not len(frame) or span is None:
         return ax
     edge = max(span, 1e-6)
     for row, one in enumerate(same[0] for same in alike):
@@ -207,9 +201,8 @@ def plot_time_budget(calls: Calls, ax: Axes | None = None) -> Axes:
     'Time by thread: the trace has no clock. `s'
     """
     frame = calls.budget
-    empty = "" if len(frame) else f"Time by thread: {NO_CLOCK}"
-    ax, _ = _start(ax, len(frame), lambda: describe_time_budget(calls), empty)
-    if empty:
+    ax, _ = _start(ax, len(frame), lambda: describe_time_budget(calls), len(frame) > 0)
+    if not len(frame):
         return ax
     frame = frame.sort_values("life_s", ascending=False, kind="stable")
     drawn = frame.iloc[pick(frame["thread"].tolist())]
@@ -255,8 +248,7 @@ def plot_call_rates(calls: Calls, ax: Axes | None = None) -> Axes:
     'Calls over time: the trace has no clock.'
     """
     rates = calls.rates
-    empty = f"Calls over time: {NO_CLOCK}" if rates is None else ""
-    ax, _ = _start(ax, len(rates.pids) if rates else 0, lambda: describe_call_rates(calls), empty)
+    ax, _ = _start(ax, len(rates.pids) if rates else 0, lambda: describe_call_rates(calls), rates is not None)
     if rates is None:
         return ax
     from matplotlib.colors import LogNorm
@@ -308,12 +300,9 @@ def plot_loops(calls: Calls, ax: Axes | None = None) -> Axes:
     'Over and over: no thread repeats its calls.'
     """
     found = [loop for loop in calls.loops if loop.at_s]
-    empty = "" if found else "Over and over: no thread repeats its calls."
-    if calls.loops and not found:
-        empty = f"Over and over: {NO_CLOCK}"
     alike = loops_alike(found)[:ROWS]
-    ax, _ = _start(ax, len(alike), lambda: describe_loops(calls), empty)
-    if empty:
+    ax, _ = _start(ax, len(alike), lambda: describe_loops(calls), bool(found))
+    if not found:
         return ax
     colours = {"spins": VERMILION, "ticks": BLUE, "goes round": PURPLE, "polls": SKY, "moves data": GREEN}
     span = calls.trace.span_s or 1.0
@@ -353,9 +342,8 @@ def plot_unread_bytes(calls: Calls, ax: Axes | None = None) -> Axes:
     'Written and never read: nothing that the trace shows.'
     """
     frame = calls.unread
-    empty = "" if len(frame) else "Written and never read: nothing that the trace shows."
-    ax, _ = _start(ax, len(frame), lambda: describe_unread_bytes(calls), empty)
-    if empty:
+    ax, _ = _start(ax, len(frame), lambda: describe_unread_bytes(calls), len(frame) > 0)
+    if not len(frame):
         return ax
     drawn = frame.head(ROWS)
     rows = np.arange(len(drawn))
@@ -394,9 +382,8 @@ def plot_file_bytes(calls: Calls, ax: Axes | None = None, *, rows: int = 14) -> 
     """
     frame = calls.files
     frame = frame[frame["read_bytes"] + frame["written_bytes"] + frame["mapped_bytes"] > 0]
-    empty = "" if len(frame) else "Files: none was read, written or mapped."
-    ax, _ = _start(ax, min(len(frame), rows), lambda: describe_file_bytes(calls), empty)
-    if empty:
+    ax, _ = _start(ax, min(len(frame), rows), lambda: describe_file_bytes(calls), len(frame) > 0)
+    if not len(frame):
         return ax
     drawn, left = frame.head(rows), np.zeros(min(len(frame), rows))
     kinds = {"read_bytes": BLUE, "written_bytes": VERMILION, "mapped_bytes": PALE}
@@ -436,9 +423,8 @@ def plot_call_errors(calls: Calls, ax: Axes | None = None) -> Axes:
     'Errors: no call failed.'
     """
     frame = calls.errors
-    empty = "" if len(frame) else "Errors: no call failed."
-    ax, _ = _start(ax, len(frame), lambda: describe_call_errors(calls), empty)
-    if empty:
+    ax, _ = _start(ax, len(frame), lambda: describe_call_errors(calls), len(frame) > 0)
+    if not len(frame):
         return ax
     drawn = frame.head(ROWS)
     ax.barh(range(len(drawn)), drawn["calls"], color=[VERMILION if storm else GREY for storm in drawn["storm"]], height=0.68)

@@ -74,9 +74,8 @@ def plot_cpu(
     'CPU: no process was sampled tw'
     """
     pairs = cores(processes)
-    empty = "" if len(pairs) else NOTHING
-    ax, new = begin(ax, 2.2, lambda: describe_cpu(processes, names=names), empty)
-    if empty:
+    ax, new = begin(ax, 2.2, lambda: describe_cpu(processes, names=names), len(pairs) > 0)
+    if not len(pairs):
         return ax
     names = names or process_names(processes)
     busy = pairs.groupby("pid")["cores"].max().sort_values(ascending=False, kind="stable")

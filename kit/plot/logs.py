@@ -55,9 +55,8 @@ def plot_log_rate(log: pd.DataFrame, ax: Axes | None = None, *, edges: np.ndarra
     "Log: no record. `kit collect local --log FILE`, or a copy of the server's output, would show them."
     """
     rows, equal, kinds = _binned(log)
-    empty = "" if len(rows) else NO_TIME if len(log) else NOTHING
-    ax, new = begin(ax, 0.8 + 0.26 * max(len(kinds), 3), lambda: describe_log_rate(log), empty)
-    if empty:
+    ax, new = begin(ax, 0.8 + 0.26 * max(len(kinds), 3), lambda: describe_log_rate(log), len(rows) > 0)
+    if not len(rows):
         return ax
     edges = equal if edges is None else edges
     by_kind = {kind: rows[rows["kind"] == kind] for kind in kinds}

@@ -87,10 +87,9 @@ def plot_memory(
     rows, parts = _measured(processes)
     names = names or process_names(processes)
     lines = rows["x"].nunique() > 1 if over_time is None else over_time
-    empty = "" if len(rows) else NOTHING
     height = 2.6 if lines else 0.9 + 0.22 * min(rows["pid"].nunique(), BARS)
-    ax, new = begin(ax, height, lambda: describe_memory(processes, names=names), empty)
-    if empty:
+    ax, new = begin(ax, height, lambda: describe_memory(processes, names=names), len(rows) > 0)
+    if not len(rows):
         return ax
     if not lines:
         return _bars(_last(rows), parts, ax, names)

@@ -65,9 +65,8 @@ def plot_phases(
     """
     known = _known(phases)
     drawn = [row for row in dict.fromkeys(known["row"]) if row in set(_behind_first(known)[:rows])] if len(known) else []
-    empty = "" if len(known) else NOTHING
-    ax, new = begin(ax, 0.9 + 0.2 * max(len(drawn), 2), lambda: describe_phases(phases), empty)
-    if empty:
+    ax, new = begin(ax, 0.9 + 0.2 * max(len(drawn), 2), lambda: describe_phases(phases), len(known) > 0)
+    if not len(known):
         return ax
     first, last = known["begin_t_s"].min(), known["end_t_s"].max()
     share = to_share or (lambda x: (x - first) / ((last - first) or 1.0))

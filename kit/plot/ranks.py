@@ -162,7 +162,7 @@ def plot_stack_tree(run: Run | Stacks, ax: Axes | None = None) -> Axes:
     stacks, doing = _of_run(run)
     blocks = blocks_of(stacks)
     rows = max([4, *(block.top + min(len(block.frames), FRAMES) for block in blocks)])
-    ax, _ = begin(ax, 0.6 + 0.2 * rows, lambda: describe_stack_tree(run), "" if blocks else NO_STACKS)
+    ax, _ = begin(ax, 0.6 + 0.2 * rows, lambda: describe_stack_tree(run), bool(blocks))
     if not blocks:
         return ax
     ends = _ends(blocks, stacks, doing)
@@ -281,9 +281,10 @@ def plot_rank_waits(
     """
     waits = waits_of(threads, ranks)
     seen = np.flatnonzero((waits.codes >= 0).any(axis=0)) if len(waits.ranks) else np.array([], dtype=int)
-    empty = "" if len(seen) > 1 else describe_rank_waits(threads, ranks=ranks)
-    ax, new = begin(ax, 0.9 + min(0.2 * max(len(waits.ranks), 3), 3.2), lambda: describe_rank_waits(threads, ranks=ranks), empty)
-    if empty:
+    ax, new = begin(
+        ax, 0.9 + min(0.2 * max(len(waits.ranks), 3), 3.2), lambda: describe_rank_waits(threads, ranks=ranks), len(seen) > 1
+    )
+    if len(seen) <= 1:
         return ax
     from matplotlib.colors import ListedColormap
 

@@ -44,9 +44,8 @@ def plot_shift(comparison: BenchComparison, metric: str = "ttft", ax: Axes | Non
     'change from base to cand (%)'
     """
     table = comparison.shift(metric)
-    empty = "" if len(table) else describe_shift(comparison, metric)
-    ax, _ = begin(ax, 3.0, lambda: describe_shift(comparison, metric), empty)
-    if empty:
+    ax, _ = begin(ax, 3.0, lambda: describe_shift(comparison, metric), len(table) > 0)
+    if not len(table):
         return ax
     far = bool((table["effect"] > FAR - 1).any())
     scale = (lambda values: 1 + values) if far else (lambda values: values * 100)

@@ -97,18 +97,18 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
 
 
-def begin(ax: Axes | None, height_in: float, describe: Callable[[], str], empty: str = "") -> tuple[Axes, bool]:
+def begin(ax: Axes | None, height_in: float, describe: Callable[[], str], drawn: bool = True) -> tuple[Axes, bool]:
     """Return the caller's axes, or those of a new figure with its alternative text; and whether the figure is new.
 
-    Where there is nothing to draw, `empty` says why, and is written into the axes.
+    Where nothing is `drawn`, the alternative text says why, and is written into the axes.
     """
     new = ax is None
     if ax is None:
-        figure = new_figure(EMPTY_IN if empty else height_in)
+        figure = new_figure(height_in if drawn else EMPTY_IN)
         figure_alt(figure, describe())
         ax = figure.add_subplot()
-    if empty:
-        say_empty(ax, empty)
+    if not drawn:
+        say_empty(ax, describe())
     return ax, new
 
 

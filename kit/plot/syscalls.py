@@ -55,9 +55,9 @@ def plot_syscall_rate(syscalls: pd.DataFrame, ax: Axes | None = None, *, least_s
     'System calls: no trace. '
     """
     rows = _calls(syscalls)
-    empty = "" if rows["x"].notna().any() else NO_TIME if len(rows) else NOTHING
-    ax, new = begin(ax, 2.2, lambda: describe_syscall_rate(syscalls), empty)
-    if empty:
+    known = rows["x"].notna().any()
+    ax, new = begin(ax, 2.2, lambda: describe_syscall_rate(syscalls), known)
+    if not known:
         return ax
     rows = rows.dropna(subset=["x"])
     first, last = float(rows["x"].min()), float(rows["x"].max())
@@ -124,9 +124,8 @@ def plot_syscall_time(syscalls: pd.DataFrame, ax: Axes | None = None, *, rows: i
     'System calls: no trace. '
     """
     table = by_call(syscalls)
-    empty = "" if len(table) else NOTHING
-    ax, _ = begin(ax, 0.9 + 0.24 * max(min(len(table), rows), 2), lambda: describe_syscall_time(syscalls), empty)
-    if empty:
+    ax, _ = begin(ax, 0.9 + 0.24 * max(min(len(table), rows), 2), lambda: describe_syscall_time(syscalls), len(table) > 0)
+    if not len(table):
         return ax
     drawn = table.head(rows)
     ax.barh(range(len(drawn)), drawn["total_s"], color=SERIES[0], height=0.68)

@@ -176,10 +176,9 @@ def plot_thread_strip(
     'Threads: no sample holds t'
     """
     strip = strip_of(threads, rows=rows)
-    empty = "" if len(strip.x) > 1 else describe_thread_strip(threads, names=names, rows=rows)
     height = 0.9 + 2.5 * min(1.0, len(strip.codes) / 40)
-    ax, new = begin(ax, height, lambda: describe_thread_strip(threads, names=names, rows=rows), empty)
-    if empty:
+    ax, new = begin(ax, height, lambda: describe_thread_strip(threads, names=names, rows=rows), len(strip.x) > 1)
+    if len(strip.x) <= 1:
         return ax
     present = _cells(ax, strip, least_s)
     _group_labels(ax, strip.threads["pid"].to_numpy(), names or {})
@@ -309,9 +308,8 @@ def plot_thread_states(threads: Threads, ax: Axes | None = None, *, least_s: flo
     'Threads: no sample holds t'
     """
     counts = state_counts(threads)
-    empty = "" if len(counts) > 1 else describe_thread_states(threads)
-    ax, new = begin(ax, 2.2, lambda: describe_thread_states(threads), empty)
-    if empty:
+    ax, new = begin(ax, 2.2, lambda: describe_thread_states(threads), len(counts) > 1)
+    if len(counts) <= 1:
         return ax
     _stack(ax, counts, least_s)
     logarithmic = _count_axis(ax, counts)

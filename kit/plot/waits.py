@@ -55,14 +55,13 @@ def plot_wait_graph(calls: Calls, ax: Axes | None = None) -> Axes:
     'Who waits for whom: no thread is seen to wait for another.'
     """
     layer = _layers(calls)
-    empty = "" if layer else "Who waits for whom: no thread is seen to wait for another."
     columns: dict[int, list[int]] = defaultdict(list)
     for pid, step in layer.items():
         columns[step].append(pid)
     shown = {pid for own in columns.values() for pid in sorted(own)[:ROWS]}
     tallest = min(max(map(len, columns.values()), default=1), ROWS)
-    ax, _ = begin(ax, 0.8 + 0.62 * max(tallest, 2), lambda: describe_wait_graph(calls), empty)
-    if empty:
+    ax, _ = begin(ax, 0.8 + 0.62 * max(tallest, 2), lambda: describe_wait_graph(calls), bool(layer))
+    if not layer:
         return ax
     circle = {pid for one in calls.graph.suspects if one.kind == "circle" for pid in one.pids}
     place: dict[int, tuple[float, float]] = {}
@@ -149,8 +148,7 @@ def plot_process_tree(calls: Calls, ax: Axes | None = None) -> Axes:
     'Processes: the trace has no clock. `strace -'
     """
     tree, span = calls.tree, calls.trace.span_s
-    empty = f"Processes: {NO_CLOCK}" if span is None else ""
-    ax, _ = begin(ax, 0.9 + 0.24 * max(min(len(tree), ROWS), 2), lambda: describe_process_tree(calls), empty)
+    ax, _ = begin(ax, 0.9 + 0.24 * max(min(len(tree), ROWS), 2), lambda: describe_process_tree(calls), span is not None)
     if span is None:
         return ax
     drawn = tree.iloc[pick([f"{row.process} {row.name} (" for row in tree.itertuples()])]
@@ -218,10 +216,9 @@ def plot_descriptors(calls: Calls, ax: Axes | None = None) -> Axes:
 
     span, rows = calls.trace.span_s, calls.trace.rows
     told = _told(calls) if span is not None else []
-    empty = f"Descriptors: {NO_CLOCK}" if span is None else "" if told else "Descriptors: the trace shows none."
     keys = list(dict.fromkeys((one.process, one.fd) for one in told))
-    ax, _ = begin(ax, 0.9 + 0.24 * max(len(keys), 2), lambda: describe_descriptors(calls), empty)
-    if empty or span is None:
+    ax, _ = begin(ax, 0.9 + 0.24 * max(len(keys), 2), lambda: describe_descriptors(calls), bool(told))
+    if not told or span is None:
         return ax
     waited = {name for things in calls.blocked["things"] for name in things}
     ends = rows["end_s"].fillna(span)
@@ -270,8 +267,7 @@ def plot_partings(calls: Calls, ax: Axes | None = None) -> Axes:
     'Where two traces part: give the other one, kit.calls(bad, against=good).'
     """
     found = calls.partings
-    empty = "" if found else "Where two traces part: give the other one, kit.calls(bad, against=good)."
-    ax, _ = begin(ax, 0.9 + 0.44 * max(min(len(found), ROWS), 2), lambda: describe_partings(calls), empty)
+    ax, _ = begin(ax, 0.9 + 0.44 * max(min(len(found), ROWS), 2), lambda: describe_partings(calls), bool(found))
     if not found:
         return ax
     drawn = found[:ROWS]

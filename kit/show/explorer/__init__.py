@@ -4,8 +4,4 @@ from __future__ import annotations
 
 from kit.lazy import lazily
 
-_WHERE = {"explore": "widget", "Explorer": "widget", "explorer_html": "page", "script": "page", "script_hash": "page"}
-"""Public name to the module of this package that defines it."""
-
-__all__ = sorted(_WHERE)
-__getattr__, __dir__ = lazily(__name__, _WHERE)
+__getattr__, __dir__, __all__ = lazily(__name__, {"widget": "explore Explorer", "page": "explorer_html script script_hash"})
