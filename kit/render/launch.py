@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kit.analyse.text_blocks import named
 from kit.analyse.verdict.settings import COMMAND, ENVIRONMENT, PRINTED, VERSIONS, settings_of
 from kit.clock import NS, show_duration, show_time
 from kit.document import Block, Command, Section, Table, Values
@@ -109,9 +110,7 @@ def _hosts(verdict: Verdict) -> str:
     """Names of the hosts in the evidence, else where it was recorded from."""
     run = verdict.scene.evidence.run
     names = sorted({str(row["host_name"]) for row in verdict.scene.evidence.processes if row.get("host_name")})
-    if len(names) > 3:
-        return f"{', '.join(names[:3])} and {len(names) - 3} more"
-    return ", ".join(names) or {"files": ""}.get(str(run.manifest.get("target") or "files"), str(run.manifest.get("target")))
+    return named(names, 3) or {"files": ""}.get(str(run.manifest.get("target") or "files"), str(run.manifest.get("target")))
 
 
 def quiet(verdict: Verdict) -> Quiet | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kit.analyse.bench.results import Benchmarks
+from kit.analyse.bench.results import Benchmarks, names_of
 from kit.analyse.verdict.phase_table import phase_table
 from kit.analyse.verdict.phases import ORDER
 from kit.open import open_run
@@ -33,17 +33,8 @@ def launch_results(launches: Sequence[Run | str | os.PathLike]) -> Benchmarks:
     ['time_to_ready_s', 's', 'lower_is_better']
     """
     runs = [item if isinstance(item, Run) else open_run(Path(item)) for item in launches]
-    names = _names(runs)
+    names = names_of([Path(run.path) for run in runs])
     return Benchmarks([_result(run, name) for run, name in zip(runs, names, strict=True)])
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    paths = [Path(run.path).resolve() for run in runs]
-    depth = 1
-    while len({path.parts[-depth:] for path in paths}) < len(set(paths)):
-        depth += 1
-    names = ["/".join(path.parts[-depth:]) for path in paths]
-    return [name if names.index(name) == i else f"{name}#{i + 1}" for i, name in enumerate(names)]
 
 
 def _result(run: Run, name: str) -> Result:

@@ -202,7 +202,7 @@ def _files(chosen: list[Path]) -> tuple[dict[Path, str], list[str]]:
         if path.resolve() in unique:
             warnings.append(f"{path.name} was given twice; read once")
         unique.setdefault(path.resolve(), path)
-    return _names(list(unique.values())), warnings
+    return dict(zip(unique.values(), names_of(list(unique)), strict=True)), warnings
 
 
 def _launches_beside(results: list[Path]) -> set[Path]:
@@ -214,12 +214,19 @@ def _launches_beside(results: list[Path]) -> set[Path]:
     return {launches[-1] for launches in fitting if launches}
 
 
-def _names(paths: list[Path]) -> dict[Path, str]:
-    parts = {path: path.resolve().parts for path in paths}
-    depth = 1
-    while len({p[-depth:] for p in parts.values()}) < len(paths) and depth < max(map(len, parts.values())):
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that tell them apart; what is there twice has its number too.
+
+    Examples
+    --------
+    >>> names_of([Path("/a/x.json"), Path("/b/x.json"), Path("/b/x.json")])
+    ['a/x.json', 'b/x.json', 'b/x.json#3']
+    """
+    parts, depth = [path.resolve().parts for path in paths], 1
+    while len({own[-depth:] for own in parts}) < len(set(parts)):
         depth += 1
-    return {path: "/".join(p[-depth:]) for path, p in parts.items()}
+    names = ["/".join(own[-depth:]) for own in parts]
+    return [name if names.index(name) == i else f"{name}#{i + 1}" for i, name in enumerate(names)]
 
 
 def _attach(results: list[Result], launches: list[tuple[str, dict]]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kit.analyse.calls.arguments import classes
 from kit.analyse.calls.blocked import STACKS, plain
 from kit.analyse.calls.budget import OUTSIDE
 from kit.analyse.calls.trace import NO_PID
+from kit.analyse.text_blocks import named
 from kit.clock import show_seconds
 from kit.document import Block, Command, Document, Item, Section, Table
 from kit.words import count_of
@@ -180,7 +180,7 @@ def _turning(turning: list[Loop]) -> list[Block]:
     for same in loops_alike(turning):
         first = same[0]
         more = (
-            f"; {count_of(len(same) - 1, 'other thread')} alike: {_names(one.thread for one in same[1:])}"
+            f"; {count_of(len(same) - 1, 'other thread')} alike: {named([one.thread for one in same[1:]], 3)}"
             if len(same) > 1
             else ""
         )
@@ -188,17 +188,12 @@ def _turning(turning: list[Loop]) -> list[Block]:
     return blocks[:SHOWN]
 
 
-def _names(labels: Iterable[str], most: int = 3) -> str:
-    labels = list(labels)
-    return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
-
-
 def _blocked(calls: Calls) -> list[Block]:
     """Calls that did not come back."""
     alike = waits_alike(calls.blocked)
     rows = [
         (
-            row.thread + (f" and {len(same) - 1} more" if len(same) > 1 else ""),
+            named([one.thread for one in same], 1),
             row.syscall,
             (">" if row.at_least else "") + show_seconds(row.age_s)
             if row.age_s
@@ -271,7 +266,7 @@ def _errors(calls: Calls) -> list[Block]:
         row, failed = same[0], sum(one.calls for one in same)
         rate = f", {row.per_s:,.0f} a second" if row.per_s == row.per_s and len(same) == 1 else ""
         sought = f", {row.paths:,} paths{f' for {row.file}' if row.file else ''}" if row.paths > 1 else ""
-        who = _names(one.thread for one in same)
+        who = named([one.thread for one in same], 3)
         blocks.append(Item(f"{who}: {row.syscall} failed {failed:,} times with {row.errno}{sought}{rate}", small=row.example))
     rest = calls.errors[~calls.errors["storm"]]
     if len(rest) and blocks:
@@ -346,6 +341,5 @@ def _untold(calls: Calls) -> list[Block]:
     for row in calls.blocked[calls.blocked["remark"].ne("")].itertuples():
         alike.setdefault(row.syscall, []).append(row)
     for same in alike.values():
-        more = f" and {len(same) - 1} more" if len(same) > 1 else ""
-        blocks.append(Item(f"{same[0].thread}{more} in {same[0].syscall}: {same[0].remark}", "?"))
+        blocks.append(Item(f"{named([one.thread for one in same], 1)} in {same[0].syscall}: {same[0].remark}", "?"))
     return blocks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections import Counter
@@ -15,6 +14,7 @@ from kit.analyse.verdict.classes import UNDETERMINED, StallClass, classes
 from kit.analyse.verdict.signatures import read
 from kit.analyse.verdict.stacks import all_stacks
 from kit.errors import EvidenceError, KitError, UsageError, nearest
+from kit.folder import write_whole
 from kit.knowledge_paths import SIGNATURES, VARIABLE, folders
 from kit.redact import scrub_text
 from kit.run import Run
@@ -259,8 +259,6 @@ def _append(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_text(encoding="utf-8") if path.exists() else ""
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(f"{before.rstrip()}\n\n{text}" if before.strip() else text, encoding="utf-8")
-        os.replace(temporary, path)
+        write_whole(path, f"{before.rstrip()}\n\n{text}" if before.strip() else text, shared=True)
     except OSError as error:
         raise EvidenceError(f"cannot write {path}", error.strerror or str(error), "choose another place: -o FILE") from error

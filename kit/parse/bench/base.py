@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kit.schema import Row
 
 LOWER, HIGHER = "lower_is_better", "higher_is_better"
@@ -290,21 +292,6 @@ def numbers(values: Any) -> list[float]:
     return [found for found in map(number, values) if found is not None] if isinstance(values, list) else []
 
 
-def quantile(samples: Sequence[float], q: float) -> float:
-    """Linear interpolation between order statistics, the default of `numpy.quantile`.
-
-    Examples
-    --------
-    >>> quantile([1.0, 2.0, 4.0], 0.75)
-    3.0
-    """
-    ordered = sorted(samples)
-    at = q * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
-
-
 def summarise(samples: Sequence[float]) -> dict[str, float]:
     """Return mean, median, p90, p99, min, max and, of two or more, the standard deviation (n - 1).
 
@@ -315,11 +302,12 @@ def summarise(samples: Sequence[float]) -> dict[str, float]:
     """
     if not samples:
         return {}
+    p90, p99 = map(float, np.quantile(samples, (0.9, 0.99)))
     found = {
         "mean": statistics.fmean(samples),
         "median": statistics.median(samples),
-        "p90": quantile(samples, 0.9),
-        "p99": quantile(samples, 0.99),
+        "p90": p90,
+        "p99": p99,
         "min": min(samples),
         "max": max(samples),
     }
