@@ -13,8 +13,6 @@ import kit
 from kit.errors import KitError
 from kit.frames import FRAMES
 from kit.moment import capture_end
-from kit.parse import grammar
-from kit.parse.base import Source
 from kit.reading import FAILED
 from kit.untrusted import MOST_DEPTH, MOST_RANKS, load_json, ranks_in
 from tools import hostile
@@ -39,6 +37,7 @@ def opened(path: Path) -> dict:
 LOGS = {
     "a world of 10^12 ranks": ARGS.format(999_999_999_999, 1) + STAMP.format(0) + STAMP.format(1),
     "5000 digits": STAMP.format(NINES) + ARGS.format(NINES, NINES),
+    "5000 digits in other prefixes": f"(Worker_TP0 pid={NINES}) INFO Load\n[Rank {NINES}] Load\n" * 2,
     "5000 digits of another script": STAMP.format("٣" * 5000),
     "a power of two": STAMP.format(0) + ARGS.format("²", "²"),
     "an hour of 5000 digits in a bar": f"Loading shards:  42% Completed | 36/85 [{NINES}:07<24:40, 30.21s/it]\n" * 3,
@@ -170,12 +169,6 @@ def test_a_hostile_folder_opens_or_is_refused(kind: str, tmp_path: Path, monkeyp
         assert error.do
     else:
         assert json.dumps(judged.to_dict(), allow_nan=False) and str(judged).encode()
-
-
-@pytest.mark.parametrize("line", ["[2026-02-18 01:00:00 TP{}] Load", "(Worker_TP0 pid={}) INFO Load", "[Rank {}] Load"])
-def test_a_prefix_whose_number_has_no_end_is_text(line: str) -> None:
-    prefix, text = grammar.load().matcher(None).prefixes.peel(line.format(NINES), Source("a.log"))
-    assert (prefix.pid, prefix.rank) == (None, None) and NINES in text
 
 
 def test_the_end_of_a_log_beside_a_look_has_no_number_without_an_end(tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ SECOND_NS = 1_000_000_000
 LEVELS = TOOL_WORDS["levels"]
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 RANK_WORD = re.compile(r"(ATTN_CP|MOE_DP|PCP|DCP|ATTN_TP|TP|PP|DP|EP|CP)(\d+)")
-_ENDLESS = re.compile(r"\d{20}")
-"""A number with more digits than nanoseconds since 1970 have is no pid, rank or time; int() refuses 4,300 and more."""
 MAX_PEELS = 10
 NEAR_DAYS = 31
 """Stamps of one launch lie within a month."""
@@ -287,7 +285,7 @@ class Prefixes:
                 if not prefix.peeled or not rest:
                     break
             matched = self._match(rest)
-            if matched is None or _ENDLESS.search(matched[1].group()):
+            if matched is None:
                 break
             _apply(*matched, source, prefix)
             text = rest[matched[1].end() :]
@@ -302,7 +300,7 @@ class Prefixes:
         for rule in self._ranks:
             if prefix.grammar == rule.grammar or rule.bare and prefix.grammar is None and prefix.stamp is None:
                 match = rule.pattern.search(text)
-                if match is not None and not _ENDLESS.search(match["rank"]):
+                if match is not None:
                     prefix.rank, prefix.rank_label = int(match["rank"]), f"rank{match['rank']}"
                     return
 
