@@ -325,6 +325,8 @@ _QUOTED = re.compile(rb" {0,3}(?:>(?: |(?=[>\n]|\Z)))+")
 _INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
 
 
+BACK = 4096
+"""What announces an indented stretch is looked for in so many bytes before it: a page of blanks would else be read once a line."""
 _UNDERLINED = re.compile(rb"(?m)^[=~^-]{3,}\n(\n*)::\n")
 """What reStructuredText puts between a title and what is shown below it."""
 _FENCE = re.compile(rb"(?m)^( {1,8}|\t)(`{3,}|~{3,})(.*)$")
@@ -362,7 +364,7 @@ def opened(data: bytes, announces: Callable[[str], bool]) -> bytes:
         if begin < at or not _AHEAD.search(data, max(found.start() - 80, 0), found.start()):
             continue
         mark = _QUOTED if _QUOTED.match(data, begin) else _INDENTED
-        before = data[:begin].rstrip().rpartition(b"\n")[2][-200:].decode("utf-8", "replace")
+        before = data[max(begin - BACK, 0) : begin].rstrip().rpartition(b"\n")[2][-200:].decode("utf-8", "replace")
         if mark is _INDENTED and not (before.endswith("::") or announces(before)):
             continue
         pieces.append(data[at:begin])
