@@ -326,7 +326,7 @@ _INDENTED = re.compile(rb" {4}|\t|[ \t]*(?=\n|\Z)")
 
 
 BACK = 4096
-"""What announces an indented stretch is looked for in so many bytes before it: a page of blanks would else be read once a line."""
+"""What announces an indented stretch is looked for so many bytes before it: a page of blanks would be read once a line."""
 _UNDERLINED = re.compile(rb"(?m)^[=~^-]{3,}\n(\n*)::\n")
 """What reStructuredText puts between a title and what is shown below it."""
 _FENCE = re.compile(rb"(?m)^( {1,8}|\t)(`{3,}|~{3,})(.*)$")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kit.knowledge_paths import entries, load
@@ -62,7 +63,7 @@ class Place:
     after: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Words:
     """All that `reporter.toml` and the user's files of its kind say."""
 
@@ -73,19 +74,8 @@ class Words:
     elsewhere: re.Pattern[str]
     asks: re.Pattern[str]
 
-    def of(self, sentence: str) -> Iterator[tuple[Claim, re.Match[str]]]:
-        """Claims of a sentence."""
-        question = sentence.rstrip(" \"')").endswith(("?", "？")) and not self.asks.search(sentence)
-        doubted = question or self.guessed.search(sentence) or self.elsewhere.search(sentence)
-        for claim in self.claims:
-            if doubted and not claim.whole or claim.unless and claim.unless.search(sentence):
-                continue
-            matches = (one for says in claim.says for one in says.finditer(sentence))
-            found = next((one for one in matches if not self._denied(sentence, one.start())), None)
-            if found:
-                yield claim, found
-
-    def _denied(self, sentence: str, at: int) -> bool:
+    def denies(self, sentence: str, at: int) -> bool:
+        """Whether what stands before a place of a sentence denies it."""
         clause = _CLAUSE.split(sentence[max(0, at - NEAR) : at])[-1]
         return self.denied.search(clause) is not None
 
@@ -98,6 +88,22 @@ class Words:
                 behind = _BEHIND.search(sentence[: one.start()]) or _BEHIND.search(sentence[one.end() :][:3])
                 found.append((place.phase == "launch", away // NEAR, order, place.after if behind else place.phase))
         return min(found)[3] if found else None
+
+
+@lru_cache(maxsize=1024)  # a text is asked whether it claims anything, then read; what is pasted stands in it twice
+def claims_of(sentence: str, known: Words) -> list[tuple[Claim, re.Match[str]]]:
+    """Claims of a sentence."""
+    claims = []
+    question = sentence.rstrip(" \"')").endswith(("?", "？")) and not known.asks.search(sentence)
+    doubted = question or known.guessed.search(sentence) or known.elsewhere.search(sentence)
+    for claim in known.claims:
+        if doubted and not claim.whole or claim.unless and claim.unless.search(sentence):
+            continue
+        matches = (one for says in claim.says for one in says.finditer(sentence))
+        found = next((one for one in matches if not known.denies(sentence, one.start())), None)
+        if found:
+            claims.append((claim, found))
+    return claims
 
 
 def _read(files: list[TomlFile]) -> Words:
@@ -171,7 +177,7 @@ def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[P
         listed = known.guessed.search(sentence) is not None or option and listed
         if option and listed:
             continue  # one of several causes that a program names
-        for claim, found in known.of(sentence):
+        for claim, found in claims_of(sentence, known):
             report.records += 1
             fields = {
                 re.sub(r"_\d$", "", name): grammar.number(value) for name, value in found.groupdict().items() if value is not None

@@ -27,7 +27,7 @@ PATH_PREFIX = re.compile(r"^(?P<path>/(?:proc|sys)/[\w./*-]+):(?P<rest>.*)$")
 LINE_CHARS = 8192
 """Longest line that is looked at. Longer ones stand in no table; a command line of ps may lose its end."""
 UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50, "E": 1 << 60}
-_TOO_LONG = re.compile(r"(?<!\d)\d{21,}(?!\d|:[0-9A-Fa-f]{4}\b)")
+_TOO_LONG = re.compile(r"\d(?<!\d\d)\d{20,}(?!\d|:[0-9A-Fa-f]{4}\b)")
 """Longer than any count; an address of /proc/net/tcp6 may be 32 digits long, and its port follows."""
 _SIZE = re.compile(r"^(\d+(?:[.,]\d+)?)\s*([BKMGTPE]?)(?:i?B?)$", re.IGNORECASE)
 _CLOCK = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)$")

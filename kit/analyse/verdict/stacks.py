@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kit.analyse.verdict.evidence import Evidence
@@ -89,7 +90,7 @@ def _frame(row: Row) -> str:
     return f"{row.get('function') or '?'} ({file})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frames:
     """What frames say: categories with their pattern and how far out a frame may be; phases and parts of the kernel."""
 
@@ -144,12 +145,11 @@ def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:
 
     A wait is told by the innermost frames alone: every worker has its loop further out, whatever it does.
     """
-    categories = frames(folders).categories
-    known = {name: pattern for name, pattern, _ in categories}
+    found = frames(folders)
+    known = {name: pattern for name, pattern, _ in found.categories}
     for depth, row in enumerate(rows):
-        text = _frame(row)
-        for name, pattern, most in categories:
-            if depth <= most and pattern.search(text):
+        for name, most in _told(found, _frame(row)):
+            if depth <= most:
                 around = rows[depth + 1 : depth + 1 + NEAR]
                 if name == "device_sync" and any(known["collective"].search(_frame(near)) for near in around):
                     return "collective"  # the device waits for other ranks
@@ -159,6 +159,12 @@ def category(rows: list[Row], folders: Sequence[Path] = ()) -> str | None:
                     return "rendezvous"  # it polls for a peer, not for work
                 return "idle" if name == "idle_helper" else name
     return None
+
+
+@lru_cache(maxsize=4096)  # ranks stand in the same frames, moment by moment
+def _told(known: Frames, frame: str) -> tuple[tuple[str, float], ...]:
+    """Categories that a frame matches, each with how far out it may be."""
+    return tuple((name, most) for name, pattern, most in known.categories if pattern.search(frame))
 
 
 SAMPLING = frozenset(("pyspy-top", "profile", "trace"))
