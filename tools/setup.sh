@@ -6,7 +6,10 @@ set -eu
 cd "$(dirname "$0")/.."
 
 least="3.11"
-candidates="${PYTHON:-python3 python3.13 python3.12 python3.11 python3.14}"
+# The system's is built with profile-guided and link-time optimisation; what pyenv builds takes 1.5 times as long.
+system=""
+[ "$(uname)" = Linux ] && system=/usr/bin/python3
+candidates="${PYTHON:-$system python3 python3.13 python3.12 python3.11 python3.14}"
 
 runs() { "$1" -c 'import sys' >/dev/null 2>&1; }
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -36,7 +39,7 @@ if [ -z "$chosen" ]; then
     exit 2
 fi
 
-say "setting up .venv with Python $(version "$chosen") from requirements.lock (once, two to three minutes, 1.4 GB; pip says nothing meanwhile)"
+say "setting up .venv with $chosen, Python $(version "$chosen"), from requirements.lock (once, two to three minutes, 1.4 GB; pip says nothing meanwhile)"
 "$chosen" -m venv --clear .venv
 # The lock holds the build backend too, so that nothing outside the lock is fetched.
 if ! PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip install -qq --no-compile --require-hashes -r requirements.lock; then

@@ -81,9 +81,12 @@ def end_in_order_on_signals() -> None:
     A shell's background job starts with SIGINT ignored; a hang-up that is ignored stays so, for that is what nohup is for.
     """
 
+    from kit.capture.logs import scrub
+
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
+    scrub.load()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)

@@ -206,6 +206,12 @@ class Scrubber:
         return b"".join(out)
 
 
+def load() -> None:
+    """Import what looks for secrets, before an interrupt may come: one in the midst of it leaves modules that fail ever after."""
+    import numpy  # noqa: F401
+    import pyarrow.compute  # noqa: F401
+
+
 def _suspects(lines: bytes, starts):
     """For each line, by where it starts (int32, one more for the end), whether it may hold a secret."""
     import pyarrow.compute
