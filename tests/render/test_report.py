@@ -20,6 +20,7 @@ from kit.errors import EvidenceError, KitError, UsageError
 from kit.render.notebook import notebook_path, scrub, with_parameters
 from kit.render.page import _whole
 from kit.render.report import markdown, report
+from tests.browser import until
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 RUNS = ("sg01-capture-hang", "port-taken", "log-lost")
@@ -205,7 +206,7 @@ def opened(browser, compared) -> Iterator:
     tab.on("pageerror", lambda error: tab.failed.append(str(error)))
     tab.on("console", lambda message: tab.failed.append(message.text) if message.type == "error" else None)
     tab.goto(compared.as_uri())
-    tab.wait_for_function("document.querySelector('.sk')?.explorer?.drawn")
+    until(tab, "document.querySelector('.sk')?.explorer?.drawn !== undefined")
     yield tab
     assert tab.failed == []
     assert tab.asked == [compared.as_uri()]
@@ -230,7 +231,7 @@ def test_the_first_screen_answers(opened, width: int, height: int) -> None:
 def test_a_command_is_copied_and_a_claim_leads_to_its_line(opened) -> None:
     opened.set_viewport_size({"width": 1200, "height": 800})
     opened.locator(".first button").click()
-    opened.wait_for_function("document.querySelector('.first button').textContent === 'Copied'")
+    until(opened, "document.querySelector('.first button').textContent === 'Copied'")
     assert opened.evaluate("navigator.clipboard.readText()") == opened.locator(".first code").inner_text()
     opened.locator("#why a.place", has_text="raw/server.log:55").first.click()
     assert "Using LBHNC KV cache layout" in opened.get_by_label("Selected record").first.inner_text()

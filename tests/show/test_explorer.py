@@ -17,6 +17,7 @@ import kit
 from kit.frames import FRAMES
 from kit.show.explorer.pack import pack
 from kit.show.explorer.page import explorer_html, page, script
+from tests.browser import until
 
 NS = 1_000_000_000
 ZERO = 1_700_000_000 * NS
@@ -100,7 +101,7 @@ def opened(browser, packed: bytes, tmp_path_factory) -> Iterator:
     tab.on("pageerror", lambda error: tab.failed.append(str(error)))
     tab.on("console", lambda message: tab.failed.append(message.text) if message.type == "error" else None)
     tab.goto(file.as_uri())
-    tab.wait_for_function("document.querySelector('.sk')?.explorer?.drawn")
+    until(tab, "document.querySelector('.sk')?.explorer?.drawn !== undefined")
     yield tab
     assert tab.failed == []
     assert tab.asked == [file.as_uri()]
