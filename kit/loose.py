@@ -277,7 +277,7 @@ def _pod(capture: Capture) -> str:
 def _without_the_launch_before(found: list[Capture], notes: list[Note]) -> list[Capture]:
     """Captures without the logs of the launch before, or for comparison, where there is a log of this one."""
     logs = [capture for capture in found if capture.kind == "log"]
-    named = [capture for capture in logs if naming.of_the_launch_before(capture.file)]
+    named = [capture for capture in logs if any(map(naming.of_the_launch_before, (capture.file, capture.title)))]
     aside = [capture for capture in logs if capture in named or capture.compared]
     if not aside or len(aside) == len(logs):
         return found

@@ -170,6 +170,8 @@ def name_of(command: str) -> str:
     ('strace', 'server.log', 'vllm-1.log')
     >>> name_of("kubectl -n x logs pod-7 -c main --tail 20"), name_of("journalctl -u serve -n 50 --no-pager")
     ('pod-7-main.log', 'serve.log')
+    >>> name_of("kubectl logs -p llm-0")
+    'llm-0-previous.log'
     >>> name_of("ssh -p 22 gpu7 cat a.log"), name_of("kubectl exec -it llm-0 -- ps aux"), name_of("docker exec llm nvidia-smi")
     ('a.log', 'ps', 'nvidia-smi')
     >>> name_of("for p in 7 8; do cat /proc/$p/io; done"), name_of("kubectl get events -n x"), name_of("ps aux | grep vllm")
@@ -182,6 +184,7 @@ def name_of(command: str) -> str:
         pairs = list(zip(["", *given], given, strict=False))
         plain = [word for before, word in pairs if not word.startswith("-") and before not in _LOG_VALUES]
         part = [word for before, word in pairs if before in ("-c", "--container", "-u", "--unit")]
+        part += ["previous"] if {"-p", "--previous"} & {*given} and words[0] in ("kubectl", "oc") else []
         return "-".join([word.rsplit("/", 1)[-1] for word in plain[:1] + part] or ["journal"]) + ".log"
     if "get" in words[:4] and words[0] == "kubectl" or "describe" in words[:4]:
         return next(

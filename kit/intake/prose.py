@@ -23,7 +23,8 @@ _CODE = re.compile(r"\.(?:py|sh|ya?ml|toml|cfg|ini|c|cc|cpp|cu|h|go|rs|js|ts|pat
 """Names of files whose sentences are comments of a program."""
 _QUOTE = re.compile(r"^\s*(?:[>|]\s?)*(?:[-*•+]\s+|\d+[.)]\s+|#{1,6}\s+)?")
 _PRINTED = re.compile(
-    r"^\s{4,}|^(?:File \"|\$ |[~^=+|{}\[\]<]|/|\w+\(|#\d|\(\w+\) |export |Tasks: \d|Thread (?:0x|\d+ \()|Process \d+:)"
+    r"^\s{4,}|^\"[^\"]*\": |^(?:File \"|\$ |[~^=+|{}\[\]<]|/|\w+\(|#\d|\(\w+\) |export |Tasks: \d|Thread (?:0x|\d+ \()"
+    r"|Process \d+:)"
     r"|\.(?:py|cc|cpp|h|rs|go|cu):\d|\w(?:Warning|Error|Exception)\b"
     r"|^[\w.-]*[_\d][\w.-]*: |^(?:[a-z]+: (?:error|fatal|job|warning)\b|curl: |(?:mpirun|mpiexec|srun|slurmstepd)\b)"
     r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"

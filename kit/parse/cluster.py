@@ -31,6 +31,9 @@ _POD_WORDS = {
     "phase": ("Status", "Status"),
 }
 _INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
+_CONTAINER = re.compile(r'^\s*"Name": "/(?P<name>[^"]+)"')
+"""Whose `docker inspect` it is; that stands between its state and its count of restarts."""
+_OBJECT_ENDS = re.compile(r"^ {0,4}[}\]],?$")
 _BARE = re.compile(
     r"^\s*(?:(?P<age>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s{2,})?(?P<type>Normal|Warning)\s+(?P<reason>[A-Z]\w+)\s{2,}+"
     r"(?:(?P<aged>[\ddhms]{1,24}(?: \(x\d+ over [^)]+\))?)\s*+)?(?P<source>[\w./-]+)\s{2,}(?P<text>\S.*)$"
@@ -103,6 +106,8 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
     [('Unhealthy', 220.0, 'Startup probe failed')]
     """
     tool, spots, about, ruled = None, [], None, False
+    inspected: list[Row] = []
+    whose: Row = {}
     for line in titled(lines, source, report):
         text = line.text.expandtabs()
         if tool == "slurm" and re.match(r"^-+(?: -+)+\s*$", text):  # sacct rules off its columns, whose cells stand right
@@ -123,11 +128,20 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
         failed = failure(line, "kubectl", source) if row is None or not tool else None
         if failed and row is None:
             yield "tool_errors", failed
+        elif row and row["source"] == "docker" and _INSPECT.match(text):
+            report.records += 1
+            inspected.append(line.at | row | whose)
         elif row:
             report.records += 1
             yield "events", line.at | row
         elif row is None and not re.match(r"^\s*+[\w ./-]+:(?:\s|$)|^\s", text):
             report.odd("no event", text)
+        if named := _CONTAINER.match(text):
+            whose = {"object": named["name"]}
+        if named or _OBJECT_ENDS.match(text):
+            yield from (("events", one | whose) for one in inspected)
+            inspected, whose = [], whose if named else {}
+    yield from (("events", one) for one in inspected)
 
 
 def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, str | None]:

@@ -70,6 +70,8 @@ WRITER_RANK = frozenset(
 _PID_RANK = ("rank_assigned", "dist_begin", "nccl_init_start", "nccl_init_complete")
 
 
+BEGIN_CHARS, MOST_BEGIN = 12, 200
+"""How much of a line tells what it is about, and how much is compared."""
 BEFORE_WORK = frozenset((None, "launch", "dist_init", "download"))
 """Phases in which workers of one start are still printing its first lines."""
 ENDS = frozenset(("initiating", "cascade", "teardown", "ending", "finished", "closing"))
@@ -83,7 +85,9 @@ class _Reader:
     def __init__(self, source: Source, grammars: grammar.Grammars, server: str | None):
         self.source, self.server, self.grammars = source, server, grammars
         self.matcher = grammars.matcher(server)
-        self.attempt = 0
+        self.attempt, self.failed = 0, False
+        self.head: list[str] | None = []
+        self.before = ""
         self.stage = "init"
         self.starts: dict[str, int] = {}
         self.moved = False
@@ -146,6 +150,8 @@ class _Reader:
         self._who(row, prefix, fields)
         _exit(fields)
         row["fields"] = grammar.to_json(fields)
+        if self.head is not None and bar is None and not self.starts:
+            self._anew(row["kind"], message[:MOST_BEGIN].translate(grammar.NO_DIGITS))
         return row
 
     def _who(self, row: Row, prefix: Prefix, fields: dict[str, Any]) -> None:
@@ -285,6 +291,21 @@ class _Reader:
         self.server, self.matcher = server, self.grammars.matcher(server)
         self.attempt += 1
         self.starts, self.tracebacks = {}, Tracebacks()
+
+    def _anew(self, kind: str, text: str) -> None:
+        """Tell by form that a program begins again whose first line no grammar knows: its first two lines come after an error.
+
+        The second may name other arguments. Where several writers print them one after the other, they tell nothing.
+        """
+        if kind in ("error", "noise"):
+            self.failed = self.failed or kind == "error"
+        elif len(self.head or ()) < 2:
+            self.head = [*(self.head or ()), text] if not self.failed and text not in (self.head or ()) else None
+        elif self.head and self.before == self.head[0] and text[:BEGIN_CHARS] == self.head[1][:BEGIN_CHARS]:
+            self.attempt += self.failed
+            self.head = self.head if self.failed else None
+            self.failed = False
+        self.before = text if kind not in ("error", "noise") else self.before
 
     def _begins(self, code: str) -> bool:
         """Whether a line of a start begins one of its own: each node and each worker prints it, one after the other."""

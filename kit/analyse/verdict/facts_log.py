@@ -11,7 +11,7 @@ from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.endings import outliving
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, over_time
+from kit.analyse.verdict.failures import ENDING, cause, closes, first_error, of_a_client, over_time, worked_after
 from kit.analyse.verdict.flight_recorder import analysed
 from kit.analyse.verdict.log_digest import STEPS, Bar, log_of
 from kit.analyse.verdict.phases import Progression, answered_probes, at_rest, rank_of, says_it_works, served, was_up
@@ -208,7 +208,7 @@ def exited(evidence: Evidence, processes: Processes) -> tuple[bool | None, list[
         code = launch.get("exit_signal") or launch.get("exit_code")
         return True, [{"capture": "run.json", "line": None, "text": f"the launched process ended during the recording ({code})"}]
     bind = evidence.log.last("bind_error")
-    if bind and evidence.log.records - bind.order <= CLOSING_RECORDS:
+    if bind and evidence.log.records - bind.order <= CLOSING_RECORDS and not worked_after(evidence.log, bind):
         return True, [bind.ref]  # the processes that live may be those of the server that holds the port
     began = cause(evidence.log)
     if began is not None and began.code == "usage_error":
@@ -275,6 +275,8 @@ def _last_words(evidence: Evidence) -> dict | None:
     reports = mark is not None and mark.code in ("worker_died", "failed_rank") and log.records - mark.order <= 3
     if reports and traits(log.server, folders).ends_with_worker:
         return mark.ref
+    if mark is not None and of_a_client(log, mark):
+        return None
     tail = [row for row in log.tail if row.get("kind") != "noise"][-1:]
     last = tail[0] if tail and tail[0].get("kind") == "error" else {}
     if last.get("milestone") not in (None, "worker_died") and not lives_on(last, log.server, folders):  # its own, no worker's
@@ -297,7 +299,7 @@ def _uncaught(evidence: Evidence) -> dict | None:
     log = evidence.log
     for mark in log.marks:
         frames = log.traces.get(mark.order)
-        if frames and frames[0]["function"] == "<module>" and mark.role not in NO_ERRORS:
+        if frames and frames[0]["function"] == "<module>" and mark.role not in NO_ERRORS and not of_a_client(log, mark):
             later = [other for other in log.marks if other.order > mark.order and other.kind in ALIVE]
             if not later and not any(bar.order > mark.order for bar in log.bars):
                 return mark.ref

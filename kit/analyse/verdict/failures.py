@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kit.analyse.verdict.log_digest import BY_FORM, STEPS, LogDigest, Mark, log_of
 from kit.clock import NS
-from kit.parse.grammar import NO_DIGITS
+from kit.parse.grammar import NO_DIGITS, load
 
 ANNOUNCED_WITHIN = 3
 """Records within which a traceback follows the error line that announces it."""
@@ -24,6 +24,12 @@ HANDLER = re.compile(
 """Files of web frameworks by which a request is answered: what is raised there is told to the client."""
 REFUSALS = (400, 413, 422)
 """What a server answers where the request is at fault: the error that it printed before that is the request's."""
+CLIENTS = re.compile(r"(?:requests|httpx|httpcore|aiohttp|urllib3?|openai|http\.client)\b")
+"""Libraries that ask servers: what they raise tells of a server that somebody asked."""
+SERVES = re.compile(r"\b(?:uvicorn|starlette|fastapi|gunicorn|hypercorn|grpc|ray|torch|multiprocessing|threading\.py)\b")
+"""Parts of the path of a frame that is of a server's own process."""
+ANSWERED = re.compile(r"\b4\d\d\b|BadRequest|NotFound|Unprocessable|Authentication|PermissionDenied|RateLimit")
+"""Words of a client's error by which the server answered that the request is wrong."""
 LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
@@ -53,7 +59,7 @@ LAST_WORDS, SUMMARY_WORDS = 5, 12
 
 def errors(log: LogDigest) -> list[Mark]:
     """All errors, the first by time first."""
-    marks = [mark for mark in log.marks if mark.kind == "error" and not _echoes(log, mark)]
+    marks = [mark for mark in log.marks if mark.kind == "error" and not echoes(log, mark)]
     return sorted(marks, key=moment(marks))
 
 
@@ -115,7 +121,7 @@ def _again_and_again(log: LogDigest, mark: Mark) -> bool:
     return len(same) > 1 and any(same[1] < step.order < mark.order for step in log.of(*STEPS) if step.log == mark.log)
 
 
-def _echoes(log: LogDigest, mark: Mark) -> bool:
+def echoes(log: LogDigest, mark: Mark) -> bool:
     """Whether an error only follows from an end before it; a collective that timed out is no echo of work that is done."""
     end = next(iter(final_end(log, mark.log)), None)
     waited = mark.code == "collective_timeout" and end is not None and end.role != "ending"
@@ -178,7 +184,24 @@ def survived(log: LogDigest, mark: Mark) -> bool:
         return True  # a start script's line; what it starts began after it
     lived = log.last_token if died else log.last_life
     went_on = not died and _went_on(log, mark)
-    return lived.get(mark.log, -1) > mark.order or went_on or _asked_again(log, mark) or _refused(log, mark)
+    theirs = _asked_again(log, mark) or _refused(log, mark) or of_a_client(log, mark)
+    return lived.get(mark.log, -1) > mark.order or went_on or theirs
+
+
+def of_a_client(log: LogDigest, mark: Mark) -> bool:
+    """Whether an error is of another program that asks the server, once that had said ready: a script in the same terminal.
+
+    It bears nobody's prefix, and is one of a library that asks, or its traceback begins in a script and goes through no server.
+    """
+    if mark.code == "traceback":
+        mark = next((other for other in log.of("exception") if other.log == mark.log and other.order > mark.order), mark)
+    up = any(other.phase == "ready" and other.log == mark.log and other.order < mark.order for other in log.marks)
+    if not up or mark.code != "exception" or mark.pid is not None or mark.label:
+        return False
+    frames = [str(frame["file"]) for frame in log.traces.get(mark.order, ())]
+    script = bool(frames) and log.traces[mark.order][0]["function"] == "<module>" and not any(map(SERVES.search, frames))
+    asks = mark.role == "client" or CLIENTS.match(str(mark.fields.get("type"))) is not None
+    return asks or script and not load().programs(frames, frames)
 
 
 def worked_after(log: LogDigest, mark: Mark) -> bool:

@@ -11,7 +11,7 @@ from kit.analyse.verdict.evidence import Evidence, Foreign
 from kit.analyse.verdict.options import command_line
 from kit.analyse.verdict.pods import names, pods
 from kit.analyse.verdict.processes import SERVING_ROLES, flags, started, titles_of
-from kit.analyse.verdict.reporter import others_from
+from kit.analyse.verdict.reporter import OF_ENDING, others_from
 from kit.clock import NS, show_duration
 from kit.errors import UsageError
 from kit.intake.content import Content
@@ -26,6 +26,8 @@ IN_OTHERS = frozenset(("services", "triton", "llamacpp"))
 """Grammars whose lines stand beside those of another server in one launch."""
 OF_TRAINING = frozenset(("training", "nemo", "deepspeed", "accelerate", "torchrun"))
 """Grammars of what trains and of what starts trainings."""
+LEAST_RECORDS = 3
+"""Records of a launch that begins anew in a log that no grammar knows, by which it has come on."""
 LISTENING = ("warmup", "ready", "serving")
 OF_PROCESSES = ("processes", "threads", "io", "fds", "stacks")
 
@@ -119,14 +121,24 @@ def other_logs(evidence: Evidence, asked: Asked) -> dict[str, str]:
 def judged_attempts(evidence: Evidence, asked: Asked) -> dict[str, int]:
     """By log that holds several launches, how many stand before the one that is judged: that which was asked for, else the last
     one, once it has come on. What is started within a training, or within Ray, is no launch of its own."""
-    log, nested = evidence.log, {"ray", "rl", *OF_TRAINING}
-    last = {mark.log: mark.attempt for mark in log.marks}
-    told = [mark for mark in log.marks if mark.kind in ("progress", "error") and "start" not in mark.fields]
-    judged = {mark.log: last[mark.log] for mark in told if mark.attempt == last[mark.log] > 0}
+    log, nested = evidence.log, {"ray", "rl", *OF_TRAINING} - {"torchrun"}  # whose words for deaths fit others
+    last = {name: max(records) for name, records in log.attempts.items()}
+    of_last = [mark for mark in log.marks if mark.attempt == last.get(mark.log)]
+    come = {mark.log for mark in of_last if mark.kind in ("progress", "error") and "start" not in mark.fields}
+    by_form = {name for name, at in last.items() if log.attempts[name][at] >= LEAST_RECORDS} - {mark.log for mark in of_last}
+    judged = {name: last[name] for name in come | by_form}
     if asked:
         known = [mark for mark in log.marks if _fits(Log(whole_number(mark.fields.get("port")), {mark.pid} - {None}), asked)]
-        judged |= {mark.log: mark.attempt for mark in known if last[mark.log]}
+        judged |= {mark.log: mark.attempt for mark in known if mark.log in last}
     return {name: attempt for name, attempt in judged.items() if nested.isdisjoint(log.programs.get(name, ()))}
+
+
+def without_ends_between(evidence: Evidence, judged: dict[str, int]) -> None:
+    """Leave out what a log says, in words, of an end before the launch that is judged in it."""
+    begins = {mark.capture: mark.line for mark in reversed(evidence.log.marks) if mark.log in judged}
+    evidence.rows["statements"] = [
+        row for row in evidence.statements if row["claim"] not in OF_ENDING or (row["line"] or 0) >= begins.get(row["capture"], 0)
+    ]
 
 
 def of_other_attempts(evidence: Evidence, judged: dict[str, int]) -> list[Foreign]:

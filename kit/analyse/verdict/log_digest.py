@@ -169,6 +169,8 @@ class LogDigest:
     """The same without starts."""
     last_token: dict = field(default_factory=dict)
     """The same without statistics that a front end prints while nothing runs: an engine that died leaves those."""
+    attempts: dict[str, Counter] = field(default_factory=dict)
+    """By log that holds several launches, how many records each has."""
     _ended: dict = field(default_factory=dict)
     """By log that told its end: the first step and the first epoch named after that, which may be those of a last checkpoint."""
     _headless: set = field(default_factory=set)
@@ -200,6 +202,8 @@ class LogDigest:
         code = self._code(row)
         log = log_of(row)
         self._ends[log] = order, when
+        if row.get("attempt"):
+            self.attempts.setdefault(log, Counter())[row["attempt"]] += 1
         again = '"start": ' in (row.get("fields") or "") and '"start": 0' not in row["fields"]
         drawn_again = row.get("bar_kind") and kind == "other"
         if row.get("role") in ("ending", "finished"):

@@ -1,4 +1,4 @@
-"""Which pod is the launch's, where events name several."""
+"""Which pod is the launch's, where events name several, and which container is another service's."""
 
 from __future__ import annotations
 
@@ -15,20 +15,27 @@ _OF_THE_CLUSTER = re.compile(
     r"|prometheus|node-exporter|alertmanager|grafana|gpu-operator|nvidia-(?!nim|triton)|dcgm-exporter|amd-gpu-|node-feature-)"
 )
 """Begins of names of pods that a cluster runs for itself: network, storage, metrics, plugins of its devices."""
+_SERVICES = re.compile(
+    r"(?:.*[-_/])?(?:redis|postgres\w*|mysql|mariadb|mongo\w*|nginx|traefik|envoy|haproxy|caddy|minio|kafka|zookeeper|rabbitmq|etcd"
+    r"|elasticsearch|qdrant|milvus|weaviate|chroma|neo4j|grafana|prometheus|loki|cadvisor|portainer|open-webui)(?:[-_].*)?$"
+)
+"""Names of containers of what stands beside a server: stores, proxies, dashboards."""
 _WAITS = frozenset(("Pending", "ContainerCreating", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "Error", "OOMKilled"))
 """What `kubectl get pods` says of one that does not run."""
 
 
 @dataclass(frozen=True)
 class Pods:
-    """Why events of a pod are not the launch's, by the pod's name."""
+    """Why events of a pod are not the launch's, by the pod's name; of containers those say so by their own names."""
 
     others: dict[str, str] = field(default_factory=dict)
 
     def foreign(self, row: Row) -> str | None:
-        """Why an event is about another pod; None where it is about the launch's, or about none."""
-        name = _pod(row)
-        return self.others.get(name) if name else None
+        """Why an event is about another pod or container; None where it is about the launch's, or about none."""
+        name = row.get("object") or ""
+        if row["source"] == "docker" and _SERVICES.match(name):
+            return f"of container {name}, which is no server of models"
+        return self.others.get(_pod(row) or "")
 
 
 def _pod(row: Row) -> str | None:

@@ -24,6 +24,7 @@ from kit.analyse.verdict.launch_choice import (
     of_other_attempts,
     other_logs,
     set_other_servers_aside,
+    without_ends_between,
 )
 from kit.analyse.verdict.log_digest import LogDigest
 from kit.analyse.verdict.phases import Progression, progression
@@ -134,5 +135,6 @@ def _gathered(run: Run, asked: Asked = ANY, good: GoodRun | None = None) -> Scen
     if others := other_logs(evidence, asked):
         evidence = gather(run, without_logs=others, attempts=attempts)
         left_out += [Foreign("log", {"capture": name}, why) for name, why in others.items()]
+    without_ends_between(evidence, attempts)
     evidence.foreign += left_out
     return scene_of(evidence, asked, good)

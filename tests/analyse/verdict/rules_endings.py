@@ -303,6 +303,11 @@ HARDWARE = [
         *(SERVER, kernel("xid", xid=31, pid=99)),
         unlike=[SERVER, kernel("xid", xid=31, pid=99), error("worker_died", role="cascade")],
     ),
+    shown(  # of a device, before all that the log tells of a server that came up
+        "xid_untied",
+        *(line("ready", phase="ready", at=60), kernel("xid", xid=79, time=BEGIN)),
+        unlike=[line("ready", phase="ready", at=60), kernel("xid", xid=79, time=BEGIN + 90 * NS)],
+    ),
     shown(  # among the lines of a server, as a log viewer exports them; one that the server worked on after was none of its
         "xid_hardware",
         line("xid", "Xid (PCI:0000:ab:00): 79", "symptom", xid=79),

@@ -19,6 +19,11 @@ LEFT = [
 ]
 
 
+def client(kind: str) -> tuple:
+    """An error of a library that asks servers."""
+    return error("exception", f"{kind}: no answer", fields={"type": kind, "message": "no answer"})
+
+
 def said(claim: str) -> tuple:
     """A claim of who sent the evidence."""
     return row("statements", claim=claim, text="It is so.")
@@ -116,6 +121,14 @@ SERVING = [
     shown("port_closed", *SERVER, listen(22, 1, "sshd"), unlike=[*SERVER, listen(30000, 10)]),
     shown("port_closed", *SERVER, asked("/health", error="connection refused"), unlike=[*SERVER, asked("/health", 200)]),
     shown("refuses_though_ready", *SERVER, READY, asked("/health", error="connection refused"), unlike=[*SERVER, READY]),
+    shown("client_unanswered", READY, client("openai.APITimeoutError"), unlike=[READY, client("openai.BadRequestError")]),
+    shown("client_unanswered", READY, client("httpx.ReadTimeout"), unlike=[client("httpx.ReadTimeout"), READY]),
+    shown(
+        "health_failed_line",
+        *(line("ready", phase="ready"), line("health_failed", kind="symptom", status=503)),
+        unlike=[line("health_failed", kind="symptom", status=503), line("ready", phase="ready")],
+    ),
+    shown("bind_error", error("bind_error", "address already in use"), unlike=[error("bind_error", "in use"), READY]),
     shown("requests_wait", WAITING, unlike=[WAITING, counter("vllm:num_requests_running", 2, "metrics")]),
     shown(
         "request_stuck", line("engine_stats", at=100, **QUEUED), unlike=[line("engine_stats", at=100, **QUEUED | {"queued": 0})]

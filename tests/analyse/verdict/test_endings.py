@@ -98,6 +98,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (SERVED + "INFO 02-18 01:02:00 [launcher.py:79] Received SIGTERM\n" + DEAD_ENGINE + SHUTDOWN, "ended", "ended"),
         (SERVED + SHUTDOWN + DEAD_ENGINE + LEAKED, "ended", "ended"),
         (SERVED + OUT_OF_MEMORY + DEAD_ENGINE + SHUTDOWN, "failed", "gpu_oom"),
+        (SERVED + SHUTDOWN + OUT_OF_MEMORY, "ended", "ended"),
+        (SERVED + SHUTDOWN + "terminate called without an active exception\n", "ended", "ended"),
         (SERVED + "terminate called without an active exception\n" + DEAD_ENGINE + SHUTDOWN, "failed", "worker_crashed"),
         (SERVED + DEAD_ENGINE + SHUTDOWN, "failed", "undetermined"),  # nobody told it to: its engine had died
         (STEPS + CANCELLED, "ended", "ended"),
@@ -138,6 +140,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         "error as an echo",
         "error after it",
         "error before it",
+        "out of memory as an echo",
+        "an abort as an echo",
         "a thread ended it",
         "a death before it",
         "cancelled",

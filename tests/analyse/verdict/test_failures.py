@@ -89,6 +89,28 @@ def test_an_error_that_the_launch_survived_is_no_cause(lines: list[str], wanted:
     assert (found.text if found else None) == wanted
 
 
+SCRIPT = [OPENS, '  File "/home/me/ask.py", line 12, in <module>', "    r.raise_for_status()"]
+OWN = [OPENS, '  File "/opt/venv/bin/vllm", line 8, in <module>', "    sys.exit(main())"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([BEGUN, READY, "requests.exceptions.HTTPError: 400 Client Error: Bad Request for url: http://x/"], None),
+        ([BEGUN, READY, "openai.APITimeoutError: Request timed out."], None),
+        ([BEGUN, READY, *SCRIPT, "KeyError: 'choices'"], None),
+        ([BEGUN, READY, "ValueError: Initial test run failed - Please make sure benchmark arguments are correct"], None),
+        ([BEGUN, "requests.exceptions.HTTPError: 401 Client Error: Unauthorized"], "requests.exceptions.HTTPError: 401 Client"),
+        ([BEGUN, READY, *OWN, "KeyError: 'choices'"], "KeyError: 'choices'"),
+        ([BEGUN, READY, "[2026-01-02 03:04:05 TP0] httpx.ReadTimeout: no answer"], "httpx.ReadTimeout: no answer"),
+    ],
+    ids=["a library that asks", "no answer", "a script", "a benchmark", "before it was ready", "the server's own", "a rank's"],
+)
+def test_an_error_of_who_asks_the_server_is_none_of_the_server(lines: list[str], wanted: str | None) -> None:
+    for found in (cause(digest(*lines)), first_error(digest(*lines))):
+        assert (found.text[: len(wanted or "")] if found else None) == wanted
+
+
 WAITS = "25 seconds elapsed: Waiting for GCS to be ready."
 CHECK = [WAITS, OPENS, FRAME, "ray.exceptions.RpcError: Timed out while waiting for GCS to become available."]
 

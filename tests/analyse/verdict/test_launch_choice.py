@@ -91,6 +91,7 @@ NATIVE = (
     "main: server is listening on http://0.0.0.0:8080 - starting the main loop\n"
 )
 FIRST = SERVER.format(minute=10, port=30000)
+GATEWAY = "Acme inference gateway v3 starting\nloading engine from /models/a\n"
 
 
 @pytest.mark.parametrize(
@@ -102,12 +103,23 @@ FIRST = SERVER.format(minute=10, port=30000)
         (FIRST + SERVES.format(minute=10, port=30000) + ANOTHER, "unknown", "1 launch; before the launch"),
         (FIRST + SERVES.format(minute=10, port=30000) + SERVER.format(minute=30, port=30000), "unknown", "1 launch; before"),
         (ANOTHER + UP + FIRST + FAILS.format(minute=10), "failed", "1 launch; before the launch"),
+        (
+            FIRST + SERVES.format(minute=10, port=30000) + "supervisor: server exited with code 1\n" + ANOTHER + UP,
+            "ready",
+            "1 error; before",
+        ),
+        (
+            GATEWAY + "engine: MemoryError: full\nMemoryError: full\n" + GATEWAY + "Server listening on port 9000\n",
+            "ready",
+            "1 error",
+        ),
+        (GATEWAY + GATEWAY + "MemoryError: full\n", "failed", ""),
     ],
 )
 def test_the_last_launch_of_a_log_is_judged_whatever_server_it_is(log: str, state: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(log)
     verdict = kit.verdict(tmp_path)
-    assert verdict.state == state and said in verdict.findings[0]["claim"]
+    assert verdict.state == state and said in "".join(found["claim"] for found in verdict.findings)
 
 
 def test_a_port_names_a_launch_of_a_log(tmp_path: Path) -> None:
@@ -294,3 +306,35 @@ def test_the_log_of_a_pod_beside_the_one_that_waits_is_not_the_launchs(pod: str,
     verdict = kit.verdict(tmp_path)
     assert verdict.klass == "resource_wait" and verdict.state == "stalled"
     assert f"of pod {pod}, the launch is llama-8b-6d4cf56db6-abcde" in verdict.findings[0]["claim"]
+
+
+@pytest.mark.parametrize("commands", [("logs llm-0 --previous", "logs llm-0"), ("logs llm-0", "logs -p llm-0")])
+def test_the_log_before_by_the_command_that_printed_it(commands: tuple[str, str], tmp_path: Path) -> None:
+    logs = {True: FIRST + FAILS.format(minute=10), False: ANOTHER + UP}
+    texts = [f"$ kubectl {command}\n{logs['-p' in command]}" for command in commands]
+    (tmp_path / "paste.txt").write_text("".join(texts))
+    assert kit.verdict(tmp_path).state == "ready"
+
+
+INSPECTED = """$ docker inspect {name}
+[
+    {{
+        "Id": "2f2e",
+        "State": {{
+            "Status": "exited",
+            "OOMKilled": true,
+            "ExitCode": 137
+        }},
+        "Name": "/{name}",
+        "RestartCount": 2
+    }}
+]
+"""
+
+
+@pytest.mark.parametrize(("name", "state"), [("redis", "ready"), ("app-postgres-1", "ready"), ("vllm", "failed")])
+def test_a_container_of_another_service_is_not_the_launchs(name: str, state: str, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(ANOTHER + UP)
+    (tmp_path / "inspect.txt").write_text(INSPECTED.format(name=name))
+    found = kit.verdict(tmp_path)
+    assert found.state == state and {row["object"] for row in found.scene.evidence.events} <= {name}

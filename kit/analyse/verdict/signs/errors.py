@@ -32,6 +32,16 @@ def wrong_arguments(scene: Scene) -> Signs:
         yield Sign("arguments_refused", found.claim, [found.mark.ref])
 
 
+@rule("client_unanswered", needs=("log",))
+def clients(scene: Scene) -> Signs:
+    """A client's error at the end of the server's log tells that it got no answer, or none that is the request's fault."""
+    theirs = [mark for mark in scene.log.marks if mark.kind == "error" and failures.of_a_client(scene.log, mark)]
+    mark = max(theirs, key=lambda mark: mark.order, default=None)
+    asks = mark is not None and failures.CLIENTS.match(str(mark.fields.get("type")))
+    if asks and not failures.ANSWERED.search(mark.text) and scene.log.last_life.get(mark.log, -1) < mark.order:
+        yield Sign("client_unanswered", f"a client in the same log got no answer: {short(mark.text, 140)}", [mark.ref])
+
+
 @rule("unexplained_error", needs=("log",))
 def cause(scene: Scene) -> Signs:
     """The first error that names a cause."""
@@ -63,7 +73,7 @@ def ended_by_watchdog(scene: Scene) -> bool:
 def dead_worker(scene: Scene) -> Signs:
     """The log reports a dead worker; it died in silence where no error tells why."""
     worker = scene.log.first("worker_died") or failed_exit(scene)
-    if worker is None or ended_by_watchdog(scene):
+    if worker is None or ended_by_watchdog(scene) or failures.echoes(scene.log, worker):
         return
     if worker.code == "program_error":
         yield Sign("closing_error", f"the log closes on an error: {short(worker.text, 140)}", [worker.ref])

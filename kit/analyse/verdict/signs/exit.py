@@ -9,7 +9,7 @@ from kit.analyse.verdict import orchestrator_ends, reporter
 from kit.analyse.verdict.attribution import GROUP_FILE, death_told, deaths_known, kernel_rows, killed_silently, launch_pids
 from kit.analyse.verdict.endings import ending, outliving
 from kit.analyse.verdict.evidence import Evidence, ref
-from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, survived, worked_after
+from kit.analyse.verdict.failures import LAST_WORDS, LAUNCHING, cause, echoes, survived, worked_after
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.processes import Titles, titles_of
 from kit.analyse.verdict.rules import rule
@@ -187,7 +187,8 @@ def memory_lines(scene: Scene) -> Signs:
     """The log tells of memory that ran out, on the host or on the GPU."""
     if mark := scene.log.first("host_oom"):
         yield Sign("host_oom_line", f"the log reports a kill for memory: {short(mark.text, 120)}", [mark.ref])
-    if mark := next((mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark)), None):
+    gone = (mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark) and not echoes(scene.log, mark))
+    if mark := next(gone, None):
         yield Sign("gpu_oom_error", f"the GPU ran out of memory: {short(mark.text, 120)}", [mark.ref])
 
 
@@ -343,7 +344,9 @@ def crash_lines(scene: Scene) -> Signs:
     """The log shows that a process crashed by a signal."""
     if ended_by_watchdog(scene):
         return
-    crashes = [mark for mark in scene.log.of("segfault", "abort") if not survived(scene.log, mark)]
+    crashes = [
+        mark for mark in scene.log.of("segfault", "abort") if not survived(scene.log, mark) and not echoes(scene.log, mark)
+    ]
     if mark := min(crashes, key=lambda mark: (mark.code == "abort", mark.order), default=None):
         yield Sign("crash_signal", f"a process crashed: {short(mark.text, 120)}", [mark.ref])
     elif (number := scene.fact("signal")) in CRASH_SIGNALS:

@@ -37,10 +37,11 @@ def xid(scene: Scene) -> Signs:
             claim = f"the kernel logged Xid {numbers}{place} ({count_of(len(rows), 'line')})"
             own = launch_pids(scene)
             others = origin == "application" and own and not own & {row.get("pid") or min(own) for row in rows}
-            if others and not death_told(scene) and cause(scene.log) is None:
-                yield Sign(
-                    "xid_untied", f"{claim}, of a process that nothing ties to this launch", [ref(rows[0], rows[0]["text"])]
-                )
+            first = scene.log.first_time
+            before = first is not None and scene.fact("ready") and all((row.get("time") or first) < first for row in rows)
+            if (others or before) and not death_told(scene) and cause(scene.log) is None:
+                untied = "before the first line of its log" if before else "of a process that nothing ties to this launch"
+                yield Sign("xid_untied", f"{claim}, {untied}", [ref(rows[0], rows[0]["text"])])
             else:
                 yield Sign(f"xid_{origin}", claim, [ref(row, row["text"]) for row in rows[:3]])
 

@@ -6,7 +6,7 @@ import itertools
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.failures import FAREWELL_S, cause, moment
+from kit.analyse.verdict.failures import FAREWELL_S, cause, moment, worked_after
 from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
 from kit.analyse.verdict.rules import rule
@@ -179,8 +179,8 @@ def backlog(scene: Scene) -> Signs:
 
 @rule("health_failed_line", needs=("log",))
 def own_check(scene: Scene) -> Signs:
-    """The server's own health check failed, and it answered nobody since."""
-    answered = scene.log.last_answer[1] if scene.log.last_answer else -1
+    """The server's own health check failed once it was up, and it answered nobody since."""
+    answered = max([scene.log.last_answer[1] if scene.log.last_answer else -1, *(m.order for m in scene.log.of("ready"))])
     if (mark := scene.log.last("health_failed")) and mark.order > answered:
         yield Sign("health_failed_line", f"the server's own health check failed: {short(mark.text, 140)}", [mark.ref])
 
@@ -238,7 +238,7 @@ def empty_log(scene: Scene) -> Signs:
 @rule("bind_error", needs=("log",))
 def bind_error(scene: Scene) -> Signs:
     """It could not bind."""
-    if mark := scene.log.last("bind_error"):
+    if (mark := scene.log.last("bind_error")) and not worked_after(scene.log, mark):
         yield Sign("bind_error", f"the server could not bind: {short(mark.text, 120)}", [mark.ref])
 
 
