@@ -106,7 +106,8 @@ def _against_end(log: LogDigest, mark: Mark, other: Mark) -> bool:
     if other.log != mark.log or other.kind != "error":
         return False
     died = mark.code in OWN_WORDS + STEPS and other.code == "worker_died" and other.order > log.last_life.get(mark.log, -1)
-    through = other.order > mark.order and log.share_done(mark) == 1 and not EXITS & other.fields.keys()
+    done = log.share_done(mark) == 1 or mark.code == "bar_full" and len(log.of("bar_full")) == 1
+    through = other.order > mark.order and done and not EXITS & other.fields.keys()
     died = died and not through
     return died or other.order > mark.order and (other.role in ("initiating", "header") or other.code == "killed")
 

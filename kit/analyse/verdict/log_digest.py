@@ -108,6 +108,8 @@ class Bar:
     text: str
     rank: int | None = None
     phase: str | None = None
+    moves: int = 0
+    """How often a frame showed it further on."""
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def note(self) -> None:
@@ -349,6 +351,7 @@ class LogDigest:
                 bar.time = row.get("time") or bar.time
                 bar.capture, bar.line, bar.text = row["capture"], row["line"], row["raw"]
                 if moved:
+                    bar.moves += 1
                     bar.note()
                     bar.moved_time = row.get("time") or bar.moved_time
                     return "progress"

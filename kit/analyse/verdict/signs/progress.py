@@ -59,11 +59,12 @@ def _still_s(bar: Bar, scene: Scene) -> float | None:
     """Seconds for which a bar has not moved, None where no clock tells."""
     now = scene.evidence.run.captured_ns if scene.evidence.run.captured_known else scene.log.last_time
     still = (now - bar.moved_time) / NS if now is not None and bar.moved_time is not None else scene.silence_s
+    at_end = scene.log.records - bar.order <= LEAST_FRAMES
     if bar.elapsed_s is None or not bar.points:
-        return still
+        return still if still is not None or bar.moves + 1 < LEAST_FRAMES or not at_end else 0.0
     own = bar.elapsed_s - bar.points[-1][1]  # a bar has a clock of its own
     frames = sum(len(other.points) for other in scene.log.bars[-MOST_AT_ONCE:] if other.kind == bar.kind == "download")
-    drawn = max(frames, len(bar.points)) >= LEAST_FRAMES and scene.log.records - bar.order <= LEAST_FRAMES
+    drawn = max(frames, len(bar.points)) >= LEAST_FRAMES and at_end
     return max(still, own) if still is not None else own if drawn or own > scene.limits["recent_s"] else None
 
 
