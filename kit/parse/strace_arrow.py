@@ -36,29 +36,36 @@ def frames_of(stack: str) -> list[str]:
     return [line.strip() for line in stack.split("\n") if line.strip().startswith("> ")]
 
 
-def _memory(count: int, kind: str, flags: int = 0) -> np.ndarray:
-    """New memory, all zeros; numpy asks for pages of 2 MiB, which may take a second where the system has to make some."""
-    block = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | flags)
-    return np.frombuffer(block, kind)
+def _kept(count: int, kind: str, flags: int = 0) -> np.ndarray:
+    """Memory of the system; numpy would ask it for pages of 2 MiB, which may take a second where it has to make some."""
+    flags |= mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return np.frombuffer(mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, flags=flags), kind)
 
 
 class Room:
-    """Memory for columns of numbers, from which each chunk in turn takes its rows: then the whole column is there, uncopied.
+    """Memory for the calls of chunks. `ahead`: bytes of a capture that are to come whose calls are all kept; else 0.
 
-    `ahead`: bytes of the capture that are still to come; 0 where each chunk is for itself.
+    Where they are kept, each chunk takes its rows of one column of numbers, so that this need not be put together. Where they are
+    not, numpy gives them what it had before.
     """
 
     def __init__(self, ahead: int = 0):
-        self.ahead, self.left, self.columns = ahead, 0, {}
+        self.keeps, self.ahead, self.left, self.columns = ahead > 0, ahead, 0, {}
+
+    def new(self, count: int, kind: str, flags: int = 0) -> np.ndarray:
+        """Memory; marks ("?") are not set."""
+        if not self.keeps:
+            return np.zeros(count, kind) if kind == "?" else np.empty(count, kind)
+        return _kept(count, kind, flags)
 
     def take(self, count: int, size: int) -> dict[str, np.ndarray]:
         """Rows for the calls of a chunk of some bytes; there is room for twice as many ahead: it costs nothing."""
-        if count > self.left or not self.columns:
+        if count > self.left or not self.columns or not self.keeps:
             self.left = max(count, 2 * count * self.ahead // max(1, size))
             kinds = (
                 dict.fromkeys(columns_of.NUMBERS, "i8") | {"duration_s": "f8"} | {f"{name}?": "?" for name in columns_of.MISSING}
             )
-            self.columns = {name: _memory(self.left, kind) for name, kind in kinds.items()}
+            self.columns = {name: self.new(self.left, kind) for name, kind in kinds.items()}
         taken = {name: column[len(column) - self.left :][:count] for name, column in self.columns.items()}
         self.left, self.ahead = self.left - count, max(0, self.ahead - size)
         return taken
@@ -71,7 +78,8 @@ class Calls:
         self,
         chunk: Chunk,
         ready: np.ndarray,
-        room: dict[str, np.ndarray],
+        room: Room,
+        rows: dict[str, np.ndarray],
         first_line: int,
         first_pid: int | None,
         wanted: Wanted,
@@ -79,14 +87,14 @@ class Calls:
     ):
         ready = np.ascontiguousarray(ready)  # else numba compiles once more for what is a slice
         count = ready.shape[1]
-        self.numbers, self.states, sizes = room, np.empty(count, np.uint8), chunk.scratch(count, len(columns_of.SIZES))
+        self.numbers, self.states, sizes = rows, np.empty(count, np.uint8), chunk.scratch(count, len(columns_of.SIZES))
         columns_of.describe(
             *(chunk.lines, chunk.kept, ready, chunk.count, first_line, -1 if first_pid is None else first_pid),
-            *(*room.values(), self.states, sizes),
+            *(*rows.values(), self.states, sizes),
         )
         if wanted.calls is not None or wanted.window is not None:
             takes = self._chosen(chunk, ready, wanted)
-            self.numbers, self.states = {name: column[takes] for name, column in room.items()}, self.states[takes]
+            self.numbers, self.states = {name: column[takes] for name, column in rows.items()}, self.states[takes]
             ready, sizes = np.ascontiguousarray(ready[:, takes]), np.ascontiguousarray(sizes[:, takes])
         self.count, self.capture, asked = ready.shape[1], capture, {_NEEDS.get(name, name) for name in wanted.columns}
         most = zip(columns_of.SIZES, sizes, sizes.max(axis=1, initial=columns_of.NONE).tolist(), strict=True)
@@ -95,7 +103,7 @@ class Calls:
         if self.pieces:
             flags = np.array([name in self.sizes for name in columns_of.PIECES])
             size = int(np.maximum(sizes[: len(flags)], 0).sum(axis=1)[flags].sum())
-            self.texts = _memory(size + columns_of.SLACK, "u1", _AT_ONCE)
+            self.texts = room.new(size + columns_of.SLACK, "u1", _AT_ONCE)
             columns_of.gather(chunk.base, chunk.lines, ready, sizes, flags, self.texts.ctypes.data)
 
     def __len__(self) -> int:
@@ -113,26 +121,27 @@ class Calls:
             takes &= (begin <= wanted.window[1]) & (lasts | (begin + took >= wanted.window[0])) & (begin != calls_of.NO_TIME)
         return takes
 
-    def text(self, name: str) -> pa.Array:
-        """A column of texts."""
+    def columns(self, names: list[str]) -> list[pa.Array]:
+        """Columns of texts."""
+        widths = [np.maximum(self.sizes[piece], 0, dtype=np.int32) for piece in self.pieces]
+        begins, at = {}, np.cumsum(total := sum(widths), dtype=np.int32) - total
+        for piece, width in zip(self.pieces, widths, strict=True):
+            begins[piece], at = at, at + width
+        return [self._column(name, begins) for name in names]
+
+    def _column(self, name: str, begins: dict[str, np.ndarray]) -> pa.Array:
         if name == "state":
             return pa.DictionaryArray.from_arrays(self.states, _STATES).dictionary_decode()
         known = self.sizes.get(name)
         if known is None:
             value = self.capture if name == "capture" else None
             return _same(value, 1 << self.count.bit_length()).slice(0, self.count)
-        widths = {piece: np.maximum(self.sizes[piece], 0, dtype=np.int32) for piece in self.pieces}
-        total = sum(widths.values())
-        begins = np.cumsum(total, dtype=np.int32) - total
-        for piece in self.pieces[: self.pieces.index(_NEEDS.get(name, name))]:
-            begins += widths[piece]
+        begin, ends = begins[_NEEDS.get(name, name)], np.zeros(self.count + 1, np.int64)
         if name == "errno":
-            begins += 1
-            begins += self.sizes["ret"]
-        made = _memory(8 * (self.count + 1) + int(known.sum(where=known > 0)) + columns_of.SLACK, "u1", _AT_ONCE)
-        ends, out = made[: 8 * (self.count + 1)].view("i8"), made[8 * (self.count + 1) :]
+            begin = begin + self.sizes["ret"] + np.int32(1)
         np.maximum(known, 0).cumsum(out=ends[1:])
-        columns_of.column(self.texts.ctypes.data, begins, ends, out.ctypes.data)
+        out = np.empty(int(ends[-1]) + columns_of.SLACK, np.uint8)
+        columns_of.column(self.texts.ctypes.data, begin, ends, out.ctypes.data)
         marks = pa.py_buffer(np.packbits(known >= 0, bitorder="little")) if known.min() < 0 else None
         texts = pa.Array.from_buffers(pa.large_string(), self.count, [marks, pa.py_buffer(ends), pa.py_buffer(out)])
         if name == "stack":
@@ -151,17 +160,20 @@ def _narrow(sizes: np.ndarray, high: int) -> np.ndarray:
 def table_of(calls: Calls, wanted: Wanted) -> pa.Table:
     """Calls as a table."""
     schema, numbers = _schema(wanted.columns), calls.numbers
+    names = [field.name for field in schema if field.type == pa.large_string()]
+    columns = dict(zip(names, calls.columns(names), strict=True))
 
-    def column(field: pa.Field) -> pa.Array:
-        if field.type == pa.large_string():
-            return calls.text(field.name)
-        if field.name == "time":
-            return pa.array(numbers["time"].view("M8[ns]"), field.type)  # the number for a time that is not there is numpy's
-        if field.name in numbers:
-            return pa.array(numbers[field.name], field.type, mask=numbers.get(f"{field.name}?"), from_pandas=True)
-        return pa.nulls(calls.count, field.type)
+    def number(name: str, kind: pa.DataType) -> pa.Array:
+        if name not in numbers:
+            return pa.nulls(calls.count, kind)
+        values = (
+            numbers[name].view("M8[ns]") if name == "time" else numbers[name]
+        )  # numpy's number for no time is that of the calls
+        return pa.array(values, kind, mask=numbers.get(f"{name}?"), from_pandas=True)
 
-    return pa.Table.from_arrays([column(field) for field in schema], schema=schema)
+    return pa.Table.from_arrays(
+        [columns[name] if name in columns else number(name, schema.field(name).type) for name in schema.names], schema=schema
+    )
 
 
 @lru_cache(maxsize=16)
@@ -209,10 +221,10 @@ def frame_of(parts: list[Calls], wanted: Wanted) -> pd.DataFrame:
     def column(name: str) -> object:
         kind = declared.by_name[name].type
         if kind == "text":
-            return _Later.of(lambda: pa.chunked_array([part.text(name) for part in parts]), count, dtype)
+            return _Later.of(lambda: pa.chunked_array([part.columns([name])[0] for part in parts]), count, dtype)
         if name in parts[0].numbers:
             return numbers_of(kind, *(_whole(parts, one) for one in (name, f"{name}?") if one in parts[0].numbers))
-        missing = _memory(count, "f8", _AT_ONCE)
+        missing = _kept(count, "f8", _AT_ONCE)
         missing[:] = np.nan
         return missing
 

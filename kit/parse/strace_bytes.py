@@ -117,16 +117,26 @@ def number(at, end):
 
 
 @inner
+def _value(word):
+    """Value of eight digits, from those less the character 0."""
+    word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FF
+    word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFF
+    return (word * 10000 + (word >> 32)) & 0xFFFFFFFF
+
+
+@inner
 def short_number(at):
     """Value and count of the up to eight digits that begin at a place, in a line of printable ASCII."""
     word = word_at(at) ^ 0x3030303030303030
     count = lowest((word | (word + 0x0606060606060606)) & -0x0F0F0F0F0F0F0F10) >> 3
-    if count == 0:
-        return 0, 0
-    word <<= 64 - 8 * count
-    word = (word * 10 + (word >> 8)) & 0x00FF00FF00FF00FF
-    word = (word * 100 + (word >> 16)) & 0x0000FFFF0000FFFF
-    return (word * 10000 + (word >> 32)) & 0xFFFFFFFF, count
+    return (_value(word << (64 - 8 * count)), count) if count else (0, 0)
+
+
+@inner
+def eight_digits(word):
+    """Value of eight characters that are digits; -1 for any others."""
+    word ^= 0x3030303030303030
+    return -1 if (word | (word + 0x7676767676767676)) & -0x7F7F7F7F7F7F7F80 else _value(word)
 
 
 @inner
@@ -192,15 +202,14 @@ def plain_prefix(at, end, line):
         return 0
     while byte_at(stop) == 32:
         stop += 1
-    seconds, count = short_number(stop)
-    if count < 8 or byte_at(stop) == 57 or byte_at(stop) == 48 or byte_at(stop + 10) != 46 or byte_at(stop + 17) != 32:
+    first = byte_at(stop)
+    if first == 57 or first == 48 or byte_at(stop + 10) != 46 or byte_at(stop + 17) != 32:
         return 0
-    last, count = short_number(stop + 8)
-    micro, micros = short_number(stop + 11)
-    if count != 2 or micros != 6 or byte_at(stop + 18) <= 57 or byte_at(stop + 18) == 91 or stop + 18 >= end:
+    begin, rest = eight_digits(word_at(stop)), eight_digits((word_at(stop + 8) & 0xFFFF) | (word_at(stop + 11) << 16))
+    if begin < 0 or rest < 0 or byte_at(stop + 18) <= 57 or byte_at(stop + 18) == 91 or stop + 18 >= end:
         return 0
     line.pid, line.clocked = pid, EPOCH
-    line.clock = (seconds * 100 + last) * 1_000_000_000 + micro * 1000
+    line.clock = begin * 100_000_000_000 + rest * 1000
     return stop + 18
 
 

@@ -21,6 +21,7 @@ from kit.parse.strace_bytes import (
     compiled,
     decimals,
     digits,
+    eight_digits,
     hash_at,
     hash_of,
     inner,
@@ -31,7 +32,6 @@ from kit.parse.strace_bytes import (
     number,
     plain_prefix,
     prefix,
-    short_number,
     table_of,
     text_of,
     word_end,
@@ -333,11 +333,12 @@ def _result(base, at, end, line):
         return False
     line.duration = np.nan
     if byte_at(end - 1) == 62:
-        micro, micros = short_number(end - 7)
-        if micros == 6 and byte_at(end - 8) == 46 and is_digit(end - 9) and byte_at(end - 10) == 60 and byte_at(end - 11) == 32:
+        word = word_at(end - 9)
+        micro = eight_digits((word & -0x10000) | ((word & 0xFF) << 8) | 48)  # without the point
+        if micro >= 0 and byte_at(end - 8) == 46 and byte_at(end - 10) == 60 and byte_at(end - 11) == 32:
             if end - 11 <= at:
                 return False
-            line.duration = np.float64((byte_at(end - 9) - 48) * 1_000_000 + micro) / 1e6
+            line.duration = np.float64(micro) / 1e6
             end -= 11
         else:
             end = _long_duration(at, end, line)

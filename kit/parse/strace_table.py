@@ -158,11 +158,11 @@ class _Pass:
         first_line = int(state[calls_of.FIRST_LINE])
         state[calls_of.FIRST_LINE] += count
         self.after -= count
-        room = self.room.take(ready.shape[1], chunk.end - chunk.begin)
-        return chunk, pool.submit(self._made, chunk, ready, room, first_line)
+        rows = self.room.take(ready.shape[1], chunk.end - chunk.begin)
+        return chunk, pool.submit(self._made, chunk, ready, rows, first_line)
 
-    def _made(self, chunk: Chunk, ready: np.ndarray, room: dict[str, np.ndarray], first_line: int) -> Any:
-        calls = Calls(chunk, ready, room, first_line, self.rows.first_pid, self.wanted, self.capture)
+    def _made(self, chunk: Chunk, ready: np.ndarray, rows: dict[str, np.ndarray], first_line: int) -> Any:
+        calls = Calls(chunk, ready, self.room, rows, first_line, self.rows.first_pid, self.wanted, self.capture)
         return self.make(calls) if self.make else calls
 
     def _begin(self, chunk: Chunk) -> None:
