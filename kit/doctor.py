@@ -53,9 +53,14 @@ class Program:
     do: str
 
 
-PROGRAMS = tuple(
-    Program(**one) for one in tomllib.loads((Path(__file__).parent / "knowledge" / "programs.toml").read_text("utf-8"))["program"]
-)
+_SAID = tomllib.loads((Path(__file__).parent / "knowledge" / "programs.toml").read_text("utf-8"))
+PROGRAMS = tuple(Program(**one) for one in _SAID["program"])
+
+
+def _lack(code: str, what: str, ok: bool | None = None, **values: object) -> Check:
+    """A check that failed, or limits something, with what `programs.toml` says of it."""
+    said = {key: text.format(**values) for key, text in _SAID["lack"][code].items()}
+    return Check(ok=ok, what=what, **said)
 
 
 def find_program(name: str) -> str | None:
@@ -124,33 +129,21 @@ def render(found: list[Check]) -> str:
 def _python() -> Check:
     version = platform.python_version()
     if sys.version_info < LEAST_PYTHON:
-        return Check(
-            "python",
-            False,
-            version,
-            f"the kit needs {'.'.join(map(str, LEAST_PYTHON))} or later",
-            "install a newer Python and run make again, or PYTHON=/path/to/python3 make",
-        )
+        return _lack("python", version, False, least=".".join(map(str, LEAST_PYTHON)))
     return Check("python", True, version)
 
 
-def _packages(distribution: str = DISTRIBUTION) -> Iterator[Check]:
+def _packages() -> Iterator[Check]:
     """One check where all packages are within their bounds, else one for each that is not."""
     try:
-        declared = metadata.requires(distribution) or []
+        declared = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        yield Check(
-            "packages",
-            None,
-            f"{distribution} runs from its source folder, not installed",
-            "the bounds of its packages are known only once it is installed",
-            "make, or pip install -e .",
-        )
+        yield _lack("not_installed", f"{DISTRIBUTION} runs from its source folder, not installed")
         return
     try:
         from packaging.requirements import Requirement
     except ImportError:
-        yield Check("packaging", False, "not installed", "versions are compared with it", "pip install packaging")
+        yield _lack("packaging", "not installed", False)
         return
     needed = [entry for entry in map(Requirement, declared) if entry.marker is None or entry.marker.evaluate({"extra": ""})]
     wrong = [check for entry in needed if (check := _package(entry.name, entry.specifier))]
@@ -161,13 +154,12 @@ def _packages(distribution: str = DISTRIBUTION) -> Iterator[Check]:
 
 def _package(name: str, bounds: SpecifierSet) -> Check | None:
     """A check that failed, or None where the package is there in a version that fits."""
-    do = f"pip install '{name}{bounds}'; or make, which takes requirements.lock"
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Check(name, False, "not installed", "the kit imports it", do)
+        return _lack("package", "not installed", False, package=name, bounds=bounds)
     if not bounds.contains(version, prereleases=True):
-        return Check(name, False, f"{version}, wanted {bounds}", "the kit is tested within these bounds", do)
+        return _lack("bounds", f"{version}, wanted {bounds}", False, package=name, bounds=bounds)
     return None
 
 
@@ -179,13 +171,7 @@ def _program(program: Program) -> Check:
 def _rights(proc: Path) -> Iterator[Check]:
     """What the kernel lets this user see and trace."""
     if not (proc / "self" / "status").exists():
-        yield Check(
-            "tracing",
-            None,
-            f"no {proc}",
-            "only Linux can be collected from on the machine itself",
-            "collect from the Linux target, or read files that were sent",
-        )
+        yield _lack("no_proc", f"no {proc}")
         return
     yield _tracing(proc)
     yield _hidden(proc)
@@ -196,28 +182,12 @@ def _tracing(proc: Path) -> Check:
     capable = _has_capability(proc / "self" / "status", CAP_SYS_PTRACE)
     what = f"ptrace_scope {'absent' if scope is None else scope}, {'with' if capable else 'without'} CAP_SYS_PTRACE"
     if scope == 3:
-        return Check(
-            "tracing",
-            None,
-            what,
-            "strace, gdb and py-spy can attach to nothing until the next boot",
-            "remove kernel.yama.ptrace_scope=3 from /etc/sysctl.d and boot again",
-        )
+        return _lack("no_tracing", what)
     if capable:
         return Check("tracing", True, what)
     if not scope:
         return Check("tracing", True, what + ": processes of the same user only")
-    if _in_container():
-        do = "start the container with --cap-add SYS_PTRACE (Kubernetes: securityContext.capabilities.add: [SYS_PTRACE])"
-    else:
-        do = "run as root, or: sudo sysctl kernel.yama.ptrace_scope=0"
-    return Check(
-        "tracing",
-        None,
-        what,
-        "strace, gdb and py-spy can't attach to a server that is already running, and /proc/PID/syscall and stack stay empty",
-        do,
-    )
+    return _lack("tracing_in_container" if _in_container() else "tracing", what)
 
 
 def _hidden(proc: Path) -> Check:
@@ -228,13 +198,7 @@ def _hidden(proc: Path) -> Check:
             continue
         value = dict(option.partition("=")[::2] for option in fields[3].split(",")).get("hidepid", "0")
         if value not in ("0", "off"):
-            return Check(
-                "hidepid",
-                None,
-                f"/proc is mounted with hidepid={value}",
-                "processes of other users can't be seen",
-                "run as root, or: sudo mount -o remount,hidepid=0 /proc",
-            )
+            return _lack("hidepid", f"/proc is mounted with hidepid={value}")
     return Check("hidepid", True, "/proc shows the processes of all users")
 
 
@@ -244,26 +208,16 @@ def _disk(data: Path | None) -> Check:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Check("disk", False, f"{folder}: {error.strerror}", "runs are written there", "name another folder with -o")
+        return _lack("no_folder", f"{folder}: {error.strerror}", False)
     what = f"{free / 2**30:.1f} GiB free in {folder}"
-    if free < LEAST_FREE_BYTES:
-        return Check(
-            "disk", False, what, "a recorded run and its frames may need more", "free some space, or name another folder with -o"
-        )
-    return Check("disk", True, what)
+    return Check("disk", True, what) if free >= LEAST_FREE_BYTES else _lack("disk", what, False)
 
 
 def _locale() -> Check:
     encoding = locale.getpreferredencoding(False)
     if encoding.replace("-", "").lower() == "utf8":
         return Check("locale", True, encoding)
-    return Check(
-        "locale",
-        None,
-        encoding,
-        "paths and bars of a log that are not in this encoding show as question marks",
-        "export LC_ALL=C.UTF-8 (macOS: en_US.UTF-8)",
-    )
+    return _lack("locale", encoding)
 
 
 def _text(path: Path) -> str:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from typing import Any, TextIO
 
@@ -50,11 +51,10 @@ def render_text(status: Status | Hosts, width: int = 100, height: int = 40, colo
     run · 12:00:00
     phase weights
     """
-    page = (
-        show_hosts.fitted(status, width, height, note)
-        if isinstance(status, Hosts)
-        else show_status.fitted(status, width, height, note)
-    )
+    if isinstance(status, Hosts):
+        page = show_status.fitted(partial(show_hosts.document, status, note), len(status.boards), 2, width, height)
+    else:
+        page = show_status.fitted(partial(show_status.document, status, note), len(status.rows), 3, width, height)
     lines = text.render(page, width, colours, cut=True).split("\n")
     return "\n".join(lines[:height])
 

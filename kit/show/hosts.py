@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kit.analyse.verdict.live_status import Status
 from kit.clock import show_duration
 from kit.document import Command, Document, Section, Table, items
-from kit.show.status import LEAST_ROWS, QUIET, rate, spark, title
+from kit.show.status import QUIET, rate, spark, title
 from kit.words import count_of, named
 
 HEADS = ("host", "state", "phase", "what", "last progress", "last log line", "log until now", "reads", "last line")
@@ -82,18 +82,6 @@ def document(hosts: Hosts, note: str = "", most: int | None = None, less: int = 
     said = f"{bad[0][0]}: {title(bad[0][1])}" if bad else count
     below = " · ".join(filter(None, (count if bad else "", at, note)))
     return Document(said, sections, below, tone=bad[0][1].state if bad else "")
-
-
-def fitted(hosts: Hosts, width: int, height: int, note: str = "") -> Document:
-    """The hosts so that they fit a terminal: less below the table, then fewer rows; it counts those that are left out."""
-    from kit.document.text import render
-
-    for less in range(2):
-        page = document(hosts, note, less=less)
-        too_many = render(page, width, cut=True).count("\n") + 1 - height
-        if too_many <= 0:
-            return page
-    return document(hosts, note, max(LEAST_ROWS, len(hosts.boards) - too_many - 1), less)
 
 
 def _cells(name: str, board: Status | str) -> tuple[str, ...]:

@@ -115,16 +115,16 @@ def process_table(status: Status, most: int | None = None) -> Table:
     )
 
 
-def fitted(status: Status, width: int, height: int, note: str = "") -> Document:
-    """A status that fits a terminal: less below the table, then fewer rows; it counts those that are left out."""
+def fitted(page: Callable[[int | None, int], Document], rows: int, steps: int, width: int, height: int) -> Document:
+    """A document that fits a terminal: less below its table, in so many steps, then fewer rows; it counts those left out."""
     from kit.document.text import render
 
-    for less in range(3):
-        page = document(status, note, less=less)
-        too_many = render(page, width, cut=True).count("\n") + 1 - height
-        if too_many <= 0 or not status.rows:
-            return page
-    return document(status, note, max(LEAST_ROWS, len(status.rows) - too_many - 1), less)
+    for less in range(steps):
+        found = page(None, less)
+        too_many = render(found, width, cut=True).count("\n") + 1 - height
+        if too_many <= 0 or not rows:
+            return found
+    return page(max(LEAST_ROWS, rows - too_many - 1), less)
 
 
 def title(status: Status) -> str:
