@@ -35,6 +35,11 @@ WGET = re.compile(
     rf"(?P<pct>\d{{1,3}})%\s?\[[^\]]{{0,200}}\]\s+(?P<n>{_SIZE})(?P<nm>[KMGT]?)\s+"
     r"(?P<rate>\d[\d.]{0,15})(?P<mult>[KMGT]?)B(?P<unit>/s)"
 )
+_DRAWN = r"[█▓░▏▎▍▌▋▊▉#=>. -]{4,300}"
+SHARE = re.compile(
+    rf"(?P<pct>\d{{1,3}})(?:\.\d{{1,3}})?%\s?[|\[]{_DRAWN}|[|\[]{_DRAWN}[|\]]\s?(?P<right>\d{{1,3}})(?:\.\d{{1,3}})?%"
+)
+"""A share of a hundred beside its drawing, and no count."""
 MOVING = re.compile(r"B/s|DL:|[█▏▕━▓]|[=#]>|\[[=#>. -]{4,200}\]|ownload|ulling")
 """What tells a transfer from a share of memory."""
 CLOCK = re.compile(r"\[(\d{1,3}:\d\d(?::\d\d)?)\]")
@@ -187,6 +192,23 @@ def _bytes(text: str | None, unit: str | None) -> float | None:
     unit = unit or ""
     power = " KMGTP".find(unit[:1].upper()) if unit else 0
     return None if number is None else number * (1024 if unit.endswith("i") else 1000) ** max(power, 0)
+
+
+def share(text: str) -> Bar | None:
+    """A bar that counts nothing but its share of a hundred, or was cut behind its drawing.
+
+    Examples
+    --------
+    >>> bar = share("loading model [#####     ] 48%")
+    >>> bar.description, bar.n, bar.total
+    ('loading model', 48.0, 100.0)
+    """
+    found = SHARE.search(text) if "%" in text else None
+    if found is None:
+        return None
+    n = min(float(found["pct"] or found["right"]), 100.0)
+    words = text[_description(text, 0, found.start()) : found.start()].strip(" :|[")
+    return Bar(words, n, 100.0, None, None, 0, len(text), closed=True)
 
 
 def dots(text: str) -> Bar | None:

@@ -94,7 +94,7 @@ class _Reader:
         self.started_ns: int | None = None
         self.last_ns: int | None = None
         self.carried_ns: int | None = None
-        self.frames: dict[str, tuple[float, float | None, int | None]] = {}
+        self.frames: dict[str, tuple[float, float | None, int | None, float | None]] = {}
         self.tracebacks = Tracebacks()
         self.block: str | None = None
         self.dump: list[str] = []
@@ -130,10 +130,15 @@ class _Reader:
 
     def _bar(self, text: str) -> Bar | None:
         if any(sign in text for sign in BAR_SIGNS) or text.startswith("Download: ["):
-            return bars.read(text)
+            return bars.read(text) or self._share(text)
         if text.startswith("...") and (len(text) >= LEAST_DOTS if self.server is None else self.matcher.traits.dots):
             return bars.dots(text)
         return None
+
+    def _share(self, text: str) -> Bar | None:
+        """A bar without a count; of one that had counts before it is a frame that was cut."""
+        bar = bars.share(text)
+        return bar if bar is not None and self.frames.get(bar.description, (0, None, None, 100.0))[3] == 100.0 else None
 
     # --- rows ---
 
@@ -199,7 +204,7 @@ class _Reader:
             anchor = stamp - int((bar.elapsed_s or 0) * SECOND_NS)
         if begun and len(self.frames) >= MOST_BARS:
             del self.frames[next(iter(self.frames))]
-        self.frames[key] = bar.n, bar.elapsed_s, anchor
+        self.frames[key] = bar.n, bar.elapsed_s, anchor, bar.total
         moved = begun or bar.n != before[0]
         done = bar.total is not None and bar.total > 0 and bar.n >= bar.total
         timeless = rule is not None and rule.step and done and bar.elapsed_s == 0  # no step takes no time
