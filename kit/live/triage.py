@@ -233,7 +233,7 @@ class _Triage:
         tool = self._tool(step["what"])
         if tool.name == "generate":
             self.tests.times[tool.name] += 1
-            return self.tests.one_request(tool, 0, self.left_s)
+            return self.tests.one_request(tool, 0, self.left_s / 2)
         return self.tests.run(tool)
 
     def _tool(self, what: str) -> Tool | None:

@@ -24,7 +24,7 @@ SECOND_LOOK_S = 10.0
 """Seconds between the two looks of a test that needs two: long enough for a token, a file, a byte that does arrive."""
 STRACE_S = 4.0
 REQUEST_S = (5.0, 30.0)
-"""Shortest and longest time that the one real request is given."""
+"""Shortest and longest time that the one real request is given: half of what is left, so that a look at why it failed fits."""
 TWICE = frozenset(("pyspy", "metrics", "du"))
 """Tools that tell something by what changes between two looks."""
 

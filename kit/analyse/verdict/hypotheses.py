@@ -180,10 +180,16 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surround
         return False
     if "when" in capture and not any(code in signs for code in capture["when"]):
         return False
-    taken = any(present(scene.evidence, name) for name in capture["have"])
-    if not capture.get("twice"):
-        return not taken
-    return not set(capture["signs"]) & set(signs)
+    return not _taken(capture, scene, signs)
+
+
+def _taken(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
+    """Whether it was taken already, and be it that it showed nothing of the launch; what is taken twice, both times."""
+    kinds = {tool.kind for tool in capture["tools"] if capture["have"]}
+    looks = {found.moment for found in scene.evidence.run.captures if found.kind in kinds}
+    if capture.get("twice"):
+        return len(looks) > 1 or not signs.keys().isdisjoint(capture["signs"])
+    return bool(looks) or any(present(scene.evidence, name) for name in capture["have"])
 
 
 def _step(capture: dict, where: Surroundings, leading: list[Hypothesis]) -> dict:

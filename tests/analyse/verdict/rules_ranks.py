@@ -397,6 +397,7 @@ SAMPLES = [
         unlike=[*twice("io", "read_bytes", 0, 0, pid=10), *twice("processes", "rss_bytes", 1 << 30, 2 << 30, **RANK0)],
     ),
     shown("writes_flat", twice("io", "wchar_bytes", 7, 7, pid=10), unlike=twice("io", "wchar_bytes", 7, 8, pid=10)),
+    shown("one_sample", line("args"), unlike=[line("shutdown", role="ending")]),
     shown("one_sample", worker(0), unlike=twice("processes", "rss_bytes", 1, 1, **RANK0)),
     shown("size_grows", twice("sizes", "size_bytes", 1, 9, **MODEL), unlike=twice("sizes", "size_bytes", 1, 9, **CACHE)),
     shown("size_flat", twice("sizes", "size_bytes", 9, 9, **MODEL), unlike=twice("sizes", "size_bytes", 1, 9, **MODEL)),

@@ -101,6 +101,7 @@ SERVING = [
     ),
     shown("generate_fails", asked("/generate", purpose="generate", error="timeout"), unlike=[asked("/generate", 404)]),
     shown("health_ok", asked("/health", 200), unlike=[asked("/v1/models", 200)]),
+    shown("health_ok", asked("/health", 200), unlike=[asked("/health", 200), line("shutdown", role="ending")]),
     shown("health_bad", asked("/health", 503), unlike=[asked("/health", 404)]),
     shown(
         "health_unanswered",

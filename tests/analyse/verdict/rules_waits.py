@@ -303,6 +303,7 @@ def thread(tid: int, **columns: object) -> tuple:
     return row("threads", pid=10, tid=tid, **columns)
 
 
+SPINS = (ps(9, "VLLM::EngineCore"), worker(0), *stack(10, "acquire_read (shm_broadcast.py)"))
 LEADER = stack(9, "acquire_read (shm_broadcast.py)", "get_response (multiproc_executor.py)")
 IDLE = [thread(tid, cpu_percent=0.1) for tid in (11, 12, 13)]
 PIPE = [
@@ -365,6 +366,14 @@ THREADS = [
         unlike=[
             *LEADER,
             *(part for n in range(2) for part in (worker(n), *stack(10 + n, ("acquire_read", "forward")[n] + " (x.py)"))),
+        ],
+    ),
+    shown(
+        "leader_spins",
+        *(*SPINS, *(stack(9, "find_slot (core.py)", moment=n, thread_state="active+gil") for n in range(2))),
+        unlike=[
+            *SPINS,
+            *(part for n in range(2) for part in stack(9, f"find_slot (core{n}.py)", moment=n, thread_state="active")),
         ],
     ),
     shown("queue_frames", stack(10, "get (queue.py)"), unlike=[*stack(10, "get (queue.py)"), *stack(11, "all_reduce (c10d)")]),

@@ -143,6 +143,15 @@ def test_a_process_that_is_not_named_is_looked_for(tmp_path: Path) -> None:
     assert "pgrep -of 'my_server.chat'" in unknown["second sample"]
 
 
+def test_what_was_looked_at_is_not_asked_for_again(tmp_path: Path) -> None:
+    log = "INFO:root:building kernels\n"
+    assert {"listeners", "stacks of all ranks"} <= steps_of(tmp_path, log).keys()
+    seen = "State     Recv-Q Send-Q Local Address:Port  Peer Address:Port Process\n"
+    table = "PID PPID STAT NLWP WCHAN ELAPSED TIME RSS COMMAND\n220 1 Sl 9 hrtimer_nanosleep 99 0 0 python3 go.py\n"
+    given = steps_of(tmp_path, log, ss__txt=seen, ps__txt=table)
+    assert "listeners" not in given and list(given)[1] == "stacks of all ranks", "nothing of the launch listens, and it sleeps"
+
+
 def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:
     events = (
         "LAST SEEN   TYPE      REASON      OBJECT            MESSAGE\n"

@@ -148,9 +148,9 @@ def failing_answers(scene: Scene) -> Signs:
 
 @rule("health_ok", "health_bad")
 def health(scene: Scene) -> Signs:
-    """Status of the health endpoint."""
+    """Status of the health endpoint, of a launch that has not ended since."""
     status = scene.fact("health_http") or 0
-    if status == 200 or status >= 500:
+    if not scene.fact("exited") and (status == 200 or status >= 500):
         code = "health_ok" if status == 200 else "health_bad"
         yield Sign(code, f"the health endpoint answers {status}", scene.facts.refs("health_http"))
 

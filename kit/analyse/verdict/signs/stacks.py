@@ -152,12 +152,15 @@ def moving(scene: Scene) -> Signs:
                 return
 
 
-@rule("wait_stays", "lookup_stays", "spins_in_place", needs=("stacks",))
+@rule("wait_stays", "lookup_stays", "leader_spins", "spins_in_place", needs=("stacks",))
 def standing(scene: Scene) -> Signs:
     """A main thread that waits for another thread, another rank, the GPU or a name server, in the same place at two moments.
 
-    Or it computes there: a server that has come up, and says nothing.
+    Or it computes there: who leads workers that all wait for an order, or a server that has come up, and says nothing.
     """
+    ordered = worker_stacks(scene.evidence, scene.processes).values()
+    led = bool(ordered) and all(stack.category == "idle" for stack in ordered)
+    leaders = {process.pid for process in scene.processes.of_role("engine", "frontend") if led}
     now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main}
     mute = scene.phase in SERVES and (scene.silence_s or 0) > scene.limits["long_silence_s"]
     for pid, moments in _dumps(scene).items():
@@ -168,6 +171,8 @@ def standing(scene: Scene) -> Signs:
             code, what = "lookup_stays", "waits for a name server"
         elif now[pid].category in STANDS_IN:
             code, what = "wait_stays", "waits"
+        elif pid in leaders and computes and now[pid].category is None:
+            code, what = "leader_spins", "leads workers that wait for an order, and computes"
         elif mute and computes and now[pid].category not in AT_REST:
             code, what = "spins_in_place", "computes"
         else:
