@@ -214,18 +214,19 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
         rank = rank_of(mark, processes)
         if mark.code in own and rank is not None and mark.phase in ORDER:
             seen_by_code.setdefault(mark.code, {}).setdefault(rank, []).append(mark)
-    now = evidence.run.captured_ns or evidence.log.last_time
+    now = evidence.run.captured_ns if evidence.run.captured_known else evidence.log.last_time
     # A server that says ready has waited for all its ranks: who wrote less before that is not late.
     ready = max((mark.order for mark in marks if mark.phase == "ready"), default=-1)
     # A log that ends within a record was cut there: it may lack what other ranks wrote of its last milestone.
     end = evidence.log.tail[-1] if evidence.log.tail else None
     cut = end is not None and not end["text"].strip() and not end.get("bar_kind")
     latest = max((mark.order for mark in marks), default=-1)
+    newest = {rank: mark.order for mark in marks if mark.phase in ORDER and (rank := rank_of(mark, processes)) is not None}
     for seen in reversed(list(seen_by_code.values())):
         most = max(len(found_marks) for found_marks in seen.values())
         ahead = [rank for rank in ranks if len(seen.get(rank, ())) == most]
-        behind = [rank for rank in ranks if len(seen.get(rank, ())) < most]
         last = max(mark.order for found_marks in seen.values() for mark in found_marks)
+        behind = [rank for rank in ranks if len(seen.get(rank, ())) < most and newest.get(rank, -1) <= last]
         if not behind or len(ahead) < len(behind) or repeated or last < ready or (cut and last == latest):
             continue
         passed = max((mark.time for rank in ahead for mark in seen[rank] if mark.time is not None), default=None)

@@ -9,6 +9,7 @@ from kit.analyse.verdict.evidence import ref
 from kit.analyse.verdict.facts_log import PEER_LINES, SYN_STATES
 from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.log_digest import Mark
+from kit.analyse.verdict.phases import ORDER
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.stacks import all_stacks
@@ -99,10 +100,19 @@ def _hub_of(scene: Scene, socket: Row) -> str | None:
 @rule("connect_lines", needs=("log",))
 def peer_lines(scene: Scene) -> Signs:
     """The log says that a peer does not answer, or ends on somebody who asks for one; none where memory ran out before."""
-    lines, began = scene.log.of(*PEER_LINES) or _asks_on(scene), cause(scene.log)
+    lines, began = _not_joined(scene.log.of(*PEER_LINES), scene) or _asks_on(scene), cause(scene.log)
     if lines and not (began is not None and began.code in MEMORY and began.order < lines[0].order):
         refs = [lines[0].ref, lines[-1].ref][: len(lines)]
         yield Sign("connect_lines", f"a peer does not answer: {short(lines[-1].text, 140)}", refs)
+
+
+def _not_joined(lines: list[Mark], scene: Scene) -> list[Mark]:
+    """Those after which their log tells of no work that needs all ranks: before it the peer had answered in the end."""
+    worked: dict[object, int] = {}
+    for mark in scene.log.marks:
+        if mark.kind == "progress" and ORDER.get(mark.phase or "", -1) > ORDER["dist_init"]:
+            worked[mark.log] = mark.order
+    return [line for line in lines if line.order > worked.get(line.log, -1)]
 
 
 def _asks_on(scene: Scene) -> list[Mark]:
