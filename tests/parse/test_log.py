@@ -317,6 +317,11 @@ def test_llamacpp_dots_and_own_counter():
         ("INFO  ModelServer Model server stopped.", "shutdown", {}),
         ("Warming up TunableOp for seqlen=4", "build_begin", {}),
         ("x.rs:94: llama-server <embedding> exited with status code -1", "worker_died", {"exit_code": -1}),
+        (
+            "The node 'a_1_0' has failed to shutdown the rendezvous '7' due to an error of type RendezvousConnectionError.",
+            "rendezvous_left",
+            {},
+        ),
         ("(service llm) (task 0ab) failed container health checks.", "probe_killed", {}),
         ("Container llm didn't respond to HTTP pings on port: 8000, failing site start.", "probe_killed", {}),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "device_lost", {}),

@@ -64,6 +64,9 @@ def progression(evidence: Evidence, processes: Processes) -> Progression:
     found = Progression()
     marks = _since_restart(evidence.log.marks)
     begin = marks[0].order if marks and len(marks) < len(evidence.log.marks) else 0  # what stands before a restart is over
+    reason = cause(evidence.log)
+    if reason is not None and reason.role == "initiating":  # what a start script calls done after it was not
+        marks = [mark for mark in marks if mark.role != "finished" or mark.order < reason.order]
     ranks = sorted(_ranks_seen(marks, processes))
     steps = _steps(
         marks,

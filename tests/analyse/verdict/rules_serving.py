@@ -223,6 +223,12 @@ BARS += [
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),
         unlike=[line("shard", f"shard {word}", phase="weights", at=3500 + 20 * n) for n, word in enumerate("abcde")],
     ),
+    shown(  # a request of a new shape
+        "first_request_compiles",
+        in_phase("serving"),
+        bar("jit", 3, 8, 3585, 9),
+        unlike=[in_phase("warmup"), bar("jit", 3, 8, 3585, 9)],
+    ),
     shown(  # a warm-up that tunes kernels, one size after the other
         "jit_bar_moves",
         in_phase("warmup"),

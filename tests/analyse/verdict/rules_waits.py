@@ -191,6 +191,7 @@ PEERS = [
         unlike=call("connect", '3, {sa_family=AF_UNIX, sun_path="/run/x"}', errno="ECONNREFUSED"),
     ),
     shown("connect_lines", error("socket_timeout"), unlike=[error("collective_timeout")]),
+    shown("connect_lines", error("socket_timeout"), unlike=[error("socket_timeout"), line("weights_begin", phase="weights")]),
     shown(
         "connect_lines",
         [line("peer_asked", kind="heartbeat", phase="dist_init")] * 3,
@@ -409,6 +410,11 @@ THREADS = [
         unlike=[row("threads", pid=10, tid=10, comm="sglang::schedul", cpu_percent=99.0)],
     ),
     shown("frontend_burns", ps(10, "vllm serve", cpu_percent=99), unlike=[worker(0, cpu_percent=99)]),
+    shown(
+        "frontend_burns",
+        *(ps(10, "vllm serve", cpu_percent=99), *stack(10, "poll (a.py)")),
+        unlike=[ps(10, "vllm serve", cpu_percent=99), *stack(10, "cudaStreamSynchronize (libcudart.so)")],
+    ),
     shown("one_thread_polls", thread(10, cpu_percent=99), *IDLE, unlike=[thread(10, cpu_percent=99), *IDLE[:2]]),
     shown(
         "one_thread_polls",

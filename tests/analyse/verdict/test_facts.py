@@ -145,6 +145,13 @@ def test_health_that_takes_a_token_is_health_too() -> None:
     assert scene(asked).fact("health_http") == 200
 
 
+def test_health_that_failed_before_a_request_was_answered_is_over() -> None:
+    failed = line("health_failed", kind="symptom", phase="serving", path="/health", status=503, at=100)
+    answered = line("request", kind="request", phase="serving", path="/v1/completions", status=200, at=130)
+    assert scene(failed).fact("health_http") == scene(answered, failed).fact("health_http") == 503
+    assert scene(failed, answered).fact("health_http") is None
+
+
 ANALYSED = """Collective sequence number: 92 has errors
 internal record id: 91
 group info: 0:default_pg

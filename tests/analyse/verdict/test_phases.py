@@ -44,6 +44,7 @@ def loaded(ranks: list[int], server: str, total: int) -> list:
         (loaded([1], "vllm", 2), [0]),
         ([*loaded([0, 1, 3], "sglang", 4), line(None, " ")], []),
         ([*loaded([0, 1, 3], "sglang", 4), bar("weights", 1, 2, at=31)], [2]),
+        ([*loaded([0, 1, 3], "sglang", 4), line("graph_begin", phase="graph_capture", rank=2, at=40)], []),
     ],
     ids=[
         "one lacks it",
@@ -53,10 +54,17 @@ def loaded(ranks: list[int], server: str, total: int) -> list:
         "not rank 0",
         "cut within a record",
         "a bar",
+        "it has passed a later one",
     ],
 )
 def test_who_lacks_a_milestone_is_behind(parts: list, behind: list[int]) -> None:
     assert sorted(scene(*parts).progression.lagging) == behind
+
+
+def test_what_a_start_script_calls_done_after_the_error_that_ended_it_is_no_phase() -> None:
+    parts = [line("dist_begin", phase="dist_init", at=0), error("rendezvous_timeout", phase="dist_init", at=9)]
+    done = line("train_end", phase="train_step", role="finished", kind="other", at=10)
+    assert (scene(*parts, done).phase, scene(parts[0], done).phase) == ("dist_init", "train_step")
 
 
 def test_frames_tell_the_phase_where_no_log_does() -> None:

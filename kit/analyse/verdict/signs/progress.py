@@ -25,10 +25,13 @@ PHASES_OF_BAR = {
     "weights": ("weights",),
     "graph": ("graph_capture",),
     "download": ("download",),
-    "jit": ("compile", "graph_capture", "warmup", "post_load"),
+    "jit": ("compile", "graph_capture", "warmup", "post_load", "serving"),
     "data": ("data_prep",),
 }
-"""Phases in which a bar of each kind counts: one of an earlier phase that was left behind is no evidence of a stall."""
+"""Phases in which a bar of each kind counts: one of an earlier phase that was left behind is no evidence of a stall.
+
+A request of a new shape compiles while it is served.
+"""
 STEP_KINDS = {
     **{"download": "download", "weights": "weights", "graph_capture": "graph"},
     **{"compile": "jit", "post_load": "jit", "warmup": "jit", "data_prep": "data"},
@@ -68,7 +71,7 @@ def _still_s(bar: Bar, scene: Scene) -> float | None:
     return max(still, own) if still is not None else own if drawn or own > scene.limits["recent_s"] else None
 
 
-@rule(*MOVES, *STANDS, "graph_bar_never_moved", needs=("log",), moving=MOVES)
+@rule(*MOVES, *STANDS, "graph_bar_never_moved", "first_request_compiles", needs=("log",), moving=MOVES)
 def bars(scene: Scene) -> Signs:
     """The bar that was drawn last moved a moment ago, or stands for many times its own pace."""
     bar = max(scene.log.bars, key=lambda bar: bar.order, default=None)
@@ -89,6 +92,8 @@ def bars(scene: Scene) -> Signs:
         )
         claim = f"the {kind} bar {when}{_left(bar)}"
         yield Sign(f"{kind}_bar_moves", claim, [bar.ref])
+        if scene.phase == "serving":
+            yield Sign("first_request_compiles", "a request of a new shape waits for its kernels", [bar.ref])
     elif bar.n:
         pace = f"; an item took {show_duration(item)} before" if item else ""
         claim = f"the {kind} bar has been at {count} for {show_duration(still)}{pace}"

@@ -122,8 +122,11 @@ def text_work(scene: Scene) -> Signs:
 
 @rule("frontend_burns", needs=("processes|threads",))
 def burns(scene: Scene) -> Signs:
-    """A process that is no worker takes a whole core."""
+    """A process that is no worker takes a whole core; one that spins until its GPU is done is one."""
+    spins = {stack.pid for stack in all_stacks(scene.evidence) if stack.main and stack.category == "device_sync"}
     for process in scene.processes.of_role("frontend", "helper", "other"):
+        if process.pid in spins:
+            continue
         share = process.rows[-1].get("cpu_percent") if process.rows else None
         if (share or 0) >= scene.limits["frontend_burns_percent"]:
             claim = f"pid {process.pid} ({short(process.title, 50)}) uses {share:.0f} % CPU"
