@@ -224,12 +224,14 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
     end = evidence.log.tail[-1] if evidence.log.tail else None
     cut = end is not None and not end["text"].strip() and not end.get("bar_kind")
     latest = max((mark.order for mark in marks), default=-1)
-    newest = {rank: mark.order for mark in marks if mark.phase in ORDER and (rank := rank_of(mark, processes)) is not None}
+    newest = [(rank_of(mark, processes), mark.order, ORDER[mark.phase]) for mark in marks if mark.phase in ORDER]
     for seen in reversed(list(seen_by_code.values())):
         most = max(len(found_marks) for found_marks in seen.values())
         ahead = [rank for rank in ranks if len(seen.get(rank, ())) == most]
         last = max(mark.order for found_marks in seen.values() for mark in found_marks)
-        behind = [rank for rank in ranks if len(seen.get(rank, ())) < most and newest.get(rank, -1) <= last]
+        place = ORDER[seen[ahead[0]][-1].phase]
+        beyond = {rank for rank, order, phase in newest if order > last and phase > place}
+        behind = [rank for rank in ranks if len(seen.get(rank, ())) < most and rank not in beyond]
         if not behind or len(ahead) < len(behind) or repeated or last < ready or (cut and last == latest):
             continue
         passed = max((mark.time for rank in ahead for mark in seen[rank] if mark.time is not None), default=None)
