@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from kit.analyse.bench import drift, where, why
 from kit.analyse.bench.findings import Finding, finding, unique
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, Given, LoadGroup, join, load_groups, read_side
@@ -20,8 +22,6 @@ from kit.document import Shown
 from kit.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from kit.analyse.bench.results import Benchmarks
 
 SHIFT_METRICS = ("ttft", "itl", "tpot", "e2el")
@@ -79,8 +79,6 @@ class BenchComparison(Shown):
     def table(self) -> pd.DataFrame:
         """One row a metric and statistic: `key`, `primary`, `base`, `cand`, `unit`, `effect`, `low`, `high`, `verdict`, `n_base`,
         `n_cand`, `noise`, `p`, `p_adjusted`, `p_permutation`, `runs_needed`, `notes`."""
-        import pandas as pd
-
         rows = []
         for entry in [*self.judged, *self.quotes]:
             row = entry.to_dict()

@@ -9,16 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.results import Benchmarks, benchmarks
 from kit.errors import EvidenceError, UsageError
 from kit.run import Run
 from kit.untrusted import load_json
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BASE, CAND = "base", "cand"
 FRAMES_OF_BENCH = ("runs", "values", "requests")
@@ -120,8 +119,6 @@ def is_launch(item: Any) -> bool:
 
 def join(base: Benchmarks, cand: Benchmarks) -> BenchInputs:
     """Put both sides into one, leave out what was given twice or cut short, and say so."""
-    import pandas as pd
-
     common = set(base.runs["run"]) & set(cand.runs["run"])
     bench = Benchmarks([])
     side: dict[str, str] = {}
@@ -255,8 +252,6 @@ def load_differences(bench: Benchmarks, first: str, second: str) -> tuple[list[s
 
 
 def _missing(value: Any) -> bool:
-    import pandas as pd
-
     return bool(pd.isna(value))
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup
 from kit.errors import UsageError
 from kit.parse.bench.base import KNOWLEDGE
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STATS = ("run", "median", "mean", "process_means", "p90", "p95", "p99", "max")
 """Statistics that are compared; a spread has no better direction, a count is told in words."""

@@ -7,15 +7,14 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES
 from kit.parse.bench import KNOWN, Result, read
 from kit.parse.bench.aiperf import merge
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".out", ".gz", ".ndjson")
 """Files of a folder that are looked into."""
@@ -88,8 +87,6 @@ class Benchmarks:
 
 
 def _load_words(row: dict[str, Any]) -> list[str]:
-    import pandas as pd
-
     words = [str(row["label"])] if pd.notna(row["label"]) else []
     for column, form in (
         ("model", "{}"),

@@ -8,10 +8,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 POWER = 0.8
 """Power that `runs_needed` aims at: the customary four in five."""
@@ -130,7 +128,6 @@ def permutation_p(base: Sequence[float], cand: Sequence[float]) -> float:
     >>> permutation_p([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     0.1
     """
-    import numpy as np
 
     def distance(x, y, axis):
         return abs(np.mean(x, axis=axis) - np.mean(y, axis=axis))
@@ -151,8 +148,6 @@ def permutation_p(base: Sequence[float], cand: Sequence[float]) -> float:
 @cache
 def _regroupings(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Places of all groups of n of n + m values, as they stand first, and of those that are left of each."""
-    import numpy as np
-
     chosen = np.array(list(itertools.combinations(range(n + m), n)))
     left = np.array(list(itertools.combinations(range(n + m), m)))[::-1]  # in the opposite order each is the rest of the other
     return chosen, left

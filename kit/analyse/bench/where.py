@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from kit.analyse.bench import stats
 from kit.analyse.bench.findings import Finding, change, finding
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup
 from kit.analyse.bench.metrics import Metric
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 COLUMN = {
     "ttft": "ttft_s",
@@ -44,8 +43,6 @@ EFFECT_COLUMNS = ("base", "cand", "effect", "low", "high", "p", "n_base", "n_can
 
 def samples(rows: pd.DataFrame, metric: str, means: bool = False) -> np.ndarray:
     """Return the single values of a metric, sorted, in seconds: every gap for `itl`, or the mean of each request."""
-    import numpy as np
-
     column = "gap_mean_s" if means else COLUMN.get(metric, "latency_s")
     if column == "gaps_s":
         values = [gap for text in rows[column].dropna() for gap in json.loads(text)]
@@ -98,9 +95,6 @@ def shift(inputs: BenchInputs, group: LoadGroup, name: str | None, metric: str, 
     Columns: `quantile`, `base`, `cand` (seconds, geometric means over runs), `effect`, `low`, `high` (relative; pointwise band),
     `p`, `n_base`, `n_cand` (runs). Empty where a side has no single values.
     """
-    import numpy as np
-    import pandas as pd
-
     values = {
         side: [one for run in group.of(side) if len(one := samples(requests_of(inputs, run, name, metric), metric))]
         for side in (BASE, CAND)
@@ -125,9 +119,6 @@ def _placed(inputs: BenchInputs, run: str, metric: str, column: str) -> tuple[np
 
 def _split(inputs: BenchInputs, group: LoadGroup, column: str, edges: Sequence[float], confidence: float) -> pd.DataFrame:
     """Effect on the run's medians of each metric, by bins of a column of the requests."""
-    import numpy as np
-    import pandas as pd
-
     rows = []
     for metric in SPLIT_METRICS if len(edges) > 1 else ():
         placed = {side: [_placed(inputs, run, metric, column) for run in group.of(side)] for side in (BASE, CAND)}
@@ -144,8 +135,6 @@ def _split(inputs: BenchInputs, group: LoadGroup, column: str, edges: Sequence[f
 
 def by_length(inputs: BenchInputs, group: LoadGroup, confidence: float) -> tuple[pd.DataFrame, Finding | None]:
     """Return the effect by thirds of the prompt lengths, and why there are none (all alike, or not known)."""
-    import numpy as np
-
     requests = inputs.bench.requests
     lengths = requests.loc[requests["run"].isin(group.runs), "input_tokens"].dropna().to_numpy(float)
     lengths = lengths[lengths > 0]
@@ -175,9 +164,6 @@ def stalls(inputs: BenchInputs, groups: Iterable[LoadGroup]) -> pd.DataFrame:
 
     Columns: `run`, `side`, `gaps`, `median_s`, `stalls`, `stalled_s` (sum), `longest_s`.
     """
-    import numpy as np
-    import pandas as pd
-
     rows = []
     for run in (run for group in groups for run in group.runs):
         gaps = samples(requests_of(inputs, run, None, "itl"), "itl")

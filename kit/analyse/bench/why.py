@@ -7,14 +7,13 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.bench.findings import Finding, finding
 from kit.analyse.bench.inputs import BASE, CAND, BenchInputs, LoadGroup, flat
 from kit.analyse.verdict.options import canonical, command_line, unlikely, value_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = ("setting", "source", "base", "cand", "separates", "unlikely")
 NOT_A_SETTING = re.compile(
@@ -86,8 +85,6 @@ def setting_differences(inputs: BenchInputs, groups: Sequence[LoadGroup]) -> pd.
     side, another between them), `unlikely` (why it hardly matters). Those that separate come first, of them those that somebody
     chose: what no command line gives, and a server printed, may follow from those.
     """
-    import pandas as pd
-
     one_tool = inputs.bench.runs["tool"].nunique() == 1  # options of two clients have nothing to do with one another
     compared = [run for group in groups for run in group.runs]
     given = [row for row in inputs.bench.runs.to_dict("records") if row["run"] in compared]

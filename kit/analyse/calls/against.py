@@ -6,15 +6,14 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.calls.arguments import LOOKS, READS, WRITES, class_of
 from kit.analyse.calls.budget import OUTSIDE, budget
 from kit.analyse.calls.trace import Trace
 from kit.schema import table_of
-
-if TYPE_CHECKING:
-    import pandas
 
 NOISE = ("memory", "lock")
 """Classes of calls whose order and number chance decides."""
@@ -97,7 +96,7 @@ def in_words(one: tuple[str, str]) -> str:
     return f"{one[0]}{' = ' + one[1] if one[1] else ''}"
 
 
-def _sequence(rows: pandas.DataFrame) -> tuple[list[tuple[str, str]], list[Any]]:
+def _sequence(rows: pd.DataFrame) -> tuple[list[tuple[str, str]], list[Any]]:
     """Neutral calls of a thread, repeated ones once, each with its first row."""
     kinds = class_of()
     tokens: list[tuple[str, str]] = []
@@ -159,7 +158,7 @@ def first_divergence(found: list[Parting]) -> Parting | None:
     return min(lacking, key=lambda one: (one.at_s is None, one.at_s or 0.0), default=None)
 
 
-def side_by_side(here: Trace, there: Trace) -> pandas.DataFrame:
+def side_by_side(here: Trace, there: Trace) -> pd.DataFrame:
     """Calls and seconds of each role and class, here and there.
 
     Columns: `role`, `kind`, `calls_here`, `calls_there`, `s_here`, `s_there`; roles that only one trace has, have zeros on the

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.calls.arguments import READS, WAITS, WRITES, descriptors, seconds, split, string
 from kit.analyse.calls.descriptors import Descriptors, kind_of
 from kit.clock import NS
 from kit.schema import table_of
-
-if TYPE_CHECKING:
-    import pandas
 
 _RESUMES = re.compile(r"<\.\.\. resuming interrupted (?P<call>\S+) \.\.\.>")
 _CHILD = {"wait4": 0, "waitpid": 0, "waitid": 1}
@@ -126,8 +125,6 @@ class Waits:
 
     def watched(self, row: Any, words: list[str]) -> tuple[str, ...]:
         """Things that a poll or an epoll set watches."""
-        import pandas as pd
-
         process = self.trace.threads[row.pid].process
         if row.syscall.startswith("epoll"):
             held = self.found.find(process, int(row.fd), row.Index) if pd.notna(row.fd) else None
@@ -203,7 +200,7 @@ class Waits:
         )
 
 
-def blocked(waits: Waits) -> pandas.DataFrame:
+def blocked(waits: Waits) -> pd.DataFrame:
     """Calls that had not come back at the end of a trace, the oldest first.
 
     A call that was interrupted and went on (ERESTART…) counts from its first begin. strace prints nothing while all threads
@@ -244,7 +241,7 @@ def blocked(waits: Waits) -> pandas.DataFrame:
     return table_of(made, list(COLUMNS), types).sort_values(["begin_s", "line"], kind="stable", ignore_index=True)
 
 
-def _first_begin(own: pandas.DataFrame, last: Any) -> tuple[float, int]:
+def _first_begin(own: pd.DataFrame, last: Any) -> tuple[float, int]:
     """Begin of a call that signals interrupted and that went on, and how often that was."""
     begin, times = last.begin_s, 0
     place = own.index.get_loc(last.Index) - 1

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 
 from kit.analyse.calls.arguments import classes
 from kit.analyse.calls.trace import Trace
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 OTHER, OUTSIDE = "other", "outside calls"
 BINS = 120
 
 
-def budget(trace: Trace) -> pandas.DataFrame:
+def budget(trace: Trace) -> pd.DataFrame:
     """Seconds of each thread by class of call.
 
     Time outside of calls is what is left of a thread's life: it computed, waited for a CPU, or strace held it up (some tens of
@@ -25,8 +23,6 @@ def budget(trace: Trace) -> pandas.DataFrame:
     Columns: `pid`, `thread`, `process`, `life_s`, a column a class (`lock`, `wait`, `sleep`, …, `other`) in seconds, `outside
     calls`, `calls`, `untimed` (calls whose time is not known: strace ran without -T). Empty where the trace has no clock.
     """
-    import pandas as pd
-
     names = [*classes(), OTHER]
     columns = ["pid", "thread", "process", "life_s", *names, OUTSIDE, "calls", "untimed"]
     if trace.span_s is None:
@@ -66,16 +62,14 @@ def budget(trace: Trace) -> pandas.DataFrame:
 class Rates:
     """Calls of each thread over time."""
 
-    edges: numpy.ndarray  # seconds of the trace, one more than bins
+    edges: np.ndarray  # seconds of the trace, one more than bins
     pids: tuple[int, ...]  # threads, those with most calls first
-    calls: numpy.ndarray  # calls that began, shape (threads, bins)
-    share: numpy.ndarray  # share of each bin that the thread was in calls, from 0 to 1, by overlap
+    calls: np.ndarray  # calls that began, shape (threads, bins)
+    share: np.ndarray  # share of each bin that the thread was in calls, from 0 to 1, by overlap
 
 
 def rates(trace: Trace, bins: int = BINS) -> Rates | None:
     """Calls of each thread over time; None where the trace has no clock, or one moment only."""
-    import numpy as np
-
     if not trace.span_s:
         return None
     edges = np.linspace(0.0, trace.span_s, bins + 1)

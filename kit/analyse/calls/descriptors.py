@@ -6,14 +6,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.calls.arguments import DESCRIPTOR, KNOWLEDGE, OPENS, READS, WRITES, descriptors, other_end, split, string, thing
 from kit.analyse.calls.trace import BIRTHS, Trace, number_of
 from kit.schema import table_of
-
-if TYPE_CHECKING:
-    import pandas
 
 PAIRS = ("pipe", "pipe2", "socketpair")
 MAKES: dict[str, str] = KNOWLEDGE["makes"]
@@ -77,10 +76,8 @@ class Descriptors:
         return own[at] if at >= 0 and (own[at].until < 0 or row <= own[at].until) else None
 
     @cached_property
-    def things(self) -> pandas.Series:
+    def things(self) -> pd.Series:
         """Thing that each row's first argument is; missing where it is no descriptor, or one that is not known."""
-        import pandas as pd
-
         rows = self.trace.rows
         own = rows[rows["fd"].notna()]
         processes = {pid: thread.process for pid, thread in self.trace.threads.items()}
@@ -104,7 +101,7 @@ class Descriptors:
         ends = ("", end) if end else ("", "r", "w")
         return [one for one in self.held if one.thing == name and one.end in ends and one.at(row)]
 
-    def table(self, at_s: float | None = None) -> pandas.DataFrame:
+    def table(self, at_s: float | None = None) -> pd.DataFrame:
         """Descriptors at a moment of the trace, or at its end.
 
         Columns: `process`, `fd`, `thing`, `kind`, `end`, `how`, `since_s`, `line`.

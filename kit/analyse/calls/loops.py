@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 
 from kit.analyse.calls.arguments import LOOKS, READS, WAITS, WRITES, split, string
 from kit.analyse.calls.blocked import Waits, plain
@@ -12,10 +14,6 @@ from kit.analyse.calls.descriptors import Descriptors, kind_of
 from kit.clock import show_seconds
 from kit.schema import table_of
 from kit.words import count_of
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 LEAST = 5
 """Rounds that make a loop."""
@@ -132,7 +130,7 @@ def motif(tokens: list[tuple]) -> tuple[int, int]:
     return 0, 0
 
 
-def _steady(found: Descriptors, pid: int, rows: pandas.DataFrame, tokens: list[tuple], things: pandas.Series) -> list[Loop]:
+def _steady(found: Descriptors, pid: int, rows: pd.DataFrame, tokens: list[tuple], things: pd.Series) -> list[Loop]:
     """Calls of a thread that come back at a steady pace among others, or that most of a stretch of its calls are."""
     places: dict[tuple, list[int]] = defaultdict(list)
     for place, token in enumerate(tokens):
@@ -150,7 +148,7 @@ def _steady(found: Descriptors, pid: int, rows: pandas.DataFrame, tokens: list[t
     return sorted(kept, key=lambda loop: -loop.rounds)[:2]
 
 
-def _loop(found: Descriptors, pid: int, rows: pandas.DataFrame, size: int, rounds: int, things: pandas.Series) -> Loop:
+def _loop(found: Descriptors, pid: int, rows: pd.DataFrame, size: int, rounds: int, things: pd.Series) -> Loop:
     """A loop of some rows, whose rounds have `size` calls each."""
     trace = found.trace
     period, spread = _period(rows["begin_s"].to_numpy()[::size])
@@ -179,7 +177,7 @@ def _loop(found: Descriptors, pid: int, rows: pandas.DataFrame, size: int, round
     )
 
 
-def _in_words(rows: pandas.DataFrame, call: str, name: str, args: str, ret: str, errno: object) -> str:
+def _in_words(rows: pd.DataFrame, call: str, name: str, args: str, ret: str, errno: object) -> str:
     """A call of a round; with its bytes where each round moves as many, and the path that it names."""
     name = name or next((text for word in split(args)[:2] if call in LOOKS and (text := string(word))), "")
     if isinstance(errno, str) or call not in (*READS, *WRITES) or not ret.isdecimal():
@@ -189,10 +187,8 @@ def _in_words(rows: pandas.DataFrame, call: str, name: str, args: str, ret: str,
     return f"{call} {count_of(int(ret), 'byte') if same else 'bytes'}{f' {way} {plain(name)}' if name else ''}"
 
 
-def _period(begins: numpy.ndarray) -> tuple[float | None, float | None]:
+def _period(begins: np.ndarray) -> tuple[float | None, float | None]:
     """Median interval, and the median deviation from it as a share."""
-    import numpy as np
-
     gaps = np.diff(begins)
     if not len(gaps) or np.isnan(gaps).any():
         return None, None
@@ -200,7 +196,7 @@ def _period(begins: numpy.ndarray) -> tuple[float | None, float | None]:
     return median, float(np.median(np.abs(gaps - median))) / median if median > 0 else 0.0
 
 
-def _kind(rows: pandas.DataFrame, period: float | None, spread: float | None, rounds: int) -> str:
+def _kind(rows: pd.DataFrame, period: float | None, spread: float | None, rounds: int) -> str:
     waits = rows[rows["syscall"].isin(WAITS)]
     if len(waits) and (waits["ret"] == "0").mean() > 0.8:
         return "polls"
@@ -233,7 +229,7 @@ def _others(found: Descriptors, pid: int, things: tuple[str, ...]) -> str:
     return "; ".join(dict.fromkeys(said))
 
 
-def errors(found: Descriptors) -> pandas.DataFrame:
+def errors(found: Descriptors) -> pd.DataFrame:
     """Calls that failed, by thread, call and error; equal failures are storms from twenty on.
 
     Columns: `pid`, `thread`, `syscall`, `errno`, `calls`, `paths` (different paths that were asked for), `file` (the last part of

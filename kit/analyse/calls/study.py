@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.calls import against as compared
 from kit.analyse.calls import transfers as moves
@@ -22,9 +24,6 @@ from kit.errors import EvidenceError, UsageError
 from kit.open import open_run
 from kit.run import Run
 from kit.schema import table_of
-
-if TYPE_CHECKING:
-    import pandas
 
 RECORD = "timeout -s INT 10 strace -f -tt -T -yy -s 64 -o strace.txt -p PID"
 
@@ -55,12 +54,12 @@ class Calls(Shown):
         return Waits(self.descriptors)
 
     @cached_property
-    def blocked(self) -> pandas.DataFrame:
+    def blocked(self) -> pd.DataFrame:
         """Calls that had not come back, see `kit.analyse.calls.blocked.blocked`."""
         return blocked(self._waits)
 
     @cached_property
-    def transfers(self) -> pandas.DataFrame:
+    def transfers(self) -> pd.DataFrame:
         """Bytes by thing and thread."""
         return moves.transfers(self.descriptors)
 
@@ -72,12 +71,12 @@ class Calls(Shown):
         )
 
     @cached_property
-    def unread(self) -> pandas.DataFrame:
+    def unread(self) -> pd.DataFrame:
         """What was written and never read."""
         return moves.unread(self.descriptors, self.transfers)
 
     @cached_property
-    def files(self) -> pandas.DataFrame:
+    def files(self) -> pd.DataFrame:
         """Files by bytes and time."""
         return moves.files(self.descriptors)
 
@@ -87,12 +86,12 @@ class Calls(Shown):
         return loops(self.descriptors)
 
     @cached_property
-    def errors(self) -> pandas.DataFrame:
+    def errors(self) -> pd.DataFrame:
         """Calls that failed."""
         return errors(self.descriptors)
 
     @cached_property
-    def budget(self) -> pandas.DataFrame:
+    def budget(self) -> pd.DataFrame:
         """Seconds of each thread by class of call."""
         return budget(self.trace)
 
@@ -102,7 +101,7 @@ class Calls(Shown):
         return rates(self.trace)
 
     @cached_property
-    def tree(self) -> pandas.DataFrame:
+    def tree(self) -> pd.DataFrame:
         """Threads and processes.
 
         `pid`, `process`, `parent`, `name`, `depth` (in the tree), `begin_s`, `end_s`, `end` (how it ended), `programs` (that it
@@ -135,7 +134,7 @@ class Calls(Shown):
         return compared.first_divergence(self.partings)
 
     @cached_property
-    def side_by_side(self) -> pandas.DataFrame | None:
+    def side_by_side(self) -> pd.DataFrame | None:
         """Calls and seconds by role and class, here and there."""
         return compared.side_by_side(self.trace, self.against.trace) if self.against else None
 
@@ -162,8 +161,8 @@ class Calls(Shown):
 
 
 def calls(
-    source: str | Path | Sequence[str | Path] | Run | pandas.DataFrame,
-    against: str | Path | Run | pandas.DataFrame | None = None,
+    source: str | Path | Sequence[str | Path] | Run | pd.DataFrame,
+    against: str | Path | Run | pd.DataFrame | None = None,
     at: str | float | None = None,
 ) -> Calls:
     """Say what the system calls of a launch tell: who waits for whom, since when, what goes round, what nobody reads.
@@ -210,7 +209,7 @@ def calls(
     return Calls(run.name, trace, other, at is not None)
 
 
-def _moment(at: str | float | None, rows: pandas.DataFrame, offset_s: int) -> float | None:
+def _moment(at: str | float | None, rows: pd.DataFrame, offset_s: int) -> float | None:
     """Second of a trace that was asked for."""
     if at is None:
         return None

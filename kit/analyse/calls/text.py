@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from kit.analyse.calls.arguments import classes
 from kit.analyse.calls.blocked import STACKS, plain
 from kit.analyse.calls.budget import OUTSIDE
@@ -15,8 +17,6 @@ from kit.document import Block, Command, Document, Item, Section, Table
 from kit.words import count_of
 
 if TYPE_CHECKING:
-    import pandas
-
     from kit.analyse.calls.loops import Loop
     from kit.analyse.calls.study import Calls
 
@@ -163,7 +163,7 @@ def loops_alike(turning: list[Loop]) -> list[list[Loop]]:
     return list(alike.values())
 
 
-def waits_alike(frame: pandas.DataFrame) -> list[list]:
+def waits_alike(frame: pd.DataFrame) -> list[list]:
     """Rows of `Calls.blocked`, main threads and named waits first; threads of a process that wait alike, together."""
     weak = frame["kind"].isin(["lock", "sleep"]) | frame["pid"].ne(frame["process"])
     alike: dict[tuple, list] = {}

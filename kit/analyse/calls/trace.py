@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 
 from kit.analyse.calls.arguments import UNRETURNED, class_of, split, string
 from kit.clock import NS
-
-if TYPE_CHECKING:
-    import pandas
 
 KEPT = (
     *("pid", "comm", "syscall", "args", "result", "ret", "errno", "fd", "line", "capture", "stack"),
@@ -94,14 +93,11 @@ class Trace:
 
     def __init__(
         self,
-        calls: pandas.DataFrame,
-        signals: pandas.DataFrame | None = None,
+        calls: pd.DataFrame,
+        signals: pd.DataFrame | None = None,
         known: dict[int, tuple[int, str]] | None = None,
         until_s: float | None = None,
     ):
-        import numpy as np
-        import pandas as pd
-
         rows = calls.assign(**{name: calls[name].fillna("") for name in ("args", "ret", "result")})
         self.began_ns = int(rows["time"].min().value) if len(rows) and rows["time"].notna().any() else None
         rows["begin_s"] = (rows["time"] - rows["time"].min()).dt.total_seconds() if self.began_ns is not None else np.nan
@@ -158,12 +154,12 @@ class Trace:
             self.signals = said.assign(pid=said["pid"].where(said["pid"].notna() | (said["line"] > last), first))
 
     @cached_property
-    def by_thread(self) -> dict[int, pandas.DataFrame]:
+    def by_thread(self) -> dict[int, pd.DataFrame]:
         """Rows of each thread, in the order in which they began."""
         return {int(pid): own for pid, own in self.rows.groupby("pid", sort=False)}
 
     @cached_property
-    def lasting(self) -> pandas.DataFrame:
+    def lasting(self) -> pd.DataFrame:
         """Calls that had not come back when the trace ended, of threads that had not ended."""
         rows = self.rows[self.rows["unreturned"]].drop_duplicates("pid", keep="last")
         ended = [pid for pid, thread in self.threads.items() if thread.end]

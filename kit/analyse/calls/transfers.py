@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from kit.analyse.calls.arguments import LOOKS, OPENS, READS, WRITES, split, string
 from kit.analyse.calls.descriptors import Descriptors, kind_of
 from kit.schema import table_of
 
-if TYPE_CHECKING:
-    import pandas
-
 _FOLDER = re.compile(r"AT_FDCWD<(?P<path>[^<>]*)>")
 
 
-def transfers(found: Descriptors) -> pandas.DataFrame:
+def transfers(found: Descriptors) -> pd.DataFrame:
     """Bytes that threads read and wrote, by thing.
 
     Columns: `thing`, `kind`, `pid`, `read_bytes`, `written_bytes`, `reads`, `writes` (calls that moved any), `first_s`, `last_s`,
@@ -45,7 +43,7 @@ def transfers(found: Descriptors) -> pandas.DataFrame:
     return table
 
 
-def unread(found: Descriptors, moved: pandas.DataFrame | None = None) -> pandas.DataFrame:
+def unread(found: Descriptors, moved: pd.DataFrame | None = None) -> pd.DataFrame:
     """Pipes, sockets and eventfds into which more was written than was read.
 
     Of a pipe or a pair of sockets the bytes that are left are known where the trace saw it made; else more may lie in it from
@@ -114,7 +112,7 @@ def _count(found: Descriptors, name: str) -> int:
     return left
 
 
-def files(found: Descriptors) -> pandas.DataFrame:
+def files(found: Descriptors) -> pd.DataFrame:
     """Files by what was read, written and looked for.
 
     Columns: `path`, `read_bytes`, `written_bytes`, `mapped_bytes` (mmap: what was asked for; pages that arrive by faults make no

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from kit.analyse.calls.arguments import split
 from kit.analyse.calls.blocked import STACKS, SYSCALL_FILE, Waits, plain
 from kit.analyse.calls.descriptors import kind_of
 from kit.schema import table_of
 from kit.words import count_of
-
-if TYPE_CHECKING:
-    import pandas
 
 LONG_S = 5.0
 """A wait that gives up sooner goes round in a loop; it is no member of a standstill."""
@@ -57,16 +56,14 @@ class WaitGraph:
     edges: tuple[Edge, ...]
     suspects: tuple[Suspect, ...]
 
-    def frame(self) -> pandas.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Edges as a frame: `waiter`, `target` (null where it is not in the trace), `kind`, `thing`, `sure`, `why`."""
         names = ["waiter", "target", "kind", "thing", "sure", "why"]
         rows = [tuple(getattr(edge, name) for name in names) for edge in self.edges]
         return table_of(rows, names, {"waiter": "Int64", "target": "Int64"})
 
 
-def wait_graph(
-    waits: Waits, standing: pandas.DataFrame, moved: pandas.DataFrame, rounds: dict[int, str] | None = None
-) -> WaitGraph:
+def wait_graph(waits: Waits, standing: pd.DataFrame, moved: pd.DataFrame, rounds: dict[int, str] | None = None) -> WaitGraph:
     """Find who waits for whom, and who is behind it.
 
     `standing`: what `blocked` gives. `moved`: what `transfers` gives: who wrote into what before is who is waited for. `rounds`:
@@ -80,7 +77,7 @@ def wait_graph(
 class _Builder:
     """Edges of one trace."""
 
-    def __init__(self, waits: Waits, standing: pandas.DataFrame, moved: pandas.DataFrame, rounds: dict[int, str]):
+    def __init__(self, waits: Waits, standing: pd.DataFrame, moved: pd.DataFrame, rounds: dict[int, str]):
         self.waits, self.trace, self.found = waits, waits.trace, waits.found
         self.standing, self.moved, self.rounds = standing, moved, rounds
         self.wakers, self.owners = self._futexes()
@@ -368,7 +365,7 @@ def _roots(builder: _Builder, edges: tuple[Edge, ...], waiters: dict[int, set[in
     return found
 
 
-def _unwoken(builder: _Builder, silent: pandas.DataFrame, waiters: dict[int, set[int]]) -> Suspect:
+def _unwoken(builder: _Builder, silent: pd.DataFrame, waiters: dict[int, set[int]]) -> Suspect:
     """Threads that wait for wake-ups that nobody gave in the whole trace: strace does not see who holds a lock."""
     addresses = {name for things in silent["things"] for name in things}
     names = ", ".join(map(builder.trace.label, silent["pid"].tolist()[:4])) + (" …" if len(silent) > 4 else "")
