@@ -29,6 +29,6 @@ FIGURES = {
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
-    {"alt": "figure_alt", "samples": "process_names"}
+    {"style": "figure_alt", "samples": "process_names"}
     | {module: " ".join(f"plot_{name} describe_{name}" for name in names.split()) for module, names in FIGURES.items()},
 )

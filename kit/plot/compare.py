@@ -8,7 +8,6 @@ import pandas as pd
 
 from kit.analyse.verdict.phase_table import REACHED
 from kit.clock import show_duration
-from kit.plot.alt import figure_alt
 from kit.plot.benchmarks import group_of
 from kit.plot.decimate import min_max
 from kit.plot.phases import LABEL_SHARE, phase_bar, phase_name, phase_patches
@@ -21,6 +20,7 @@ from kit.plot.style import (
     VERMILION,
     bytes_unit,
     dress,
+    figure_alt,
     human_bytes,
     legend_beside,
     new_figure,
@@ -60,7 +60,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Figure:
     Examples
     --------
     >>> import kit
-    >>> from kit.plot.alt import figure_alt
+    >>> from kit.plot.style import figure_alt
     >>> figure = plot_comparison(kit.compare(kit.sample("sg01-capture-hang"), kit.sample("sg02-one-snapshot")))
     >>> figure_alt(figure)[:52]
     'Phases of a (sg01-capture-hang): launch 14 s, dist_i'

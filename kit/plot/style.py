@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kit.plot.alt import figure_alt
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -95,6 +93,34 @@ def new_figure(height_in: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained", facecolor="white")
+
+
+def figure_alt(figure: Figure, text: str | None = None) -> str:
+    """Set or get the alternative text of a figure.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Any figure.
+    text : str, optional
+        The text to keep with it. Without it the figure is left as it is.
+
+    Returns
+    -------
+    str
+        The text that the figure carries now; empty where it has none.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> figure = Figure()
+    >>> _ = figure_alt(figure, "Memory of 8 processes.")
+    >>> figure_alt(figure)
+    'Memory of 8 processes.'
+    """
+    if text is not None:
+        vars(figure)["kit_alt"] = text
+    return getattr(figure, "kit_alt", "")
 
 
 def begin(ax: Axes | None, height_in: float, describe: Callable[[], str], drawn: bool = True) -> tuple[Axes, bool]:

@@ -12,13 +12,12 @@ import pandas as pd
 from kit.clock import show_duration
 from kit.frames import FRAMES
 from kit.plot import cpu, logs, memory, phases, syscalls, threads
-from kit.plot.alt import figure_alt
 from kit.plot.cpu import describe_cpu, plot_cpu
 from kit.plot.logs import BINS, describe_log_rate, plot_log_rate
 from kit.plot.memory import describe_memory, plot_memory
 from kit.plot.phases import describe_phases, plot_phases
 from kit.plot.samples import process_colours, process_names
-from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, new_figure, say_empty
+from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, figure_alt, new_figure, say_empty
 from kit.plot.syscalls import describe_syscall_rate, plot_syscall_rate
 from kit.plot.threads import describe_thread_states, describe_thread_strip, plot_thread_states, plot_thread_strip
 from kit.plot.timeaxis import TimeAxis, tick_text, zone_text

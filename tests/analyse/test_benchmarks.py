@@ -12,8 +12,8 @@ import kit
 from kit.analyse.bench.results import Benchmarks, benchmarks
 from kit.errors import EvidenceError, UsageError
 from kit.frames import FRAMES
-from kit.plot.alt import figure_alt
 from kit.plot.benchmarks import describe_benchmarks, plot_benchmarks
+from kit.plot.style import figure_alt
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from kit.analyse.bench.metrics import Metric
 from kit.cli import main
 from kit.cli.look import quote
 from kit.errors import EvidenceError, UsageError
-from kit.plot.alt import figure_alt
 from kit.plot.shift import describe_shift, plot_shift
+from kit.plot.style import figure_alt
 
 
 def codes(findings):
