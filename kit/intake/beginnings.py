@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -37,7 +37,12 @@ def may_match(pattern: re.Pattern[bytes], begin: bytes) -> bool:
     >>> may_match(pattern, b"total 7"), may_match(pattern, b"open"), may_match(pattern, b"INFO "), may_match(pattern, b"open ")
     (True, True, False, False)
     """
-    return bool(_after(_items(pattern), frozenset((0,)), shape_of(begin)))
+    return _may_match(pattern, shape_of(begin))
+
+
+@lru_cache(maxsize=4096)  # the logs of a launch begin their lines alike
+def _may_match(pattern: re.Pattern[bytes], shape: bytes) -> bool:
+    return bool(_after(_items(pattern), frozenset((0,)), shape))
 
 
 @cache
