@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import kit
+from kit.analyse.verdict.verdict import weigh
+from tests.analyse.verdict.scenes import line, scene, twice, worker
 
 LOADING = (
     "[2025-10-23 13:04:00 TP0] Load weight begin. avail mem=77.60 GB\n"
@@ -39,6 +41,13 @@ def test_what_else_moves_tells_a_slow_reader_from_a_stuck_one(
         (tmp_path / "dmesg.txt").write_text(kernel)
     found = kit.verdict(tmp_path)
     assert found.klass == klass
+
+
+@pytest.mark.parametrize(("phase", "klass"), [("weights", "slow_weights"), ("compile", "slow_compile")])
+def test_what_is_read_once_the_weights_are_in_is_the_compilers(phase: str, klass: str) -> None:
+    grows = [*twice("io", "read_bytes", 0, 1 << 30, pid=10), *twice("processes", "rss_bytes", 1 << 30, 35 << 25, pid=10)]
+    found = weigh(scene(line(phase, phase=phase), worker(0), *grows))
+    assert (found.state, found.klass) == ("progressing", klass)
 
 
 def test_a_stopped_engine_serves_nobody_though_the_front_end_answers(tmp_path: Path) -> None:
