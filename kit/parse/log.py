@@ -246,7 +246,7 @@ class _Reader:
         if found is not None and found[0].code == "program_error" and (prefix.level in CALM or error is not None):
             found = None  # who gives up does not say so in passing; what was thrown says more
         if found is not None and (found[0].kind == "error" or not thrown(message)):
-            self._milestone(row, found, fields, message)
+            self._milestone(row, prefix, found, fields, message)
         elif error is not None:
             row.update(kind="error", milestone="exception", role=self.matcher.role(message))
         elif prefix.level in ("ERROR", "CRITICAL"):
@@ -266,7 +266,9 @@ class _Reader:
         elif message.startswith("Fatal Python error"):
             self.block = "error"
 
-    def _milestone(self, row: Row, found: tuple[grammar.Milestone, dict[str, Any]], fields: dict[str, Any], message: str) -> None:
+    def _milestone(
+        self, row: Row, prefix: Prefix, found: tuple[grammar.Milestone, dict[str, Any]], fields: dict[str, Any], message: str
+    ) -> None:
         milestone, values = found
         fields.update(values)
         row.update(kind=milestone.kind, milestone=milestone.code, phase=milestone.phase, role=milestone.role)
@@ -289,6 +291,8 @@ class _Reader:
             self.stage = "ready"
         elif milestone.http and self.stage != "http":
             self.stage = "http"
+        if milestone.code == "gpu_oom" and prefix.level in CALM:
+            row["role"] = "recovered"  # who can go on warns of it
         self.args_text = message if milestone.args and message.endswith("{") else None
 
     def _another(self, server: str) -> None:
@@ -342,7 +346,7 @@ class _Reader:
                 known is not None and (known[0].kind == "error" or known[0].role == "ending") and known[0].code != "program_error"
             )
             if own and not found.caught:
-                self._milestone(row, known, fields, message)
+                self._milestone(row, prefix, known, fields, message)
             fields.update(type=found.error["type"], message=found.error["message"] or "")
         if found is not None:
             row.update(NOISE if found.ignored else {"kind": "error"})

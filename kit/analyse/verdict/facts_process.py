@@ -23,6 +23,7 @@ PROBED = re.compile(r"probe failed: Get \W*https?://[^/\s]*:(\d{2,5})/")
 """The address that a kubelet asks."""
 ALL_READY = re.compile(r"(?:^| )([1-9]\d*)/\1 +Running(?: |$)|^Ready:\s+True$")
 """A pod whose containers have all passed their readiness probe."""
+NO_ANSWER = ("connection refused", "empty reply", "reset")
 LOCAL = re.compile(r"^(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[?::1)")
 DAEMONS = ("sshd", "systemd", "systemd-resolve", "cupsd", "dockerd", "containerd", "kubelet", "docker-proxy", "rpcbind")
 """Listeners of the host: a pid of a container may be theirs by chance."""
@@ -79,7 +80,7 @@ def _answers_on(evidence: Evidence, port: int | None, own_listener: bool) -> tup
     # Where sockets were listed, an answer of another host says nothing of this one.
     remote = bool(_listeners(evidence))
     answered = [row for row in probes if row.get("http_status") and (not remote or LOCAL.search(row.get("url") or "localhost"))]
-    refused = [row for row in probes if row.get("error") == "connection refused"]
+    refused = [row for row in unanswered(evidence) if row in probes and row["error"] == "connection refused"]
     if answered:
         return True, [ref(answered[0], f"{answered[0].get('url')}: {answered[0]['http_status']}")]
     if evidence.sockets and not own_listener:
@@ -91,6 +92,13 @@ def _answers_on(evidence: Evidence, port: int | None, own_listener: bool) -> tup
     if refused:
         return False, [ref(refused[0], "connection refused")]
     return _refuses_its_probe(evidence)
+
+
+def unanswered(evidence: Evidence) -> list[Row]:
+    """Requests of an observer to which nothing came back; one that stands in a log before it says ready came too early."""
+    up = {mark.capture: mark.line for mark in evidence.log.of("ready")}
+    failed = [row for row in evidence.probes if row.get("error") in NO_ANSWER]
+    return [row for row in failed if (row.get("line") or 0) >= up.get(row["capture"], 0)]
 
 
 def _refuses_its_probe(evidence: Evidence) -> tuple[bool | None, list[dict]]:

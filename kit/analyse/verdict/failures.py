@@ -34,7 +34,7 @@ LEAST_QUOTED = 20
 """Letters that a message must have to be known again within another."""
 ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
-NO_ERRORS = ("teardown", "closing", "client", "noise")
+NO_ERRORS = ("teardown", "closing", "client", "noise", "recovered")
 """Roles of errors that are nobody's failure."""
 FAILED_EXITS = ("exit_failed", "program_error")
 """Codes of lines that fail a launch whose log closes on them: exit codes, and errors by their form alone."""

@@ -166,6 +166,7 @@ ENDINGS = [
     ),
     shown("host_oom_line", error("host_oom", "oom-kill"), unlike=[error("gpu_oom")]),
     shown("gpu_oom_error", error("gpu_oom", "CUDA out of memory"), unlike=[error("host_oom")]),
+    shown("gpu_oom_error", error("gpu_oom", "CUDA out of memory"), unlike=[error("gpu_oom", "full", role="recovered")]),
     shown("ranks_dead", *workers(2), worker(2, "Z"), unlike=workers(3)),
     shown("ranks_dead", error("worker_died", fields={"rank": 1}), unlike=[error("worker_died")]),
     shown(  # one that was told to go has gone
@@ -352,6 +353,11 @@ CLUSTER = [
         unlike=[line("load_timeout", "worker startup timed out", "error", at=100), line("ready", phase="ready", at=200)],
     ),
     shown("probe_killed", STARTUP, event("Killing", "Stopping"), unlike=[READINESS, event("Killing", "Stopping container")]),
+    shown(  # killed, started again, and up
+        "probe_fails",
+        *(STARTUP, event("Killing", age_s=900), event("Started", age_s=890), line("ready", phase="ready")),
+        unlike=[STARTUP, event("Killing", age_s=90), event("Started", age_s=890), line("ready", phase="ready")],
+    ),
     shown("probe_fails", STARTUP, unlike=[STARTUP, *FIRST]),  # not passed yet: its first container runs
     shown("probe_fails", STARTUP, event("RestartCount", "Restart Count: 3"), unlike=[READINESS]),
     shown("probe_pending", STARTUP, *FIRST, unlike=[STARTUP, event("RestartCount", "Restart Count: 1")]),

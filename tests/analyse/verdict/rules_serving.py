@@ -130,6 +130,11 @@ SERVING = [
         unlike=[line("health_failed", kind="symptom", status=503), line("ready", phase="ready")],
     ),
     shown("bind_error", error("bind_error", "address already in use"), unlike=[error("bind_error", "in use"), READY]),
+    shown(
+        "refuses_though_ready",
+        *(READY, asked("/health", error="empty reply")),
+        unlike=[READY, row("probes", path="/health", error="empty reply", capture="server.log", line=0)],
+    ),
     shown("requests_wait", WAITING, unlike=[WAITING, counter("vllm:num_requests_running", 2, "metrics")]),
     shown(
         "request_stuck", line("engine_stats", at=100, **QUEUED), unlike=[line("engine_stats", at=100, **QUEUED | {"queued": 0})]

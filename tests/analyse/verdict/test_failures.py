@@ -55,6 +55,9 @@ def test_the_first_error_is_the_first_that_began_something(lines: list[str], wan
         ("ERROR 01-02 03:04:05 [x.py:1] TCPStore is gone", "cascade"),
         ("ERROR 01-02 03:04:05 [x.py:1] this is not tested and could result in errors", "noise"),
         ("Load weight begin.", None),
+        ("WARNING 01-02 03:04:05 [x.py:1] CUDA out of memory, the next candidate is tried", "recovered"),
+        ("./ask.sh: line 4:  771 Killed    python3 ask.py --url http://127.0.0.1:8000", "client"),
+        ("./run.sh: line 4:  771 Killed    vllm serve org/m", "teardown"),
     ],
 )
 def test_each_failure_line_has_a_role(line: str, role: str | None) -> None:

@@ -129,6 +129,13 @@ def test_who_asks_and_finds_nobody_shows_that_nothing_listens(
     assert kit.verdict(tmp_path).facts.value("port_listening") is listening
 
 
+def test_who_asks_before_it_is_up_finds_nobody_and_that_tells_nothing(tmp_path: Path) -> None:
+    waits = "curl: (7) Failed to connect to localhost port 8123 after 0 ms: Connection refused\n" * 3
+    up = "[2026-03-20 04:21:19] The server is fired up and ready to roll!\n"
+    (tmp_path / "server.log").write_text(f"[2026-03-20 04:20:19] server_args=ServerArgs(port=8123)\n{waits}{up}")
+    assert kit.verdict(tmp_path).state == "ready"
+
+
 def test_a_unit_that_was_never_restarted_says_so(tmp_path: Path) -> None:
     assert judged(tmp_path, unit="ActiveState=active\nNRestarts=0\nSubState=running\n").facts.value("restarts") == 0
 

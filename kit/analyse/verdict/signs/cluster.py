@@ -31,9 +31,13 @@ def probes(scene: Scene) -> Signs:
     deadly = [row for row in failed if "Readiness probe" not in row["text"]]  # who is not ready gets no requests, and lives
     if killing and (deadly or PROBE_KILL.search(killing["text"])):
         row = (deadly or [killing])[-1]
-        yield Sign(
-            "probe_killed", f"the orchestrator killed it: {short(row['text'], 140)}", [ref(row, row["text"]), ref(killing)]
+        again = scene.fact("ready") and _undone(killing, _by_reason(scene), ("Started",))
+        code, claim = (
+            ("probe_fails", "a container of it was killed, and it came up since")
+            if again
+            else ("probe_killed", "the orchestrator killed it")
         )
+        yield Sign(code, f"{claim}: {short(row['text'], 140)}", [ref(row, row["text"]), ref(killing)])
     elif failed and (not deadly or _first_container_lives(scene)):
         claim = "nothing is killed for a readiness probe" if not deadly else "its first container runs on"
         yield Sign(

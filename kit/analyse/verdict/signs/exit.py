@@ -187,8 +187,8 @@ def memory_lines(scene: Scene) -> Signs:
     """The log tells of memory that ran out, on the host or on the GPU."""
     if mark := scene.log.first("host_oom"):
         yield Sign("host_oom_line", f"the log reports a kill for memory: {short(mark.text, 120)}", [mark.ref])
-    gone = (mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark) and not echoes(scene.log, mark))
-    if mark := next(gone, None):
+    gone = [mark for mark in scene.log.of("gpu_oom") if not worked_after(scene.log, mark) and mark.role != "recovered"]
+    if mark := next((mark for mark in gone if not echoes(scene.log, mark)), None):
         yield Sign("gpu_oom_error", f"the GPU ran out of memory: {short(mark.text, 120)}", [mark.ref])
 
 

@@ -6,6 +6,7 @@ import itertools
 
 from kit.analyse.verdict.deltas import deltas
 from kit.analyse.verdict.evidence import ref
+from kit.analyse.verdict.facts_process import unanswered
 from kit.analyse.verdict.failures import FAREWELL_S, cause, moment, worked_after
 from kit.analyse.verdict.log_digest import STEPS, Mark
 from kit.analyse.verdict.phases import at_rest, was_up
@@ -208,15 +209,21 @@ def not_begun(scene: Scene) -> Signs:
         yield Sign("work_at_zero", claim, [bar.ref, ref(rows[0])])
 
 
-@rule("port_closed", "refuses_though_ready", needs=("sockets|probes|events",))
+@rule("port_closed", needs=("sockets|probes|events",))
 def port_closed(scene: Scene) -> Signs:
     """Nothing listens on the server's port."""
     if scene.fact("port_listening") is False:
-        port, refs = scene.fact("port"), scene.facts.refs("port_listening")
+        port = scene.fact("port")
         where = f"port {port}" if port else "the server's port, which is unknown"
-        yield Sign("port_closed", f"nothing is listening on {where}", refs)
-        if scene.fact("ready") and any(row.get("error") == "connection refused" for row in scene.evidence.probes):
-            yield Sign("refuses_though_ready", f"the log said ready, and {where} refuses a connection", refs)
+        yield Sign("port_closed", f"nothing is listening on {where}", scene.facts.refs("port_listening"))
+
+
+@rule("refuses_though_ready", needs=("probes",))
+def refuses(scene: Scene) -> Signs:
+    """The log said ready, and who asked after that got nothing back."""
+    if (rows := unanswered(scene.evidence)) and scene.fact("ready") and scene.fact("port_listening") is not True:
+        claim = f"the log said ready, and who asked got nothing back: {rows[-1]['error']}"
+        yield Sign("refuses_though_ready", claim, [ref(rows[-1], rows[-1].get("command"))])
 
 
 @rule("log_deleted", needs=("fds",))
