@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -315,6 +316,15 @@ def test_threads_calls_and_stacks_by_rank(opened):
     names = found.thread_names.set_index(["process", "thread"])
     assert names.loc[("rank 0", "gloo_tcp_loop"), ["a", "b"]].tolist() == [13, 13]
     assert "epoll_wait 13" in names.loc[("rank 0", "gloo_tcp_loop"), "b_calls"]
+
+
+def test_time_in_calls_of_a_trace_without_durations_is_not_recorded(tmp_path):
+    for name, took in (("a", ""), ("b", " <0.500000>")):
+        (tmp_path / name).mkdir()
+        calls = [f'9 10:00:0{n}.000000 read(3, "x", 1) = 1{took}\n' for n in range(3)]
+        (tmp_path / name / "strace.txt").write_text("".join(calls))
+    text = str(kit.compare(tmp_path / "a", tmp_path / "b"))
+    assert re.search(r"read +1\.5 \(not recorded\) +1\.5 \(1\.5 s\)", text)
 
 
 def test_each_run_is_read_once(data):

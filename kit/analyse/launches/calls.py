@@ -23,7 +23,7 @@ MAIN = "main thread"
 class Calls:
     """System calls of one launch as strace showed them, by thread."""
 
-    # `number`, `seconds`: by thread and call: calls made, and time in those that came back
+    # `number`, `seconds`: by thread and call: calls made, and time in those whose time was recorded
     number: dict[int | None, Counter] = field(default_factory=dict)
     seconds: dict[int | None, defaultdict[str, float]] = field(default_factory=dict)
     standing: dict[int | None, str] = field(default_factory=dict)  # by thread: the call that had not come back
@@ -35,7 +35,8 @@ class Calls:
         """Take one row of frame `syscalls`."""
         tid, call = row.get("pid"), row["syscall"]
         self.number.setdefault(tid, Counter())[call] += 1
-        self.seconds.setdefault(tid, defaultdict(float))[call] += row.get("duration_s") or 0.0
+        if (took := row.get("duration_s")) is not None:
+            self.seconds.setdefault(tid, defaultdict(float))[call] += took
         if row.get("state") in ("open", "cut", "detached"):
             self.standing[tid] = call
         else:
@@ -49,15 +50,16 @@ class Calls:
         """Seconds from the first to the last call."""
         return (self.last - self.first) / NS if self.first is not None and self.last > self.first else None
 
-    def by_process(self, launch: ComparedLaunch, samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
-        """By rank or role, then by call: `calls`, `s`, `standing`."""
-        found: dict[str, dict[str, dict[str, float]]] = {}
+    def by_process(self, launch: ComparedLaunch, samples: Samples) -> dict[str, dict[str, dict[str, Any]]]:
+        """By rank or role, then by call: `calls`, `s` (None where no time was recorded), `standing`."""
+        found: dict[str, dict[str, dict[str, Any]]] = {}
         for tid, numbers in self.number.items():
             name = launch.process(tid if tid in launch.processes.by_pid else samples.pid_of.get(tid))
             for call, number in numbers.items():
-                own = found.setdefault(name, {}).setdefault(call, {"calls": 0, "s": 0.0, "standing": 0})
+                own = found.setdefault(name, {}).setdefault(call, {"calls": 0, "s": None, "standing": 0})
                 own["calls"] += number
-                own["s"] += self.seconds[tid][call]
+                if (took := self.seconds.get(tid, {}).get(call)) is not None:
+                    own["s"] = (own["s"] or 0.0) + took
                 own["standing"] += self.standing.get(tid) == call
         return found
 
@@ -68,7 +70,7 @@ def syscalls(launches: list[ComparedLaunch], samples: list[Samples], calls: list
     rows = []
     for name in order(set().union(*found)):
         own = [one.get(name, {}) for one in found]
-        names = sorted(set().union(*own), key=lambda call: (-max(one.get(call, {}).get("s", 0.0) for one in own), call))
+        names = sorted(set().union(*own), key=lambda call: (-max(one.get(call, {}).get("s") or 0.0 for one in own), call))
         for call in names:
             row: dict[str, Any] = {"process": name, "syscall": call}
             for launch, one, here in zip(launches, calls, own, strict=True):

@@ -113,7 +113,8 @@ def _call(row: dict, label: str) -> str:
     calls, rate, seconds = (row[f"{label}_{what}"] for what in ("calls", "per_s", "s"))
     if not is_number(calls):
         return "–"
-    return f"{rate:,.1f} ({seconds:,.1f} s)" if rate == rate else f"{calls} calls ({seconds:,.1f} s)"
+    took = f"{seconds:,.1f} s" if seconds == seconds else "not recorded"  # NaN where no duration is known
+    return f"{rate:,.1f} ({took})" if rate == rate else f"{calls} calls ({took})"
 
 
 def _memory_row(row: dict, labels: Group) -> list[str]:
