@@ -60,6 +60,11 @@ SERVING = [
     ),
     shown("log_ends_on_step", STEPS, gpu(0, 100, 600), unlike=[STEPS, gpu(0, 100, 150)]),
     shown("log_ends_on_step", STEPS, unlike=[STEPS, line("shutdown", role="ending")]),
+    shown(  # tqdm draws its frame once more when the program prints beside it
+        "log_ends_on_step",
+        *(STEPS, line("train_step", "70/99", kind="other", phase="train_step")),
+        unlike=[STEPS, line("train_step", "70/99", kind="other", phase="train_step"), line("shutdown", role="ending")],
+    ),
     shown("training_stands", [line("train_step", step=n, at=3 * n, phase="train_step") for n in range(8)], unlike=[STEPS]),
     shown(
         "answers_fail",

@@ -83,7 +83,7 @@ def training(scene: Scene) -> Signs:
     pace = gaps[len(gaps) // 2] if gaps else own
     # Somebody looked further than the log, and what that shows decides; GPUs that work show what the log does.
     looked_at = scene.has("stacks|processes|threads|syscalls") or scene.has("gpus") and not at_work(scene)
-    if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log) == steps[-1].order:
+    if scene.fact("exited") is not True and not looked_at and scene.log.last_life.get(steps[-1].log, -1) <= steps[-1].order:
         behind, began = scene.log.records - steps[-1].order - 1, cause(scene.log)
         failed = began is not None and began.role == "initiating" and began.order > steps[-1].order
         failed = failed or any(mark.order > steps[-1].order for mark in scene.log.of("worker_died"))
