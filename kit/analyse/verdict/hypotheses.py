@@ -184,8 +184,13 @@ def _wanted(capture: dict, scene: Scene, signs: dict[str, Sign], where: Surround
 
 
 def _taken(capture: dict, scene: Scene, signs: dict[str, Sign]) -> bool:
-    """Whether it was taken already, and be it that it showed nothing of the launch; what is taken twice, both times."""
-    kinds = {tool.kind for tool in capture["tools"] if capture["have"]}
+    """Whether it was taken already, and be it that it showed nothing of the launch; what is taken twice, both times.
+
+    A tool that could not look, as one that may not, has shown nothing.
+    """
+    failed = {row["tool"] for row in scene.evidence.tool_errors}
+    able = [tool for tool in capture["tools"] if tool.name not in failed and not any(name in tool.command for name in failed)]
+    kinds = {tool.kind for tool in able if capture["have"]}
     looks = {found.moment for found in scene.evidence.run.captures if found.kind in kinds}
     if capture.get("twice"):
         return len(looks) > 1 or not signs.keys().isdisjoint(capture["signs"])

@@ -119,6 +119,7 @@ ENDINGS = [
     ),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(5)]),
     shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), SERVER, kernel("oom_kill", pid=10)]),
+    shown("memory_available", *MEMORY, free(50), unlike=[*MEMORY, free(50), line("shutdown", role="ending")]),
     shown(
         "cgroup_oom_kill",
         *(counter("oom_kill", 1, "cgroup"), line("exit_code", exit_code="-9")),

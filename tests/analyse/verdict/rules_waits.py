@@ -53,6 +53,7 @@ GPU = [
         "gpu_idle", gpu(0, 100, moment=0), gpu(0, 0, moment=1), unlike=[gpu(0, 0, moment=0), gpu(0, 100, moment=1)]
     ),
     shown("gpu_context_only", gpu(0, 0, mem=600), unlike=[gpu(0, 0, mem=600), gpu(1, 0, mem=20000)]),
+    shown("gpu_context_only", gpu(0, 0, mem=600), unlike=[gpu(0, 0, mem=600), line("shutdown", role="ending")]),
     shown(
         "gpu_memory_grows", twice("gpus", "mem_used_mib", 600, 5000, gpu=0), unlike=twice("gpus", "mem_used_mib", 600, 602, gpu=0)
     ),

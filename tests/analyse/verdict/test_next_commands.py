@@ -150,6 +150,10 @@ def test_what_was_looked_at_is_not_asked_for_again(tmp_path: Path) -> None:
     table = "PID PPID STAT NLWP WCHAN ELAPSED TIME RSS COMMAND\n220 1 Sl 9 hrtimer_nanosleep 99 0 0 python3 go.py\n"
     given = steps_of(tmp_path, log, ss__txt=seen, ps__txt=table)
     assert "listeners" not in given and list(given)[1] == "stacks of all ranks", "nothing of the launch listens, and it sleeps"
+    refused = "$ dmesg | tail\ndmesg: read kernel buffer failed: Operation not permitted\n"
+    died = "E0301 12:00:09 api.py:833] failed (exitcode: -9) local_rank: 2 (pid: 297) of binary: /usr/bin/python3\n"
+    given = steps_of(tmp_path, died, dmesg__txt=refused)
+    assert any(name.startswith("kernel log") for name in given), "who may not look has seen nothing"
 
 
 def test_names_of_the_cluster_come_from_its_events(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def differences(scene: Scene) -> Signs:
         yield Sign("gpu_use_uneven", claim, where, idle)
     if busy and len(busy) == len(rows) and not _shares(scene, busy) and not _traffic(scene, busy):
         drawn = [row["power_w"] for row in busy if row.get("power_w")]
-        power = f"{min(drawn):.0f} to {max(drawn):.0f} W of a limit that is not told" if drawn else "power unknown"
+        span = f"{min(drawn):.0f}" + (f" to {max(drawn):.0f}" if len(drawn) > 1 else "") if drawn else ""
+        power = f"{span} W of a limit that is not told" if drawn else "power unknown"
         yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, {power}", [ref(busy[0])])
 
 
@@ -106,9 +107,9 @@ def _all(number: int) -> str:
 
 @rule("gpu_context_only", needs=("gpus",))
 def context_only(scene: Scene) -> Signs:
-    """GPU memory holds a context and nothing else."""
+    """GPU memory holds a context and nothing else; who has ended holds none."""
     used = [row["mem_used_mib"] for row in scene.evidence.gpus if row.get("mem_used_mib") is not None]
-    if used and max(used) < scene.limits["gpu_context_mib"]:
+    if used and scene.fact("exited") is not True and max(used) < scene.limits["gpu_context_mib"]:
         claim = f"at most {max(used):,.0f} MiB of GPU memory in use: a context, nothing loaded"
         yield Sign("gpu_context_only", claim, scene.facts.refs("gpu_mem_mib_max"))
 
