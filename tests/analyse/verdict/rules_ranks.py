@@ -98,6 +98,11 @@ STACKS = [
     ),
     shown("spins_in_place", UP, *spins(0), *spins(1), unlike=[UP, *spins(0), *spins(1, "update (core/sched.py)")]),
     shown("spins_in_place", UP, *spins(0), *spins(1), unlike=[line("ready", kind="ready", phase="ready"), *spins(0), *spins(1)]),
+    shown(  # in a launch that says nothing, while its GPU shows use without the power of work
+        "waits_on_busy_gpu",
+        *(line("args", at=0), worker(0), *spins(0), *spins(1), gpu(0, 100, 150)),
+        unlike=[line("args", at=0), worker(0), *spins(0), *spins(1), gpu(0, 100, 650)],
+    ),
     shown("wait_stays", worker(0), *stack(10, REDUCE), *stack(10, REDUCE, moment=1), unlike=[worker(0), *stack(10, REDUCE)]),
     shown(  # an answer takes a moment
         "lookup_stays",

@@ -90,7 +90,7 @@ def _killed(scene: Scene) -> bool:
 @rule("memory_available", needs=("host_memory",))
 def memory(scene: Scene) -> Signs:
     """Host memory is available, so nothing had to be killed for the want of it; once all have ended, it always is."""
-    rows = scene.evidence.host_memory if scene.fact("exited") is not True else ()
+    rows = [] if scene.fact("exited") is True else scene.evidence.host_memory
     size = {row["name"]: row["value_bytes"] for row in rows}
     available, total = size.get("available"), size.get("total")
     if (

@@ -9,7 +9,7 @@ from kit.analyse.verdict.processes import Process, frozen
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.signs.gpu import busy_rows, newest
+from kit.analyse.verdict.signs.gpu import at_work, busy_rows, newest
 from kit.analyse.verdict.stacks import Stack, all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
@@ -152,7 +152,7 @@ def moving(scene: Scene) -> Signs:
                 return
 
 
-@rule("wait_stays", "lookup_stays", "leader_spins", "spins_in_place", needs=("stacks",))
+@rule("wait_stays", "lookup_stays", "leader_spins", "spins_in_place", "waits_on_busy_gpu", needs=("stacks",))
 def standing(scene: Scene) -> Signs:
     """A main thread that waits for another thread, another rank, the GPU or a name server, in the same place at two moments.
 
@@ -162,7 +162,9 @@ def standing(scene: Scene) -> Signs:
     led = bool(ordered) and all(stack.category == "idle" for stack in ordered)
     leaders = {process.pid for process in scene.processes.of_role("engine", "frontend") if led}
     now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main}
-    mute = scene.phase in SERVES and (scene.silence_s or 0) > scene.limits["long_silence_s"]
+    rows, silent = newest(scene), (scene.silence_s or 0) > scene.limits["long_silence_s"]
+    busy = silent and bool(rows) and len(busy_rows(scene, rows)) == len(rows) and not at_work(scene)
+    mute = silent and scene.phase in SERVES
     for pid, moments in _dumps(scene).items():
         if len(moments) < 2 or pid not in now or len({text for text, _ in moments.values()}) > 1:
             continue
@@ -175,6 +177,8 @@ def standing(scene: Scene) -> Signs:
             code, what = "leader_spins", "leads workers that wait for an order, and computes"
         elif mute and computes and now[pid].category not in AT_REST:
             code, what = "spins_in_place", "computes"
+        elif busy and computes and now[pid].category is None:
+            code, what = "waits_on_busy_gpu", "does not come back from its GPU, which is busy,"
         else:
             continue
         claim = f"the main thread of pid {pid} {what} in {place} in all of {len(moments)} stack dumps"
