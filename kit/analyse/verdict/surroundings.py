@@ -17,7 +17,7 @@ from kit.analyse.verdict.evidence import Evidence
 from kit.analyse.verdict.failures import cause
 from kit.analyse.verdict.refused_arguments import program
 from kit.analyse.verdict.scene import Scene
-from kit.analyse.verdict.settings import ENVIRONMENT, Settings, settings_of
+from kit.analyse.verdict.settings import ENVIRONMENT, VERSIONS, Settings, settings_of
 from kit.clock import NS, show_time
 from kit.intake.beginnings import may_hold
 from kit.parse.script import run_by_python
@@ -125,6 +125,7 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
         "native": server in known.native,
         "trainer": server in known.trainers,
         "restarted": bool(scene.fact("restarts")) or any(map(_RESTARTED.search, told)),
+        "no_ras": _older_than_ras(str(settings.of(VERSIONS).get("NCCL") or "")),
         "one_rank": scene.processes.world_size == 1 or server in known.native,
         "several_nodes": _several_nodes(scene, settings),
         "own_error": _own_error(scene),
@@ -141,6 +142,12 @@ def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     inside = _inside(scene, named) if system == "linux" and not over else ""
     there = {key: filled(text, names) for key, text in names.items()}
     return Surroundings(frozenset(traits - {""}), accelerator, system, there, inside, tuple(role.says for role in roles))
+
+
+def _older_than_ras(version: str) -> bool:
+    """Whether a version of NCCL is known and has no RAS subsystem, which came with 2.24 (its release notes)."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return found is not None and (int(found[1]), int(found[2])) < (2, 24)
 
 
 def _own_error(scene: Scene) -> bool:

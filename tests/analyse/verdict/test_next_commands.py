@@ -129,6 +129,13 @@ def steps_of(folder: Path, text: str, **files: str) -> dict[str, str]:
     return {step["what"]: step["command"] for step in kit.verdict(folder).next}
 
 
+@pytest.mark.parametrize(("version", "asked"), [("2.18.3", False), ("2.24.3", True)])
+def test_ras_is_asked_only_of_an_nccl_that_may_have_it(tmp_path: Path, version: str, asked: bool) -> None:
+    began = "n1:101:101 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 4 cudaDev 0 busId 1 commId 0x2 - Init START\n"
+    (tmp_path / "server.log").write_text(f"{began}NCCL version {version}+cuda12.1\n")
+    assert ("ncclras" in str(kit.verdict(tmp_path, captured_at="2026-03-01 13:00:00"))) is asked
+
+
 def test_a_mac_is_asked_in_its_own_words(tmp_path: Path) -> None:
     log = "ggml_metal_init: allocating\nggml_metal_init: found device: Apple M2\nmain: loading model\n"
     given = steps_of(tmp_path, log)
