@@ -151,6 +151,19 @@ def _outside_strings(text: str) -> Iterator[str]:
         inside ^= 1 - len(pieces) % 2
 
 
+def signal_of(code: int) -> int | None:
+    """Signal that an exit code tells: Python gives it below zero, shells above 128 (signal(7) has the numbers).
+
+    -1 is none: Rust, Go and C# write it where a process left no code.
+
+    Examples
+    --------
+    >>> signal_of(-9), signal_of(137), signal_of(1), signal_of(-1)
+    (9, 9, None, None)
+    """
+    return -code if code < -1 else code - 128 if 128 < code < 160 else None
+
+
 def whole_number(value: object) -> int | None:
     """A number that was printed as digits, or is one; None for anything else, `²` and what no 64 bits hold included.
 

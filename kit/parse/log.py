@@ -34,6 +34,7 @@ from kit.parse.log_detection import looks_like
 from kit.parse.records import SECOND_NS, Prefix, pieces
 from kit.parse.tracebacks import CALM, EXCEPTION, NOISE, Tracebacks, thrown
 from kit.schema import Row
+from kit.untrusted import signal_of
 
 HEAD_LINES = 4000
 """Lines that are looked at to tell the server. A launch of eight ranks is told by its first ten; a log that begins with
@@ -368,15 +369,12 @@ _SIGNALS = {
 
 
 def _exit(fields: dict[str, Any]) -> None:
-    """Signal of an exit code: -9 and 137 both are SIGKILL (128 + n is the shell's convention, signal(7) the numbers).
-
-    -1 is none: Rust, Go and C# write it where a process left no code.
-    """
+    """Signal of an exit code, or of a signal's name."""
     code, name = fields.get("exit_code"), fields.get("signal_name")
     if isinstance(name, str) and name in _SIGNALS:
         fields.setdefault("signal", _SIGNALS[name])
-    if isinstance(code, int) and (code < -1 or 128 < code < 160):
-        fields.setdefault("signal", -code if code < 0 else code - 128)
+    if isinstance(code, int) and (number := signal_of(code)) is not None:
+        fields.setdefault("signal", number)
 
 
 def parse(lines: Iterable[str], source: Source, report: Report, folders: tuple[Path, ...] = ()) -> Rows:

@@ -22,7 +22,7 @@ from kit.clock import NS
 from kit.parse.grammar import lives_on, traits
 from kit.reading import Capture
 from kit.schema import Row
-from kit.untrusted import whole_number
+from kit.untrusted import signal_of, whole_number
 
 CLOSING_RECORDS = 12
 """Records after an ending that still belong to it: exit handlers, resource warnings, the last worker's farewell."""
@@ -343,12 +343,9 @@ def _in_log(evidence: Evidence) -> tuple[int, list[dict]] | None:
     for mark in sorted(marks, key=lambda mark: (mark.code in late, told and mark.code != "interrupted")):
         if (sent := whole_number(mark.fields.get("signal"))) is not None:
             return sent, [mark.ref]
-        number = whole_number(mark.fields.get("exit_code"))
-        if number is not None:
-            if number < -1:
-                return -number, [mark.ref]
-            if 128 < number < 160:
-                return number - 128, [mark.ref]
+        code = whole_number(mark.fields.get("exit_code"))
+        if code is not None and (sent := signal_of(code)) is not None:
+            return sent, [mark.ref]
         if mark.code in SIGNALS:
             return SIGNALS[mark.code], [mark.ref]
     return None

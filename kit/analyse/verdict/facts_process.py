@@ -123,11 +123,9 @@ def _health(evidence: Evidence) -> tuple:
     asked = [row for row in evidence.probes if _of_health(row.get("path") or "") and row.get("http_status")]
     if asked:
         return asked[-1]["http_status"], [ref(asked[-1], f"{asked[-1].get('path')}: {asked[-1]['http_status']}")]
-    ups = [mark.order for mark in evidence.log.of("ready")]
-    up = max([*ups, evidence.log.last_answer[1] if evidence.log.last_answer else -1])
     for mark in reversed(evidence.log.of("probe_request", "health_failed")):
         status = whole_number(mark.fields.get("status"))
-        if status is not None and status >= 500 and mark.order < up:
+        if status is not None and status >= 500 and mark.order < evidence.log.served:
             continue  # it was not up yet, or has answered a request since
         if _of_health(str(mark.fields.get("path", ""))) and status is not None:
             return status, [mark.ref]

@@ -411,6 +411,16 @@ class LogDigest:
                 return 1.0 if last[-1] + every > most else last[-1] / most
         return None
 
+    @property
+    def answered(self) -> int:
+        """Place of the last request of a client that was answered with success, -1 without any."""
+        return self.last_answer[1] if self.last_answer else -1
+
+    @property
+    def served(self) -> int:
+        """Place of the last word that it serves: that it is ready, or such an answer; -1 without any."""
+        return max([self.answered, *(mark.order for mark in self.of("ready"))])
+
     def records_after(self, mark: Mark) -> int:
         """Records that follow a mark in its own log; in all logs where others go on long after it, or nothing is stamped."""
         end, when = self._ends.get(mark.log, (self.records, None))

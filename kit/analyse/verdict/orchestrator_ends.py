@@ -6,6 +6,7 @@ import re
 import signal
 
 from kit.analyse.verdict.evidence import Evidence, ref
+from kit.untrusted import signal_of
 
 ENDED = {
     "kubernetes": frozenset(
@@ -61,7 +62,7 @@ def exit_signal(evidence: Evidence) -> tuple[int, list[dict]] | None:
 
 def _signal(found: re.Match[str]) -> int:
     code = int(next(text for text in (found[1], found[3], found[4]) if text is not None))
-    number = int(found[2] or 0) or (code - 128 if 128 < code < 160 else -code if code < 0 else 0)
+    number = int(found[2] or 0) or signal_of(code) or 0
     return number if number <= signal.SIGRTMAX else 0  # Slurm says 0:125 of a job that was killed for memory
 
 

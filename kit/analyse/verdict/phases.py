@@ -213,9 +213,9 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
     repeated = evidence.log.servers.get("ray", 0) and any("repeated" in row["raw"] for row in evidence.log.tail)
     own = _own_codes(marks, ranks, processes, evidence)
     seen_by_code: dict[str, dict[int, list[Mark]]] = {}
-    for mark in marks:
-        rank = rank_of(mark, processes)
-        if mark.code in own and rank is not None and mark.phase in ORDER:
+    placed = [(mark, rank_of(mark, processes)) for mark in marks if mark.phase in ORDER]
+    for mark, rank in placed:
+        if mark.code in own and rank is not None:
             seen_by_code.setdefault(mark.code, {}).setdefault(rank, []).append(mark)
     now = evidence.run.captured_ns if evidence.run.captured_known else evidence.log.last_time
     # A server that says ready has waited for all its ranks: who wrote less before that is not late.
@@ -224,13 +224,12 @@ def _lag(found: Progression, evidence: Evidence, marks: list[Mark], ranks: list[
     end = evidence.log.tail[-1] if evidence.log.tail else None
     cut = end is not None and not end["text"].strip() and not end.get("bar_kind")
     latest = max((mark.order for mark in marks), default=-1)
-    newest = [(rank_of(mark, processes), mark.order, ORDER[mark.phase]) for mark in marks if mark.phase in ORDER]
     for seen in reversed(list(seen_by_code.values())):
         most = max(len(found_marks) for found_marks in seen.values())
         ahead = [rank for rank in ranks if len(seen.get(rank, ())) == most]
         last = max(mark.order for found_marks in seen.values() for mark in found_marks)
         place = ORDER[seen[ahead[0]][-1].phase]
-        beyond = {rank for rank, order, phase in newest if order > last and phase > place}
+        beyond = {rank for mark, rank in placed if mark.order > last and ORDER[mark.phase] > place}
         behind = [rank for rank in ranks if len(seen.get(rank, ())) < most and rank not in beyond]
         if not behind or len(ahead) < len(behind) or repeated or last < ready or (cut and last == latest):
             continue

@@ -10,7 +10,7 @@ from kit.analyse.verdict.endings import ending
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.processes import Processes
 from kit.schema import Row
-from kit.untrusted import whole_number
+from kit.untrusted import signal_of, whole_number
 
 ENDS = ("exits", "no_answer", "hang")
 """Claims that say where a launch stands now, those first that say more."""
@@ -118,7 +118,7 @@ def _signal(named: dict) -> int | None:
     """The signal that an exit code or a name tells."""
     code = whole_number(named.get("exit_code"))
     if code is not None:
-        return -code if code < 0 else code - 128 if 128 < code < 160 else None
+        return signal_of(code)
     word = str(named.get("signal") or "").upper()
     if word == "KILLED":
         return None  # by whom and how is not said

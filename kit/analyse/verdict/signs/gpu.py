@@ -22,6 +22,12 @@ def busy_rows(scene: Scene, rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["util_percent"] >= scene.limits["gpu_busy_percent"]]
 
 
+def all_busy(scene: Scene) -> bool:
+    """Whether the last look shows all GPUs in use."""
+    rows = newest(scene)
+    return bool(rows) and len(busy_rows(scene, rows)) == len(rows)
+
+
 def idle_gpus(scene: Scene, rows: list[Row]) -> list[int]:
     """Numbers of GPUs that are not in use."""
     return [row["gpu"] for row in rows if row["util_percent"] <= scene.limits["gpu_idle_percent"]]
@@ -86,9 +92,9 @@ def differences(scene: Scene) -> Signs:
     if idle and len(idle) < len(busy) < len(rows):
         claim = f"{named('GPU', idle)} idle while {len(busy)} others are at ≥ {most:.0f} % utilisation"
         yield Sign("gpu_use_uneven", claim, where, idle)
-    if busy and len(busy) == len(rows) and not _shares(scene, busy) and not _traffic(scene, busy):
-        drawn = [row["power_w"] for row in busy if row.get("power_w")]
-        span = f"{min(drawn):.0f}" + (f" to {max(drawn):.0f}" if len(drawn) > 1 else "") if drawn else ""
+    if all_busy(scene) and not _shares(scene, busy) and not _traffic(scene, busy):
+        drawn = sorted(row["power_w"] for row in busy if row.get("power_w"))
+        span = " to ".join(f"{power:.0f}" for power in (drawn[:1] + drawn[1:][-1:]))
         power = f"{span} W of a limit that is not told" if drawn else "power unknown"
         yield Sign("gpu_all_busy", f"{_all(len(rows))} at ≥ {most:.0f} % utilisation, {power}", [ref(busy[0])])
 

@@ -137,10 +137,8 @@ def request(scene: Scene) -> Signs:
 @rule("answers_fail", needs=("log",))
 def failing_answers(scene: Scene) -> Signs:
     """The last requests in the log were all answered with an error of the server's."""
-    answered = scene.log.last_answer[1] if scene.log.last_answer else -1
-    failed = [
-        mark for mark in scene.log.of("request_refused") if mark.order > answered and (mark.fields.get("status") or 0) >= 500
-    ]
+    failed = [mark for mark in scene.log.of("request_refused") if mark.order > scene.log.answered]
+    failed = [mark for mark in failed if (mark.fields.get("status") or 0) >= 500]
     unavailable = [mark for mark in failed if mark.fields["status"] == UNAVAILABLE]
     if (len(failed) >= FAILING or len(unavailable) > 1) and not scene.fact("exited"):
         claim = f"its last {count_of(len(failed), 'answer')} were errors of its own: {short(failed[-1].text, 100)}"
@@ -181,8 +179,7 @@ def backlog(scene: Scene) -> Signs:
 @rule("health_failed_line", needs=("log",))
 def own_check(scene: Scene) -> Signs:
     """The server's own health check failed once it was up, and it answered nobody since."""
-    answered = max([scene.log.last_answer[1] if scene.log.last_answer else -1, *(m.order for m in scene.log.of("ready"))])
-    if (mark := scene.log.last("health_failed")) and mark.order > answered:
+    if (mark := scene.log.last("health_failed")) and mark.order > scene.log.served:
         yield Sign("health_failed_line", f"the server's own health check failed: {short(mark.text, 140)}", [mark.ref])
 
 
@@ -331,10 +328,9 @@ def stuck_request(scene: Scene) -> Signs:
     taken, counted = log.of("request", "prefill_batch"), log.of("engine_stats", "decode_batch")
     finished = [mark for mark in taken if "status" in mark.fields] + log.of("request_done")
     finished += [mark for mark in counted if (mark.fields.get("tokens_per_s") or 0) > 0]
-    last_answer = log.last_answer[1] if log.last_answer else -1
     last_finished = max((mark.order for mark in finished), default=-1)
     answered = max((mark.order for mark in taken if "status" in mark.fields), default=-1)
-    last_finished, answered = max(last_finished, last_answer), max(answered, last_answer)
+    last_finished, answered = max(last_finished, log.answered), max(answered, log.answered)
     last = counted[-1] if counted else None
     running, queued = (last.fields.get(name) or 0 if last else 0 for name in ("running", "queued"))
     if last and running + queued > 0 and last.order > answered and (quiet or 0) > limits["long_silence_s"]:

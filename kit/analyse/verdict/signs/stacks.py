@@ -9,7 +9,7 @@ from kit.analyse.verdict.processes import Process, frozen
 from kit.analyse.verdict.rank_groups import named_ranks
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
-from kit.analyse.verdict.signs.gpu import at_work, busy_rows, newest
+from kit.analyse.verdict.signs.gpu import all_busy, at_work
 from kit.analyse.verdict.stacks import Stack, all_stacks, main_stacks, odd_ranks, places, worker_stacks
 from kit.clock import NS
 from kit.schema import Row
@@ -110,9 +110,8 @@ def odd_rank(scene: Scene) -> Signs:
 
 def _crowd(mains: dict[int, Stack], scene: Scene) -> list[int]:
     """Ranks that all stand in one place while all GPUs are busy: they wait there, whatever the place is called."""
-    rows = newest(scene)
     alike = len(mains) >= CROWD and len(set(places(mains).values())) == 1
-    return list(mains) if alike and rows and len(busy_rows(scene, rows)) == len(rows) else []
+    return list(mains) if alike and all_busy(scene) else []
 
 
 @rule("different_collectives", needs=("stacks",))
@@ -162,8 +161,8 @@ def standing(scene: Scene) -> Signs:
     led = bool(ordered) and all(stack.category == "idle" for stack in ordered)
     leaders = {process.pid for process in scene.processes.of_role("engine", "frontend") if led}
     now = {stack.pid: stack for stack in all_stacks(scene.evidence) if stack.main}
-    rows, silent = newest(scene), (scene.silence_s or 0) > scene.limits["long_silence_s"]
-    busy = silent and bool(rows) and len(busy_rows(scene, rows)) == len(rows) and not at_work(scene)
+    silent = (scene.silence_s or 0) > scene.limits["long_silence_s"]
+    busy = silent and all_busy(scene) and not at_work(scene)
     mute = silent and scene.phase in SERVES
     for pid, moments in _dumps(scene).items():
         if len(moments) < 2 or pid not in now or len({text for text, _ in moments.values()}) > 1:

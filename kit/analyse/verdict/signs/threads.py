@@ -122,7 +122,7 @@ def text_work(scene: Scene) -> Signs:
 
 @rule("frontend_burns", needs=("processes|threads",))
 def burns(scene: Scene) -> Signs:
-    """A process that is no worker takes a whole core; one that spins until its GPU is done is one."""
+    """A process that is no worker takes a whole core, and not to poll its GPU until that is done."""
     spins = {stack.pid for stack in all_stacks(scene.evidence) if stack.main and stack.category == "device_sync"}
     for process in scene.processes.of_role("frontend", "helper", "other"):
         if process.pid in spins:
