@@ -7,6 +7,7 @@ The captures of tests/data/strace (and of further folders) are the seeds. An inp
 
 from __future__ import annotations
 
+import argparse
 import random
 import signal
 import sys
@@ -91,9 +92,12 @@ def hangs(*_: object) -> None:
 
 def main() -> None:
     """Break, read, compare, until the time is up."""
-    folders = [OWN, *map(Path, sys.argv[2:])]
-    seeds = [path.read_bytes().split(b"\n") for folder in folders for path in sorted(folder.glob("*.strace*"))]
-    end, inputs, number = time.monotonic() + 60 * float(sys.argv[1]), 0, time.time_ns()
+    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    asked.add_argument("minutes", type=float)
+    asked.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="more captures to begin from")
+    given = asked.parse_args()
+    seeds = [path.read_bytes().split(b"\n") for folder in (OWN, *given.folders) for path in sorted(folder.glob("*.strace*"))]
+    end, inputs, number = time.monotonic() + 60 * given.minutes, 0, time.time_ns()
     strace_chunks.CHUNK_BYTES = 700
     for path in OWN.glob("*.strace"):
         read(path, tables=True)  # compiles
@@ -117,7 +121,7 @@ def main() -> None:
                     raise
             signal.alarm(0)
             inputs += 1
-    print(f"{inputs:,} inputs in {float(sys.argv[1]):g} minutes")
+    print(f"{inputs:,} inputs in {given.minutes:g} minutes")
 
 
 if __name__ == "__main__":

@@ -192,7 +192,10 @@ def _schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 class _Later(pd.arrays.ArrowStringArray):
-    """Texts that are made when they are first looked at."""
+    """Texts that are made when they are first looked at.
+
+    pandas has no public way to hold a column back: `_pa_array`, where its own class keeps the texts, is filled at the first look.
+    """
 
     @classmethod
     def of(cls, make: Callable[[], pa.ChunkedArray], size: int, dtype: pd.StringDtype) -> _Later:
