@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
+from signal import SIGABRT, SIGTERM
 
 from kit.analyse.verdict.evidence import Evidence, ref
 from kit.analyse.verdict.facts_log import asked_port, exited
@@ -237,7 +239,7 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
         number = whole_number(mark.fields.get("rank"))  # that the record is about; `mark.rank` is the one that wrote it
         if number is not None:
             ranks.setdefault(number, mark.ref)
-    for rank, where in [*_aborted(evidence, processes).items(), *_unanswered(evidence, processes).items()]:
+    for rank, where in [*_listed(evidence), *_aborted(evidence, processes).items(), *_unanswered(evidence, processes).items()]:
         ranks.setdefault(rank, where)
     for rank in _absent(processes):
         listed = next(process.rows[-1] for process in processes.workers if process.rows)
@@ -253,6 +255,16 @@ def dead(evidence: Evidence, processes: Processes, found: Progression) -> dict:
             if rank is not None:
                 ranks.setdefault(rank, ref(row, row["text"]))
     return {"ranks_dead": (sorted(ranks) or None, list(ranks.values())), "killed_pids": (sorted(killed) or None, refs)}
+
+
+def _listed(evidence: Evidence) -> Iterator[tuple[int, dict]]:
+    """Ranks of which torchrun says that a signal ended them: not its own SIGTERM, nor the SIGABRT of one that waited in vain."""
+    marks = evidence.log.marks
+    for place, mark in enumerate(marks):
+        rank = whole_number(mark.fields.get("rank")) if mark.code == "failed_rank" else None
+        code = whole_number(marks[place + 1].fields.get("exit_code")) if marks[place + 1 :] else None
+        if rank is not None and code is not None and code < 0 and -code not in (SIGTERM, SIGABRT):
+            yield rank, mark.ref
 
 
 def _aborted(evidence: Evidence, processes: Processes) -> dict[int, dict]:

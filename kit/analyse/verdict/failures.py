@@ -36,8 +36,10 @@ ENDING = ("ending", "finished")
 """Roles of lines that tell an end which is no failure."""
 NO_ERRORS = ("teardown", "closing", "client", "noise", "recovered")
 """Roles of errors that are nobody's failure."""
-FAILED_EXITS = ("exit_failed", "program_error")
-"""Codes of lines that fail a launch whose log closes on them: exit codes, and errors by their form alone."""
+NO_SERVERS = ("program_error", "tests_failed")
+"""Codes of lines that fail the program whose log closes on them, which is no server that was up: errors by their form, tests."""
+FAILED_EXITS = ("exit_failed", *NO_SERVERS)
+"""Codes of lines that fail a launch whose log closes on them."""
 NOT_BY_ITSELF = ("tree_gone", *FAILED_EXITS)
 """Codes of lines that close a log and do not tell that the work was done."""
 OWN_WORDS = ("done", "results", "saved", "bar_full")
@@ -77,7 +79,7 @@ def closes(log: LogDigest, mark: Mark) -> bool:
     after, most = log.records_after(mark), SUMMARY_WORDS if mark.code in OWN_WORDS + STEPS else LAST_WORDS
     if mark.role != "closing" and mark.code not in STEPS or after > most or log.last_life.get(mark.log, -1) > mark.order:
         return False
-    if mark.code in OWN_WORDS + STEPS + ("program_error",) and (log.of(*SERVERS) or _again_and_again(log, mark)):
+    if mark.code in OWN_WORDS + STEPS + NO_SERVERS and (log.of(*SERVERS) or _again_and_again(log, mark)):
         return False
     if mark.code in OWN_WORDS + STEPS and log.seconds_after(mark) > FAREWELL_S:
         return False
@@ -192,11 +194,14 @@ def survived(log: LogDigest, mark: Mark) -> bool:
 def of_a_client(log: LogDigest, mark: Mark) -> bool:
     """Whether an error is of another program that asks the server, once that had said ready: a script in the same terminal.
 
-    It bears nobody's prefix, and is one of a library that asks, or its traceback begins in a script and goes through no server.
+    It bears nobody's prefix, and is one of a library that asks, or its traceback begins in a script and goes through no server,
+    or it counts tests that failed.
     """
     if mark.code == "traceback":
         mark = next((other for other in log.of("exception") if other.log == mark.log and other.order > mark.order), mark)
     up = any(other.phase == "ready" and other.log == mark.log and other.order < mark.order for other in log.marks)
+    if up and mark.code == "tests_failed":
+        return True
     if not up or mark.code != "exception" or mark.pid is not None or mark.label:
         return False
     frames = [str(frame["file"]) for frame in log.traces.get(mark.order, ())]

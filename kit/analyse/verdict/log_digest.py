@@ -82,6 +82,8 @@ class Mark:
     """The log that it stands in: one file may hold several."""
     attempt: int = 0
     """How many launches stand before its own in the same log."""
+    stamped: bool = False
+    """Its time is its own: of a line without a stamp it is that of the line before, and the earliest that it can be."""
 
     @property
     def ref(self) -> dict:
@@ -481,4 +483,5 @@ def _mark(row: Row, code: str, kind: str, order: int, log: str) -> Mark:
         role=row.get("role"),
         log=log,
         attempt=row.get("attempt") or 0,
+        stamped=row.get("time_source") == "own",
     )

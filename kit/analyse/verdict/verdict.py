@@ -13,7 +13,7 @@ from kit.analyse.verdict.failures import over_time
 from kit.analyse.verdict.findings import findings
 from kit.analyse.verdict.hypotheses import Hypothesis, absent_sources, judge, next_steps, rival, settling
 from kit.analyse.verdict.launch_choice import Asked
-from kit.analyse.verdict.rules import all_signs
+from kit.analyse.verdict.rules import all_signs, moving_codes
 from kit.analyse.verdict.scene import Scene, Sign, scene_of_run
 from kit.analyse.verdict.signatures import remedies
 from kit.analyse.verdict.surroundings import Surroundings, surroundings
@@ -271,6 +271,8 @@ STANDS = frozenset((*(f"{kind}_bar_stands" for kind in ("download", "weights", "
 """Signs that what a launch counts stands: the same."""
 COUNTED = frozenset(("training_stands", "says_it_stands", "answers_fail"))
 """Signs that need no clock."""
+TOLD = frozenset(("said_hang", "said_no_answer"))
+"""The same, in the words of who saw it: they are believed where they don't say besides that it is slow, and nothing moves."""
 
 
 def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
@@ -280,7 +282,8 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
         return "failed"
     stands = STANDS | MUTE if scene.fact("ready") else STANDS
     silent = "long_silence" in signs and stands & signs.keys()
-    if best.name == UNDETERMINED and not exited and (silent or COUNTED & signs.keys()):
+    told = TOLD & signs.keys() and not {"said_slow", *moving_codes()} & signs.keys()
+    if best.name == UNDETERMINED and not exited and (silent or told or COUNTED & signs.keys()):
         return "stalled"
     if best.name == UNDETERMINED and not exited and "data_bar_moves" in signs:
         return "progressing"  # of data that is prepared no class tells

@@ -70,6 +70,27 @@ def test_an_unknown_zone_sets_nothing_aside_by_hours() -> None:
     assert not list(finding(scene(kernel("oom_kill", time=BEFORE, **FOREIGN), SERVER, offset_known=False)))
 
 
+@pytest.mark.parametrize(
+    ("told_s", "killed_s", "sign"),
+    [
+        (900, 890, "kernel_oom_kill"),
+        (900, 4490, "kernel_oom_kill"),
+        (900, 700, "oom_kill_untied"),
+        (900, 4200, "oom_kill_untied"),
+    ],
+)
+def test_clocks_of_unknown_zones_differ_by_quarters_of_an_hour(told_s: int, killed_s: int, sign: str) -> None:
+    death = error("worker_died", role="cascade", at=told_s)
+    kill = kernel("oom_kill", time=BEGIN + killed_s * NS, **FOREIGN)
+    assert sign in weigh(scene(death, kill, offset_known=False)).signs
+
+
+def test_a_death_told_without_a_stamp_has_no_moment() -> None:
+    death, kill = error("worker_died", role="cascade", at=900), kernel("oom_kill", time=BEGIN + 1200 * NS, **FOREIGN)
+    death[1]["time_source"] = "carried"
+    assert "kernel_oom_kill" in weigh(scene(death, kill)).signs
+
+
 def test_the_earliest_word_on_the_begin_counts() -> None:
     started = ps(10, "python3 -m sglang.launch_server", time=BEGIN, elapsed_s=900)
     assert why(kernel("oom_kill", time=BEFORE, **FOREIGN), started) is None

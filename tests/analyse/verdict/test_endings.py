@@ -86,6 +86,9 @@ CANCELLED = (
 )
 
 
+TESTS = "FAILED tests/test_logprobs.py::test_match - AssertionError\n====== 1 failed, 11 passed in 151.20s ======\n"
+
+
 def judged(tmp_path: Path, text: str) -> kit.Verdict:
     (tmp_path / "server.log").write_text(text)
     return kit.verdict(tmp_path)
@@ -105,6 +108,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         (STEPS + CANCELLED, "ended", "ended"),
         (STEPS + "{'train_runtime': 871.66, 'train_samples_per_second': 1.147, 'epoch': 1.0}\n", "ended", "ended"),
         (STEPS, "ready", "ready"),
+        (SERVED + TESTS, "ready", "ready"),  # a harness that asks the server
+        (LOADED + TESTS, "failed", "undetermined"),
         (STEPS + PREEMPTED, "ended", "ended"),
         (STEPS + PREEMPTED + STEPS, "ready", "ready"),
         (STEPS + EPOCH + AT_WORK, "ready", "ready"),
@@ -147,6 +152,8 @@ def judged(tmp_path: Path, text: str) -> kit.Verdict:
         "cancelled",
         "finished",
         "still stepping",
+        "tests of a server fail",
+        "tests in its process fail",
     ]
     + ["a last checkpoint names the step", "resumed", "an epoch is saved and its check runs", "a shell tells of it"]
     + ["finished in its own words", "statistics outlive an engine", "cut while it serves"]

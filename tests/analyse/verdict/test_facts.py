@@ -109,6 +109,31 @@ def test_the_signal_of_a_killed_rank_is_that_of_its_zombie() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "world"),
+    [
+        ("+ torchrun --nproc_per_node=4 --nnodes=2 train.py", 8),
+        ("overrides: ['trainer.n_gpus_per_node=8', 'trainer.nnodes=1']", 8),
+    ],
+)
+@pytest.mark.parametrize(("code", "dead"), [(-9, [3]), (-15, None), (-6, None), (1, None)])
+def test_torchruns_table_names_the_rank_that_was_killed(
+    tmp_path: Path, command: str, world: int, code: int, dead: list[int] | None
+) -> None:
+    failed = f"""{command}
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 3)
+  exitcode  : {code} (pid: 1760)
+  traceback : None
+"""
+    (tmp_path / "run.log").write_text(failed)
+    facts = kit.verdict(tmp_path).facts
+    assert (facts.value("world_size"), facts.value("ranks_dead")) == (world, dead)
+
+
 def test_what_dies_seconds_after_the_first_death_was_ended_with_the_rest() -> None:
     """The parent took the exit status of rank 1 before anybody looked; rank 0 did not heed SIGTERM, and was killed."""
     engine = row("processes", pid=7, state="S", cmdline="VLLM::EngineCore", ppid=1)

@@ -48,8 +48,13 @@ def test_phase_of_the_log_stands(tmp_path: Path) -> None:
 def test_ready_server_that_answers_nobody(tmp_path: Path) -> None:
     found = judged(tmp_path, f"```\n{READY}```\n\nThe port answers, but any request times out.\n")
     assert (found.phase, found.facts.value("generate_works")) == ("serving", False)
-    assert found.klass != "ready"
+    assert (found.state, found.klass) == ("stalled", "undetermined")
     assert "the reporter says" in found.signs["said_no_answer"].claim
+
+
+def test_who_calls_it_slow_does_not_say_that_it_stands(tmp_path: Path) -> None:
+    log = STARTED + "Loading safetensors checkpoint shards:  10% Completed | 1/10 [00:01<00:09,  1.0s/it]\n"
+    assert judged(tmp_path, f"```\n{log}```\n\nLoading the weights is very slow, it hangs.\n").state != "stalled"
 
 
 def test_answered_request_outweighs_a_claim(tmp_path: Path) -> None:

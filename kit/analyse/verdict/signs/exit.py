@@ -24,6 +24,8 @@ from kit.words import count_of, named, short
 BEFORE_WORK = ("download", *LAUNCHING)
 TIME_OVER = re.compile(r"TIME LIMIT|\bwalltime\b|TERM_RUNLIMIT|\btime limit\b")
 """What Slurm, PBS and LSF say of a job that had no more time."""
+ZONES_NS = 900 * NS
+"""Offsets of all time zones are multiples of a quarter of an hour."""
 DEATH_MARKS = ("backend_lost", "loop_died", "worker_died", "segfault", "abort", "killed", "sigquit", "watchdog_exit")
 
 
@@ -35,18 +37,19 @@ def kernel_kill(scene: Scene) -> Signs:
     in_order, known = ending(scene.log) is not None, scene.log.records or scene.evidence.statements or scene.evidence.events
     open_end = known and not own and not _seen_otherwise(scene, titles) and not scene.log.of("usage_error") and not in_order
     alike = _alike(killed, titles)
+    in_time = [row for row in alike if _fits_in_time(scene, row)]
     tied = [row for row in killed if row.get("pid") in own]
     began = cause(scene.log)  # a launch that failed by an error of its own was not killed
     failed = began is not None and began.role == "initiating" and began.code != "host_oom"
     explained = deaths_known(scene) or failed or in_order or scene.fact("signal") not in (None, signal.SIGKILL)
-    rows = tied or [row for row in alike if death_told(scene) and not explained and not _another_time(scene, row)]
+    rows = tied or (in_time if death_told(scene) and not explained else [])
     if told := rows or alike or ([] if known else killed):
         pids = list(dict.fromkeys(row.get("pid") for row in told))
         where = [ref(row, row["text"]) for row in told[:3]]
         claim = f"the kernel's OOM killer ended {named('pid', pids)}"
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
-        elif alike and open_end and not explained and not _outlived(scene, alike):
+        elif in_time and open_end and not explained and not _outlived(scene, alike):
             yield Sign("oom_kill_alike", f"{claim}, of a name that the launch's processes have", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
@@ -72,9 +75,26 @@ def _another_time(scene: Scene, killed: Row) -> bool:
     if when is None or not scene.evidence.run.offset_known:
         return False
     words = [[rows[rank].get("time") or 0 for rows in scene.log.of_ranks.values() if rank in rows] for rank in dead]
-    told = [mark.time for mark in scene.log.of(*DEATH_MARKS) if mark.time is not None]
+    told = _deaths_told(scene)
     spoke = bool(words) and min(max(times, default=0) for times in words) > when + NS
     return spoke or bool(told) and min(told) < when - NS
+
+
+def _fits_in_time(scene: Scene, killed: Row) -> bool:
+    """Whether a kill may be a death of this launch by its moment.
+
+    Where the host's zone is not known its clock and the log's differ by quarters of an hour, and by nothing else.
+    """
+    told = _deaths_told(scene)
+    if scene.evidence.run.offset_known or killed.get("time") is None or not told:
+        return not _another_time(scene, killed)
+    apart = (min(told) - killed["time"] + ZONES_NS // 2) % ZONES_NS - ZONES_NS // 2
+    return abs(apart) <= scene.limits["recent_s"] * NS
+
+
+def _deaths_told(scene: Scene) -> list[int]:
+    """When the log tells of deaths, by stamps of those lines themselves."""
+    return [mark.time for mark in scene.log.of(*DEATH_MARKS) if mark.stamped and mark.time is not None]
 
 
 def _outlived(scene: Scene, killed: list[Row]) -> bool:
