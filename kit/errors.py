@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 from kit.untrusted import visible
 
@@ -48,12 +50,17 @@ class KitError(Exception):
         self.what, self.why, self.do, self.code = what, why, do, code
 
     def __str__(self) -> str:
-        return visible(f"{self.what}: {self.why}. {self.do[:1].upper()}{self.do[1:]}")
+        return visible(f"{self.what}: {self.why}. {self._mend}")
+
+    @property
+    def _mend(self) -> str:
+        """What mends it as a sentence; a command of the kit stays as it is typed."""
+        return self.do if self.do.startswith("kit ") else self.do[:1].upper() + self.do[1:]
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        what, why, do = (escape(visible(text)) for text in (self.what, self.why, self.do[:1].upper() + self.do[1:]))
+        what, why, do = (escape(visible(text)) for text in (self.what, self.why, self._mend))
         return f"<p class='mathjax_ignore'><b><bdi>{what}</bdi></b>: <bdi>{why}</bdi>.<br>{do}</p>"
 
 
@@ -66,3 +73,15 @@ class UsageError(KitError):
 
 class EvidenceError(KitError):
     """Evidence could not be reached or read."""
+
+
+def denied(error: PermissionError) -> EvidenceError:
+    """What a file or folder says that this user may not look into.
+
+    Examples
+    --------
+    >>> print(denied(PermissionError(13, "Permission denied", "/var/log/vllm/run.json")))
+    cannot open /var/log/vllm/run.json: permission denied. Look who may: ls -ld /var/log/vllm
+    """
+    place = Path(error.filename or ".")
+    return EvidenceError(f"cannot open {place}", "permission denied", f"look who may: ls -ld {shlex.quote(str(place.parent))}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, overload
 from kit import knowledge_paths, loose, parse, run_json
 from kit import multi_host as hosts
 from kit.clock import parse_time
-from kit.errors import EvidenceError, UsageError
+from kit.errors import EvidenceError, UsageError, denied
 from kit.folder import tidy, why_not
 from kit.intake import Note, unpack
 from kit.reading import Capture
@@ -118,9 +118,7 @@ def _found(path: Path, paths: list[Path], folders: tuple[Path, ...]) -> tuple[di
                 captures, notes = _recorded(folder, manifest, folders)
         return manifest, captures, [*wrong, *notes]
     except PermissionError as error:
-        raise EvidenceError(
-            f"cannot read {error.filename or path}", "permission denied", f"copy it as its owner, or: sudo chmod -R a+rX {path}"
-        ) from error
+        raise denied(error) from error
 
 
 def _given(path: str | Path) -> Path:

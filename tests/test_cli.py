@@ -117,6 +117,7 @@ def test_bare_kit_prints_its_verbs_in_groups(capsys: pytest.CaptureFixture) -> N
     [
         (["verdit", "x"], "unknown verb 'verdit': did you mean 'verdict'?"),
         (["verdict", "x", "--jsn"], "unknown option --jsn: did you mean '--json'?"),
+        (["verdict", "x", "--foo"], "unknown option --foo\n"),
         (["completion", "bsh"], "unknown shell 'bsh': did you mean 'bash'?"),
     ],
 )
@@ -129,6 +130,16 @@ def test_a_mistyped_word_gets_the_right_one_named(typed: list[str], meant: str, 
 def test_a_mistyped_frame_gets_the_right_one_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["export", str(folder), "thread", "-o", str(tmp_path / "x.csv")]) == 2
     assert "unknown frame 'thread': the nearest is 'threads'" in capsys.readouterr().err
+
+
+def test_what_may_not_be_opened_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def refuse(folder: Path) -> None:  # root, as whom tests may run, is refused nothing
+        raise PermissionError(13, "Permission denied", str(folder / "run.json"))
+
+    monkeypatch.setattr("kit.analyse.launches.library.launches_in", refuse)
+    assert main(["runs", str(tmp_path)]) == 3
+    where = f"kit: cannot open {tmp_path}/run.json: permission denied. Look who may: ls -ld {tmp_path}"
+    assert capsys.readouterr().err == f"{where}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

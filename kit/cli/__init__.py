@@ -9,7 +9,7 @@ import sys
 from kit.cli import keep, lab, live, look
 from kit.cli.parser import Parser, Verbs
 from kit.cli.shared import say
-from kit.errors import DONE, KitError
+from kit.errors import DONE, KitError, denied
 
 GROUPS = (("look at evidence", look.add), ("look at a launch that runs", live.add), ("notebooks", lab.add), ("keep", keep.add))
 INTERRUPTED = 130
@@ -28,9 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
         return DONE
     try:
         return args.run(args)
-    except KitError as error:
-        say(f"kit: {error}")
-        return error.code
+    except (KitError, PermissionError) as error:
+        said = denied(error) if isinstance(error, PermissionError) else error
+        say(f"kit: {said}")
+        return said.code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, as `| head` does
         return DONE

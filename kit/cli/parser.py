@@ -13,8 +13,9 @@ _CHOICE = re.compile(r"argument (?P<what>.+?): invalid choice: '(?P<word>[^']*)'
 
 
 def _meant(word: str, words: Iterable[str]) -> str:
-    near = nearest(word, words)
-    return f": did you mean {near!r}?" if near else ""
+    bare = {name.lstrip("-"): name for name in words}
+    near = nearest(word.lstrip("-"), bare)
+    return f": did you mean {bare[near]!r}?" if near else ""
 
 
 class Parser(argparse.ArgumentParser):

@@ -12,7 +12,7 @@ from importlib.resources import files
 from kit import __version__
 from kit.analyse.verdict.hypotheses import Hypothesis
 from kit.analyse.verdict.verdict import Verdict
-from kit.analyse.verdict.verdict_text import REFUTED, source_of, standing
+from kit.analyse.verdict.verdict_text import REFUTED, quotes, source_of, standing
 from kit.clock import NS, show_time
 from kit.document import Section, percent
 from kit.document.html import escape, section, table_script, whole_words
@@ -135,8 +135,8 @@ def place(file: str | None, line: int | None, t: float | None = None) -> str:
 def evidence(verdict: Verdict, claims: Sequence[dict]) -> str:
     """The claims as a chain that ends in the answer."""
     links = []
-    for claim in claims:
-        text = claim["text"] if len(claim["text"]) <= MOST_TEXT else claim["text"][:MOST_TEXT] + "…"
+    for claim, text in zip(claims, quotes(claims), strict=True):
+        text = text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "…"
         quoted = f"<blockquote><code>{escape(text)}</code></blockquote>" if text else ""
         links.append(f"<li>{escape(claim['claim'])} {place(claim['file'], claim['line'], claim['t'])}{quoted}</li>")
     so = f"{verdict.plain} ({verdict.klass})" + f", {percent(verdict.confidence)}" * (verdict.klass != "undetermined")
@@ -191,7 +191,8 @@ def _hypothesis(one: Hypothesis, share: int, named: str) -> str:
             f'<p class="side">would settle it</p><ul><li>{escape(settled["capture"])}: {escape(settled["reason"])}</li></ul>'
         )
     belief = "refuted" if refuted else f"{share} %"
-    return f"<details><summary><i class='swatch'></i><b>{belief}</b> {escape(named)}</summary>{''.join(lists)}</details>"
+    swatch = f"<i class='swatch'{' style=background:none' * bool(refuted)}></i>"  # the bar has no part of it
+    return f"<details><summary>{swatch}<b>{belief}</b> {escape(named)}</summary>{''.join(lists)}</details>"
 
 
 def _step(step: dict) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kit import plot
 from kit.analyse.verdict.verdict import Verdict, verdict
+from kit.analyse.verdict.verdict_text import absent
 from kit.clock import NS
 from kit.document import Document, Section, Table
 from kit.document.html import table
@@ -133,9 +134,9 @@ def _launch(facts: About) -> str:
 
 
 def _missing(found: Verdict) -> str:
-    """What the evidence lacks, with the command that gets it."""
+    """What the evidence lacks, with the command that gets it where no step before has it."""
     entries = []
-    for sentence in found.missing:
-        what, _, command = sentence.rpartition("; get it with: ")
-        entries.append(f"<li>{page.escape(what)}{page.command(command)}</li>" if what else f"<li>{page.escape(command)}</li>")
+    for sentence in absent(found):
+        what, joint, command = sentence.partition("; get it with: ")
+        entries.append(f"<li>{page.whole_words(what)}{page.command(command) if joint else ''}</li>")
     return f"<ul class='bare'>{''.join(entries)}</ul>" if entries else "<p>Nothing that would change the answer.</p>"

@@ -9,6 +9,8 @@ from kit.document import Block, Command, Document, Item, Section, Values, items,
 from kit.words import short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kit.analyse.verdict.hypotheses import Hypothesis
     from kit.analyse.verdict.live_status import Status
     from kit.analyse.verdict.verdict import Verdict
@@ -72,7 +74,7 @@ def document(verdict: Verdict, brief: bool = False) -> Document:
         sections.insert(0, Section("what it means", [*meaning, *(Item(f"it is {says}", "") for says in verdict.where.roles)]))
         sections.insert(1, Section("run first", [_step(step) for step in verdict.next[:urgent]]))
         sections.append(Section("facts", [Values(facts)] if (facts := _facts(verdict)) else [], folded=True))
-        sections.append(Section("what is missing", items(_absent(verdict), "·"), folded=True))
+        sections.append(Section("what is missing", items(absent(verdict), "·"), folded=True))
     if verdict.rival:
         sections.insert(0, Section("not decided", [_rival(verdict, verdict.rival)]))
     return Document(
@@ -99,7 +101,7 @@ def _quiet(verdict: Verdict) -> str:
     return f", last progress {show_duration(silence)} earlier" if recent else ""
 
 
-def _absent(verdict: Verdict) -> list[str]:
+def absent(verdict: Verdict) -> list[str]:
     """What is missing; a command that is among the next steps is not printed twice."""
     above = {step["command"] for step in verdict.next}
     parts = [sentence.rpartition("; get it with: ") for sentence in verdict.missing]
@@ -143,10 +145,26 @@ def _where(reference: dict) -> str:
 
 def _evidence(verdict: Verdict) -> list[Block]:
     """Claims, each once, with the first place where it stands."""
-    firsts: dict[str, Block] = {}
+    firsts: dict[str, dict] = {}
     for entry in verdict.evidence:
-        firsts.setdefault(entry["claim"], Item(entry["claim"], "•", _where(entry), entry["text"] or ""))
-    return list(firsts.values())
+        firsts.setdefault(entry["claim"], entry)
+    quoted = quotes(list(firsts.values()))
+    return [Item(claim, "•", _where(entry), text) for (claim, entry), text in zip(firsts.items(), quoted, strict=True)]
+
+
+def quotes(entries: Sequence[dict]) -> list[str]:
+    """The text to quote below each claim: none that the claim says itself, or that stands below one before it.
+
+    Examples
+    --------
+    >>> quotes([{"claim": "no memory", "text": "OOM"}, {"claim": "it says: x", "text": "x"}, {"claim": "a", "text": "OOM"}])
+    ['OOM', '', '']
+    """
+    shown: list[str] = []
+    for entry in entries:
+        text = entry["text"] or ""
+        shown.append("" if text in shown or text.rstrip(".") in entry["claim"] else text)
+    return shown
 
 
 def _hypothesis(hypothesis: Hypothesis, verdict: Verdict) -> list[Block]:

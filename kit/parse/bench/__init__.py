@@ -11,6 +11,7 @@ import importlib
 import io
 import json
 import re
+import shlex
 import zlib
 from functools import cache
 from pathlib import Path
@@ -122,7 +123,8 @@ def read(path: Path, file: str) -> Result | dict:
         with open(path, "rb") as given:
             text = text_from(given)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise EvidenceError(f"{file} cannot be read", str(error), f"check it with: ls -l '{path}'") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise EvidenceError(f"cannot read {file}", why, f"look at it: ls -l {shlex.quote(str(path))}") from error
     if not text.strip("\ufeff\0 \t\r\n"):
         raise EvidenceError(
             f"{file} is empty",

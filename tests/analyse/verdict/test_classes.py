@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,6 +119,19 @@ def test_a_mistake_in_a_threshold_names_it(tmp_path: Path, text: str, hint: str)
     with pytest.raises(UsageError, match="thresholds.toml") as caught:
         thresholds([folder_with(tmp_path, thresholds=f"[[threshold]]\n{text}\n")])
     assert hint in str(caught.value)
+
+
+def test_what_a_class_means_says_more_than_its_name() -> None:
+    again = {
+        known.name: sorted(told)
+        for known in classes().values()
+        if 2 * len(told := words(known.plain) & words(known.meaning)) >= min(len(words(known.plain)), len(words(known.meaning)))
+    }
+    assert again == {}
+
+
+def words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w{3,}", text.lower()) if word not in ("the", "and", "that", "was", "for", "its")}
 
 
 def test_every_threshold_is_used() -> None:

@@ -121,7 +121,9 @@ def writes(scene: Scene) -> Signs:
 def one_sample(scene: Scene) -> Signs:
     """Nothing was looked at twice, of a launch that may live."""
     if not scene.fact("exited") and not scene.evidence.sizes and not _cpu(scene) and not _memory(scene) and not _read(scene):
-        yield Sign("one_sample", "there is only one sample: take a second one at least 10 s later")
+        once = "there is only one sample: take a second one at least 10 s later"
+        none = "no process was looked at: take two samples at least 10 s apart"
+        yield Sign("one_sample", once if scene.evidence.processes or scene.evidence.io else none)
 
 
 @rule("size_grows", "size_flat", needs=("sizes",), moving=("size_grows",))
