@@ -11,6 +11,7 @@ from kit.capture.logs.sources import parse_source
 from kit.capture.manifest import utc_text
 from kit.capture.processes import ancestors, launch_root, named, tree_of, writer_of
 from kit.errors import EvidenceError, UsageError
+from kit.redact import scrub_text
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
 _OURS = re.compile(r"(?:^|[/ ])kit (?:collect|guard|triage|watch)(?: |$)")
@@ -97,7 +98,8 @@ def _find_process(host: Host, launch: Launch, name: str | None) -> None:
         owner = host.processes.listeners().get(launch.port)
         if owner is not None:
             launch.pid = launch_root(host, owner)
-            launch.remarks.append(f"process {launch.pid}: it or a child of it listens on port {launch.port}")
+            command = _short(host.processes.commands([launch.pid]).get(launch.pid, []))  # it may be another program than expected
+            launch.remarks.append(f"process {launch.pid} ({command}): it or a child of it listens on port {launch.port}")
             others = [str(pid) for pid in _asking(host, launch.port) if pid not in tree_of(host, launch.pid)]
             if others:
                 launch.remarks.append(f"also asks for port {launch.port}, and does not have it: --pid {', --pid '.join(others)}")
@@ -160,5 +162,5 @@ def launch_entry(host: Host, launch: Launch) -> dict:
 
 
 def _short(command: list[str]) -> str:
-    text = " ".join(command)
+    text = scrub_text(" ".join(command))
     return text if len(text) <= PARENT_CHARACTERS else f"{text[:PARENT_CHARACTERS]} … ({len(text):,} characters)"
