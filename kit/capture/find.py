@@ -12,6 +12,7 @@ from kit.capture.manifest import utc_text
 from kit.capture.processes import ancestors, launch_root, named, tree_of, writer_of
 from kit.errors import EvidenceError, UsageError
 from kit.redact import scrub_text
+from kit.words import short
 
 _PORT = re.compile(r"(?:^|\s)--?(?:http-)?port[=\s]+(\d{2,5})(?:\s|$)")
 _OURS = re.compile(r"(?:^|[/ ])kit (?:collect|guard|triage|watch)(?: |$)")
@@ -98,7 +99,8 @@ def _find_process(host: Host, launch: Launch, name: str | None) -> None:
         owner = host.processes.listeners().get(launch.port)
         if owner is not None:
             launch.pid = launch_root(host, owner)
-            command = _short(host.processes.commands([launch.pid]).get(launch.pid, []))  # it may be another program than expected
+            command = short(scrub_text(" ".join(host.processes.commands([launch.pid]).get(launch.pid, []))), 120)
+            # Told with its command, for it may be another program than expected.
             launch.remarks.append(f"process {launch.pid} ({command}): it or a child of it listens on port {launch.port}")
             others = [str(pid) for pid in _asking(host, launch.port) if pid not in tree_of(host, launch.pid)]
             if others:
@@ -162,5 +164,5 @@ def launch_entry(host: Host, launch: Launch) -> dict:
 
 
 def _short(command: list[str]) -> str:
-    text = scrub_text(" ".join(command))
+    text = " ".join(command)
     return text if len(text) <= PARENT_CHARACTERS else f"{text[:PARENT_CHARACTERS]} … ({len(text):,} characters)"
