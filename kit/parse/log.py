@@ -47,6 +47,8 @@ MOST_BARS = 4096
 MATCH_CHARS = 32_768
 """How much of a record the grammars see; the longest that they know, SGLang's server_args, has about 10 kB."""
 
+_LOADS = re.compile(r"(?i)load|tensor|buffer|ggml|gguf|^$")
+"""Words of what comes before llama.cpp's dots; nothing does where the log's begin was cut."""
 _GLUE = re.compile(
     r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] "
     r"|\((?:Worker|VllmWorker|EngineCore|APIServer|ApiServer|RayWorker)[\w.]*(?: rank=\d+)? pid=\d+"
@@ -132,9 +134,13 @@ class _Reader:
     def _bar(self, text: str) -> Bar | None:
         if any(sign in text for sign in BAR_SIGNS) or text.startswith("Download: ["):
             return bars.read(text) or self._share(text)
-        if text.startswith("...") and (len(text) >= LEAST_DOTS if self.server is None else self.matcher.traits.dots):
+        if text.startswith("...") and (self._may_load(text) if self.server is None else self.matcher.traits.dots):
             return bars.dots(text)
         return None
+
+    def _may_load(self, text: str) -> bool:
+        """Whether dots may be llama.cpp's, in a log that no grammar knows: others count so as well, a compiler for one."""
+        return len(text) >= LEAST_DOTS and _LOADS.search(self.before) is not None
 
     def _share(self, text: str) -> Bar | None:
         """A bar without a count; of one that had counts before it is a frame that was cut."""

@@ -138,6 +138,26 @@ def test_lines_of_programs_that_nothing_detects(line: str, milestone: str | None
     assert (row.get("milestone"), row["server"]) == (milestone, server)
 
 
+@pytest.mark.parametrize(
+    ("line", "out"),
+    [
+        ("RuntimeError: CUDA driver error: out of memory", True),
+        ("RuntimeError: MPS backend out of memory (MPS allocated: 8.0 GB).", True),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
+        ("ResourceExhaustedError: OOM when allocating tensor with shape[8,4096]", True),
+        ("[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, pool): out of memory", True),
+        ("Error: not enough GPU memory to load the model: need 24.1 GiB", True),
+        ("ValueError: it requires 81.2 GB of GPU memory but only 23.6 GB is available", True),
+        ("If you run into CUDA out of memory errors, lower the batch size.", False),
+        ("A larger batch may end in CUDA out of memory", False),
+        ("Using 12.1 GiB of GPU memory", False),
+        ("Out of memory: Killed process 77 (python3)", False),
+    ],
+)
+def test_memory_of_a_gpu_that_runs_out_is_told_in_many_words(line: str, out: bool) -> None:
+    assert (rows([line])[0].get("milestone") == "gpu_oom") is out
+
+
 @pytest.mark.parametrize("before", ["[pod/vllm-large-5d9f/main] ", "vllm-1  | ", "Mar 01 10:00:01 gpu7 vllm[88]: "])
 def test_the_name_of_a_pod_does_not_tell_the_server(before: str) -> None:
     lines = ["[2026-03-01 10:00:00] server_args=ServerArgs(port=1)", "[2026-03-01 10:00:09 TP0] Load weight begin."]

@@ -40,6 +40,8 @@ PEER_LINES = (
     *("gloo_failed", "rendezvous_timeout", "store_barrier_timeout"),
 )
 """Codes of lines by which a peer does not answer."""
+GIVES_UP = "Terminating process because"
+"""What JAX's client says before it ends its own process: others did not come."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
 NO_ERRORS = ("client", "noise", "recovered")
 ALIVE = ("progress", "heartbeat", "ready", "request")
@@ -287,9 +289,10 @@ def _last_words(evidence: Evidence) -> dict | None:
 def _aborted(evidence: Evidence) -> dict | None:
     """The word of a training's rank that it aborts, with no sign of life after it: its launcher ends the others."""
     log = evidence.log
-    if log.server is not None and not traits(log.server, evidence.run.knowledge).ends_with_worker:
-        return None
-    last = max(log.of("abort", "watchdog_exit"), key=lambda mark: mark.order, default=None)
+    together = log.server is None or traits(log.server, evidence.run.knowledge).ends_with_worker
+    told = log.of("abort", "watchdog_exit") if together else []
+    told += [mark for mark in log.of(*PEER_LINES) if mark.text.startswith(GIVES_UP)]
+    last = max(told, key=lambda mark: mark.order, default=None)
     alive = [mark.order for mark in log.marks if mark.kind in ALIVE] + [bar.order for bar in log.bars]
     return None if last is None or max(alive, default=-1) > last.order else last.ref
 

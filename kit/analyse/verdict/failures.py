@@ -264,7 +264,9 @@ def _refused(log: LogDigest, mark: Mark) -> bool:
 
 
 def _announces(mark: Mark, marks: list[Mark]) -> bool:
-    """Whether an error line without a code only announces the traceback of its writer."""
+    """Whether an error line without a code only announces the traceback of its writer, or a panic the line that says of what."""
+    if mark.code == "panic":
+        return any(other.code != "panic" and other.role == "initiating" and other.order == mark.order + 1 for other in marks)
     return mark.code == "error_line" and any(
         other.code == "traceback"
         and 0 < other.order - mark.order <= ANNOUNCED_WITHIN
