@@ -28,6 +28,12 @@ def document(what: str) -> Document:
     return answer.document()
 
 
+def test_in_a_notebook_text_stays_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    text.write(document("a verdict"))
+    assert capsys.readouterr().out.startswith("stalled in post_load")
+
+
 @pytest.mark.parametrize("what", ANSWERS)
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_word_is_broken_and_no_line_is_too_long(what: str, width: int) -> None:

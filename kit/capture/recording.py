@@ -172,7 +172,7 @@ class Recording:
             self.manifest.lacks(
                 "samples after the end of the launch",
                 f"process {self.launch.pid} ended while the connection was lost",
-                "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
+                "ask whoever started it for its exit code, where the log has none: echo $?, docker inspect, journalctl",
             )
             self.duration_s = min(self.duration_s, self.clock.monotonic() - self.began)
         elif self.sampler is None:
@@ -224,7 +224,7 @@ class Recording:
         self.manifest.lacks(
             "samples after the end of the launch",
             f"process {self.launch.pid} ended during the recording",
-            "if its exit code is not in the log, ask whoever started it: echo $?, docker inspect, journalctl",
+            "ask whoever started it for its exit code, where the log has none: echo $?, docker inspect, journalctl",
         )
 
     def leave_nothing_behind(self) -> None:

@@ -77,7 +77,7 @@ def table(shown: Table) -> str:
     body = "".join(
         f"<tr{' style=font-weight:bold' if number in shown.odd else ''}>"
         + "".join(
-            f"<td{_label(name)}{_raw(shown, number, column)} style='{style}'>{escape(row[column])}</td>"
+            f"<td{_label(name)}{_raw(shown, number, column)} style='{style}'>{_cell(row[column])}</td>"
             for column, (name, style) in enumerate(zip(names, styles, strict=True))
         )
         + "</tr>"
@@ -101,6 +101,10 @@ def table_script() -> str:
 def script_for(*shown: Table) -> str:
     """The script for a notebook's cell, where some table has rows to sort."""
     return f"<script>{table_script()}</script>" if any(len(one.rows) > 1 and any(one.columns) for one in shown) else ""
+
+
+def _cell(text: str) -> str:
+    return whole_words(text) if " --" in text else escape(text)
 
 
 def _label(name: str) -> str:
@@ -152,6 +156,6 @@ def _line(block: Item | Command) -> str:
     if isinstance(block, Command):
         text, below = f"<code style='unicode-bidi:isolate'>{whole_words(block.text)}</code>", block.small
     else:
-        text = f"{escape(block.mark)} {escape(block.text)}" if block.mark else escape(block.text)
+        text = f"{escape(block.mark)} {whole_words(block.text)}" if block.mark else whole_words(block.text)
         below = "  ".join(filter(None, (block.where, block.small)))
     return text + (f"<br><small style='opacity:.75;unicode-bidi:isolate'>{escape(below)}</small>" if below else "")

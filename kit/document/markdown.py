@@ -87,7 +87,9 @@ def _line(block: Item | Command) -> str:
     mark = f"{block.mark} " if block.mark not in ("", "•") else ""
     indent = "  " * block.level
     where = f" ({_code(block.where)})" if block.where else ""
-    small = _code(block.small) if block.where else escaped(block.small)  # a quote of the evidence, or a remark of ours
+    small = (
+        _code(block.small) if block.where and block.small else escaped(block.small)
+    )  # a quote of the evidence, or a remark of ours
     below = f"  \n{indent}  {small}" if small else ""
     said = _MARKER.sub(r"\1\\\2", escaped(mark + block.text))
     return f"{indent}- {said}{where}{below}"

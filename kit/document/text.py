@@ -157,6 +157,7 @@ class _Page:
             width=self.width,
             color_system="standard" if colour else None,
             force_terminal=colour,
+            force_jupyter=False,  # in a notebook rich would show the text by itself, as HTML, and write none
             no_color=not colour,
             highlight=False,
             markup=False,

@@ -261,14 +261,14 @@ def _axis(ax: Axes, curves: list[_Curve]) -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
     worst = max(curves, key=lambda c: c.values[-1])
     ax.annotate(
-        f"max {worst.values[-1]:.4g}",
+        f"max {worst.values[-1]:.4g} {worst.unit}",
         (worst.values[-1], 1.0),
         xytext=(-3, -11),
         textcoords="offset points",
         ha="right",
         fontsize=FONT_PT - 1,
         color=INK,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         zorder=5,
     )
 

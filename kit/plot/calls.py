@@ -220,7 +220,7 @@ def plot_time_budget(calls: Calls, ax: Axes | None = None) -> Axes:
 
     handles = [Patch(facecolor=CLASS_COLOUR[name], edgecolor=GREY, linewidth=0.5, label=name) for name in shown]
     legend_beside(ax, handles, title="class of call")
-    dress(ax, f"Time by thread and class of call ({count_rows(len(drawn), len(frame), 'thread')})", x_label=unit)
+    dress(ax, f"Time by thread and class of call ({count_rows(len(drawn), len(frame), 'thread')})", x_label=f"time ({unit})")
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -268,7 +268,7 @@ def plot_call_rates(calls: Calls, ax: Axes | None = None) -> Axes:
     name_rows(ax, names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.01, fraction=0.03)
-    bar.ax.tick_params(labelsize=FONT_PT - 1)
+    bar.ax.tick_params(labelsize=FONT_PT - 1, which="both")
     bar.set_label("calls/s", fontsize=FONT_PT - 1)
     dress(
         ax, f"Calls over time ({count_rows(len(names), len(rates.pids), 'thread')}, most calls first; blank: none)", x_label=TIME

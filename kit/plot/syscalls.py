@@ -135,7 +135,7 @@ def plot_syscall_time(syscalls: pd.DataFrame, ax: Axes | None = None, *, rows: i
     ax.set_xlim(0, float(drawn["total_s"].max()) * 1.6 or 1)
     ax.invert_yaxis()
     count = f"{len(drawn)} of {len(table)} calls" if len(drawn) < len(table) else f"{len(table)} calls"
-    dress(ax, f"Time in system calls, summed over threads ({count})", x_label="s")
+    dress(ax, f"Time in system calls, summed over threads ({count})", x_label="seconds in calls")
     ax.grid(axis="y", visible=False)
     return ax
 

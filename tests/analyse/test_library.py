@@ -131,7 +131,7 @@ def test_the_command_prints_a_line_a_run_what_is_damaged_and_json(folder: Path, 
     assert main(["runs", str(folder)]) == 0
     told = capsys.readouterr().out
     assert told.startswith("7 launches: ") and "1 could not be read" in told.split("\n")[0]
-    assert "2 of the last 5 launches: its port is in use (port_in_use)" in told
+    assert "its port is in use (port_in_use): 2 of the last 5 launches" in told
     wide = text.render(kit.runs(folder).document(), 200)
     (line,) = [line for line in wide.split("\n") if "sg01-capture-hang" in line]
     assert "02-18 00:28" in line and "the GPU does not finish" in line and "90 %" in line and "1 h 42 min" in line
@@ -155,11 +155,11 @@ def test_trends() -> None:
     ]
     broke = trends([run(9, "failed"), run(8, "stalled"), *good])
     assert broke[0] == "vllm m: none of the last 2 launches worked (since r08, 2026-02-08); before, 6 of 6 did"
-    assert broke[1] == "2 of the last 5 launches: it hangs (hang); 0 of the 3 before"
+    assert broke[1] == "it hangs (hang): 2 of the last 5 launches, 0 of the 3 before"
     crashed_later = run(9, "failed", "worker_crashed", 30.0)
     assert not any("worked" in said for said in trends([crashed_later, *good])), "it did become ready"
     mended = trends([*good, run(0, "stalled"), run(0, "stalled")])
-    assert mended == ["none of the last 5 launches: it hangs (hang); 2 before (last r00, 2026-02-00)"]
+    assert mended == ["it hangs (hang): 2 of the 3 launches before the last 5, none since; the last was r00, 2026-02-00"]
     assert not any("worked" in said for said in trends([run(9, "failed", model="other"), *good])), "another model, another story"
 
 

@@ -42,7 +42,9 @@ def _exploratory(others: list[JudgedMetric]) -> tuple[str, list[Block]]:
     telling = [entry for entry in others if entry.verdict != INCONCLUSIVE]
     shown = sorted(telling, key=lambda entry: (not entry.confirmed, entry.p_adjusted or 0.0))[:MAX_EXPLORATORY]
     if others and not shown:
-        return "exploratory metrics", [*items([f"{len(others)} others, none with a verdict; comparison.table has them"])]
+        return "exploratory metrics", [
+            *items([f"{count_of(len(others), 'other')}, none with a verdict; comparison.table has them"])
+        ]
     return f"exploratory metrics ({len(shown)} of {len(others)}; hints, to be confirmed on new runs)", _judged(shown, False)
 
 

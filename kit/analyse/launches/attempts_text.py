@@ -19,7 +19,7 @@ MOST_COLUMNS = 5
 def document(found: Attempts, brief: bool = False) -> Document:
     """What is known, what to launch next, the tables."""
     sections = [
-        Section("findings", items(found.findings)),
+        Section("findings", items(found.findings[1:])),  # the first is the title
         Section("next launch", [block for step in found.next for block in _step(step, found.outcomes)]),
     ]
     if not brief:

@@ -81,8 +81,8 @@ class LibraryRun:
     @property
     def outcome(self) -> str:
         """How it ended: the class in words, by its verdict or as it turned out, and the phase of one that did not work."""
-        phase = f" in {self.phase}" if self.state in BAD and self.phase else ""
-        return f"{self.plain} ({self.turned_out or self.klass}){phase}"
+        phase = f"{self.phase}: " if self.state in BAD and self.phase else ""
+        return f"{phase}{self.plain} ({self.turned_out or self.klass})"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def _lasted(seconds: float) -> str:
 def _cells(run: LibraryRun, newest_ns: int) -> tuple[str, ...]:
     """A run under `HEADS`. As `ls -l` does, what is older than half a year is told by its date alone, a file's time by `?`."""
     at = run.at[5:16] if newest_ns - (run.at_ns or 0) < HALF_A_YEAR_NS else run.at[:10]
-    phase = f" in {run.phase}" if run.phase and run.state not in GOOD else ""
+    phase = f"{run.phase}: " if run.phase and run.state not in GOOD else ""
     ranks = f", {named('rank', run.ranks)}" if 0 < len(run.ranks) <= MOST_RANKS else ""
     model = short(run.model.rstrip("/").rpartition("/")[2], LONGEST_NAME)
     size = count_of(run.world_size, "rank") if (run.world_size or 0) > 1 else ""
@@ -191,7 +191,7 @@ def _cells(run: LibraryRun, newest_ns: int) -> tuple[str, ...]:
         short(run.path, LONGEST_NAME),
         at if run.dated or not at else f"{at.split(' ')[0]} ?",
         ", ".join(filter(None, (f"{run.server} {model}".strip(), size))),
-        run.plain + phase + ranks,
+        phase + run.plain + ranks,
         percent(run.confidence) if run.klass != "undetermined" else "",
         ready,
         "" if run.silence_s is None else _lasted(run.silence_s),
@@ -394,7 +394,7 @@ def trends(newest_first: Sequence[LibraryRun]) -> list[str]:
     >>> for said in trends([run(14, "stalled", "hang"), run(13, "stalled", "hang"), run(12, "ready", "ready")]):
     ...     print(said)
     vllm: none of the last 2 launches worked (since r13, 2026-02-13); before, 1 of 1 did
-    2 of the last 3 launches: x (hang)
+    x (hang): 2 of the last 3 launches
     """
     said = []
     of_a_kind: dict[tuple[str, str], list[LibraryRun]] = defaultdict(list)
@@ -407,12 +407,13 @@ def trends(newest_first: Sequence[LibraryRun]) -> list[str]:
     ends, earlier = (Counter(run.outcome for run in part if run.state in BAD) for part in (recent, before))
     for outcome, count in ends.most_common():
         if count > 1 or outcome in earlier:
-            past = f"; {earlier[outcome]} of the {len(before)} before" if before else ""
-            said.append(f"{count} of the last {len(recent)} launches: {outcome}{past}")
+            past = f", {earlier[outcome]} of the {len(before)} before" if before else ""
+            said.append(f"{outcome}: {count} of the last {len(recent)} launches{past}")
     for outcome, count in earlier.most_common(MOST_GONE):
         if count > 1 and outcome not in ends:
             last = next(run for run in before if run.outcome == outcome)
-            said.append(f"none of the last {len(recent)} launches: {outcome}; {count} before (last {last.path}, {last.at[:10]})")
+            said.append(f"{outcome}: {count} of the {len(before)} launches before the last {len(recent)}, none since")
+            said[-1] += f"; the last was {last.path}, {last.at[:10]}"
     return said
 
 

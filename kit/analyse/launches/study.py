@@ -217,7 +217,7 @@ def findings_of_study(study: Study, unlikely: bool = True) -> list[Finding]:
 def _counts(study: Study) -> Finding:
     good, bad, open_ = (len(study.group(outcome)) for outcome in (True, False, None))
     by_time = study.words == FAST_OR_SLOW
-    sizes = [(good + bad if by_time else good, "ready"), (0 if by_time else bad, "not"), (open_, "undecided or not done")]
+    sizes = [(good + bad if by_time else good, "ready"), (0 if by_time else bad, "not ready"), (open_, "undecided or not done")]
     counted = ", ".join(f"{number} {word}" for number, word in sizes if number)
     split = f"; told apart by their time to ready: {_span(study, True)} and {_span(study, False)}" if by_time else ""
     return finding("counts", number=len(study.launches), counts=counted, split=split, good=good, bad=bad, open=open_)
