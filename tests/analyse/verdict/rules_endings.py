@@ -244,6 +244,19 @@ ERRORS = [
     shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(7, "vllm serve m"), ENGINE]),
     shown("engine_gone", *FRONT_AND_ENGINE, ps(7, "vllm serve m"), unlike=[*FRONT_AND_ENGINE, ps(9, "vllm serve m")]),
     shown(
+        "engine_gone",
+        *(line("ready", phase="ready"), ps(7, "vllm serve m"), ps(8, "[VLLM::EngineCor] <defunct>", state="Z", ppid=7)),
+        unlike=[line("ready", phase="ready"), ps(7, "vllm serve m"), ps(8, "[sh] <defunct>", state="Z", ppid=7)],
+    ),
+    shown(
+        "unexplained_error",
+        *(error("device_error", "RuntimeError: CUDA error: launch failure"), kernel("xid", xid=31)),
+        unlike=[
+            error("device_error", "RuntimeError: CUDA error: launch failure"),
+            kernel("xid", xid=79),
+        ],  # the GPU failed itself
+    ),
+    shown(
         "outlives_abort",
         *(error("watchdog_exit", role="cascade"), line("probe_request", phase="serving")),
         unlike=[line("probe_request", phase="serving"), error("watchdog_exit", role="cascade")],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kit.analyse.verdict import failures
+from kit.analyse.verdict.attribution import kernel_rows
 from kit.analyse.verdict.failures import first_error
+from kit.analyse.verdict.gpu_generation import xids
 from kit.analyse.verdict.log_digest import Mark
 from kit.analyse.verdict.refused_arguments import refused
 from kit.analyse.verdict.rules import rule
@@ -52,9 +54,18 @@ def cause(scene: Scene) -> Signs:
 
 
 def _unexplained(scene: Scene) -> Mark | None:
-    """The cause; None where it is the mark of a class of its own, or where the launch was ended."""
+    """The cause; None where it is the mark of a class of its own, or where the launch was ended, or its GPU failed."""
     first = failures.cause(scene.log)
-    return None if first is None or first.code in _explained(scene) or first.role == "ending" else first
+    if first is None or first.role == "ending" or first.code in _explained(scene) or _gpu_failed(scene, first):
+        return None
+    return first
+
+
+def _gpu_failed(scene: Scene, mark: Mark | None) -> bool:
+    """Whether an error is that of a call to a GPU which failed itself, as the kernel says: a program can only report that."""
+    hardware = xids("hardware", scene.evidence.run.knowledge)
+    rows = kernel_rows(scene, "xid", "gpu_lost", "ecc", "gpu_reset") if mark is not None and mark.code == "device_error" else []
+    return any(row["kind"] != "xid" or row.get("xid") in hardware for row in rows)
 
 
 def ended_by_watchdog(scene: Scene) -> bool:
@@ -84,6 +95,7 @@ def dead_worker(scene: Scene) -> Signs:
         last
         and scene.fact("ready")
         and not looked
+        and not _gpu_failed(scene, failures.cause(scene.log))
         and scene.log.records_after(last) <= 1
         and not failures.survived(scene.log, last)
     ):
@@ -103,7 +115,8 @@ def failed_exit(scene: Scene) -> Mark | None:
 
 def died_in_silence(scene: Scene) -> bool:
     """Whether the log reports a dead worker, and no error that tells why."""
-    explained = _unexplained(scene) or scene.log.of("segfault", "abort", *_explained(scene))
+    first = failures.cause(scene.log)
+    explained = first is not None and first.role != "ending" or scene.log.of("segfault", "abort", *_explained(scene))
     return bool(scene.log.of("worker_died") or failed_exit(scene)) and not explained and scene.fact("signal") not in CRASH_SIGNALS
 
 

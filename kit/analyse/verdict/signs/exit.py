@@ -237,7 +237,14 @@ def killed_child(scene: Scene) -> Signs:
 
 @rule("engine_gone", needs=("log", "processes"))
 def engine_gone(scene: Scene) -> Signs:
-    """A process table holds the front end that wrote the log, and no longer the engine whose death the log tells."""
+    """The engine is dead or not among the processes, where its front end is: one that wrote the log, which tells that death."""
+    alive = [process for process in scene.processes.of_role("frontend") if process.states and not process.dead]
+    engines = [process for process in scene.processes.of_role("engine", "worker") if process.states]
+    dead = [process for process in engines if process.dead]
+    if alive and dead and len(dead) == len(engines):
+        claim = f"the front end (pid {alive[0].pid}) lives, and the engine (pid {dead[0].pid}) is dead"
+        yield Sign("engine_gone", claim, [ref(dead[0].rows[-1]), ref(alive[0].rows[-1])])
+        return
     listed = {process.pid for process in scene.processes.by_pid.values() if any(row.get("tool") == "ps" for row in process.rows)}
     titles, died = titles_of(scene.evidence), scene.log.last("worker_died")
     own: dict[str, set[int]] = {"frontend": set(), "engine": set()}
@@ -391,6 +398,7 @@ def no_death(scene: Scene) -> Signs:
     killed = kernel_rows(scene, "oom_kill", "segfault")
     if scene.has("log") and not scene.log.known and not scene.has("processes"):
         return  # nobody who would know has looked
-    seen = killed or any(process.killed_by for process in scene.processes.by_pid.values())
+    engines = [process for process in scene.processes.of_role("engine", "worker") if process.dead]
+    seen = killed or engines or any(process.killed_by for process in scene.processes.by_pid.values())
     if not scene.fact("ranks_dead") and not scene.log.of(*DEATH_MARKS) and not seen:
         yield Sign("no_death_seen", "no process is reported dead")
