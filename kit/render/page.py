@@ -112,11 +112,15 @@ def _scale(about: About, verdict: Verdict, silent: Quiet | None, axis: TimeAxis)
     """What stands below the small timeline: begin and end, the colours of the phases, what is shaded."""
     run = verdict.scene.evidence.run
     zero = run.launch_zero_ns
-    end = show_time(zero + int(axis.end * NS), run.offset_s)[11:] if zero is not None else ""
-    begin = f"launched {about.short['launched'][11:]}" if "launched" in about.short else "begin"
+    launched = about.short.get("launched", "")
+    end = show_time(zero + int(axis.end * NS), run.offset_s) if zero is not None else ""
+    end = end[11:] if end[:10] == launched[:10] else end
+    begin = f"launched {launched[11:]}" if launched else "begin"
     ends = f"<p><span>{escape(begin)}</span><span>{escape(end)}</span></p>"
-    phases = {one: PHASE_COLOUR.get(one, GREY) for one in dict.fromkeys(run.phases()["phase"])}
+    drawn = run.phases().dropna(subset=["begin_t_s", "end_t_s"])["phase"]
+    phases = {one: PHASE_COLOUR.get(one, GREY) for one in dict.fromkeys(drawn)}
     words = [f"<span><i class='swatch' style='background:{tint}'></i>{escape(one)}</span>" for one, tint in phases.items()]
+    words.append("<span><i class='swatch tick'></i>records of the log</span>")
     if silent is not None and silent.from_s is not None:
         quiet = f"no progress since {silent.since[11:]}, for {silent.duration}{', drawn shorter' * axis.compressed}"
         words.append(f"<span><i class='swatch' style='background:var(--stall)'></i>{quiet}</span>")

@@ -72,6 +72,7 @@ def picture(run: Run, axis: TimeAxis | None) -> str:
             parts.append(f'<rect x="{x(edge)}" y="{floor - high}" width="2" height="{high}" fill="currentColor"/>')
     alt = escape(f"{describe_phases(bands)} Below: log records over {axis.end - axis.begin:,.0f} s.")
     return (
-        f'<svg role="img" aria-label="{alt}" viewBox="0 0 {WIDTH} {floor}" preserveAspectRatio="none" style="max-width:100%">'
+        f'<svg role="img" aria-label="{alt}" viewBox="0 0 {WIDTH} {floor}" preserveAspectRatio="none" '
+        f'style="max-width:100%;max-height:{2 * floor}px">'
         f"{''.join(parts)}</svg>"
     )

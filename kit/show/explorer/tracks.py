@@ -21,6 +21,7 @@ from kit.plot.threads import describe_thread_strip
 from kit.show.explorer import thinning
 from kit.show.explorer.packing import Packer
 from kit.thread_history import ThreadHistory, of_rows, sampled_by_one_tool
+from kit.words import count_of
 
 FRAMES_SHOWN = ("log", "processes", "io", "sockets", "probes", "gpus", "syscalls", "gaps")
 COLUMNS = {"sockets": ["time", "t_s", "moment", "protocol", "state", "local_port", "peer_port", "pid", "capture"]}
@@ -39,7 +40,7 @@ EPHEMERAL = 32_768
 NO_GPU = "GPU: no sample. `nvidia-smi --query-gpu=index,utilization.gpu,memory.used --format=csv -l 1`, or `kit collect`, would."
 NO_READS = "Reads: no process was sampled twice with its /proc/PID/io. A recording with `kit collect` would show them."
 NO_SOCKETS = "Sockets: no sample. `ss -tanp`, or a recording with `kit collect`, would show who listens and who waits."
-UNTIMED = "{name}: none of the {n:,} rows carries a time, so they cannot be placed on the axis."
+UNTIMED = "{name}: {rows} without a time, which have no place on the axis."
 
 
 @dataclass
@@ -108,7 +109,7 @@ def _timed(run: Clocked, name: str) -> tuple[pd.DataFrame, str]:
     """The rows of a frame that have a time, and why there are none."""
     frame = run.frames[name]
     rows = frame[frame["t_s"].notna()]
-    why = UNTIMED.format(name=name.capitalize(), n=len(frame)) if len(frame) and not len(rows) else ""
+    why = UNTIMED.format(name=name.capitalize(), rows=count_of(len(frame), "row")) if len(frame) and not len(rows) else ""
     return rows, why
 
 
@@ -379,7 +380,7 @@ def thread_table(pack: Packer, run: Clocked) -> dict:
         return {"missing": threads.NOTHING}
     seconds = history.samples["t_s"].to_numpy(float)
     if np.isnan(seconds).all():
-        return {"missing": UNTIMED.format(name="Threads", n=len(history))}
+        return {"missing": UNTIMED.format(name="Threads", rows=count_of(len(history), "row"))}
     if len(seconds) == 1:
         return {"note": describe_thread_strip(history, names=run.names)}
     codes, pids, tids = threads.state_table(history)

@@ -18,14 +18,16 @@ function seconds(value) {
   if (size < 120) return `${Math.round(value)} s`;
   const whole = Math.round(value);
   if (size < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  if (size < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-/** A place on the axis: 12.5 s, 4:05, 1:02:45, with as many decimals as the step between two ticks needs. */
+/** A place on the axis: 12.5 s, 4:05, 1:02:45, 3 d, with as many decimals as the step between two ticks needs. */
 function place(value, step = 1) {
   const decimals = step >= 1 ? 0 : Math.min(6, Math.ceil(-Math.log10(step)));
   const sign = value < -1e-9 ? "−" : "";
   const rounded = Number(Math.abs(value).toFixed(decimals));
+  if (step >= 86400) return `${sign}${Math.round(rounded / 86400)} d`;
   const hours = Math.floor(rounded / 3600);
   const minutes = Math.floor((rounded % 3600) / 60);
   const rest = (rounded % 60).toFixed(decimals);
@@ -36,7 +38,7 @@ function place(value, step = 1) {
 function clock(head, value, step = 1) {
   if (head.zero_ms === null) return "";
   const text = new Date(head.zero_ms + head.offset_s * 1000 + value * 1000).toISOString();
-  return step >= 60 ? text.slice(11, 16) : step >= 1 ? text.slice(11, 19) : text.slice(11, 23);
+  return step >= 86400 ? text.slice(0, 10) : step >= 60 ? text.slice(11, 16) : step >= 1 ? text.slice(11, 19) : text.slice(11, 23);
 }
 
 function bytes(value) {

@@ -241,7 +241,7 @@ class Panel {
       ctx.fillRect(Math.round(x), 28, 1, 6);
       const label = place(t - this.shift, step);
       const half = Math.max(ctx.measureText(label).width, ctx.measureText(clock(this.head, t, step)).width) / 2;
-      const at = Math.min(Math.max(x, half), width - half);
+      const at = Math.min(Math.max(x, half), width - half - 9); // the handle stands at the right end
       if (at - half < free) continue;
       free = at + half + 8;
       ctx.textAlign = "center";
