@@ -292,6 +292,14 @@ KERNEL = [
         kernel("nfs", "nfs: server a not responding, still trying", line=1),
         unlike=[kernel("nfs", "nfs: server a not responding", line=1), kernel("nfs", "nfs: server a OK", line=2)],
     ),
+    shown(
+        "nfs_dead",
+        kernel("nfs", "Lustre: OST4-osc: Connection to OST4 (at 10.2.2.4@o2ib) was lost", line=1),
+        unlike=[
+            kernel("nfs", "Lustre: OST4-osc: Connection to OST4 (at 10.2.2.4@o2ib) was lost", line=1),
+            kernel("nfs", "Lustre: OST4-osc: Connection restored to 10.2.2.4@o2ib", line=2),
+        ],
+    ),
     shown("cpu_lockup", kernel("lockup", "rcu: INFO: rcu_sched self-detected stall on CPU"), unlike=[kernel("hung_task")]),
     shown("sigkill_ignored", worker(0, "R", sigkill_pending=True), unlike=[worker(0, "Z", sigkill_pending=True)]),
     shown("sigkill_ignored", KILL, worker(0), unlike=[KILL, worker(1)]),

@@ -13,6 +13,9 @@ from kit.analyse.verdict.stacks import frames
 from kit.schema import Row
 from kit.words import named, short
 
+NO_WORD = re.compile(r"not respond|\blost\b|\bhung\b|\bdown\b|timed out|unreachable")
+BACK = re.compile(r"\bOK\b|restored|established|reconnected|recovered")
+"""What the kernel says of a file server that does not answer, and of one that does again."""
 SIGKILL = re.compile(r"-(?:9|KILL|SIGKILL)\b")
 
 
@@ -79,8 +82,8 @@ def wchan_driver(scene: Scene) -> Signs:
 def nfs_dead(scene: Scene) -> Signs:
     """The file server does not answer, and has not come back."""
     rows = [row for row in scene.evidence.kernel_log if row.get("kind") == "nfs"]
-    silent = [row for row in rows if "not responding" in row["text"]]
-    if silent and not any("OK" in row["text"] and (row.get("line") or 0) > (silent[-1].get("line") or 0) for row in rows):
+    silent = [row for row in rows if NO_WORD.search(row["text"])]
+    if silent and not any(BACK.search(row["text"]) and (row.get("line") or 0) > (silent[-1].get("line") or 0) for row in rows):
         claim = f"the file server does not respond: {short(silent[-1]['text'], 120)}"
         yield Sign("nfs_dead", claim, [ref(silent[-1], silent[-1]["text"])])
 
