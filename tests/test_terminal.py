@@ -18,6 +18,7 @@ from kit.document import Command, Document, Section, Shown, Table, text
 
 ANSWERS = {
     "a verdict": lambda: kit.verdict(kit.sample_path("sg01-capture-hang")),
+    "benchmarks": lambda: kit.bench(*([kit.sample_path("bench/serve") / f"{side}-1-1.json"] for side in ("eager", "compiled"))),
     "a comparison": lambda: kit.compare(kit.sample_path("sg01-capture-hang"), kit.sample_path("sg02-one-snapshot")),
 }
 

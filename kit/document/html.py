@@ -15,7 +15,7 @@ COLOURS = {"ready": "#117733", "progressing": "#0072b2", "stalled": "#b3520a", "
 OTHER = "#0072b2"
 AS_IT_IS = "mathjax_ignore"
 """Class of what a notebook must not set as a formula: a shell's `$p/fd/1 $p` is none."""
-SHORT = 24
+SHORT = 28
 """Columns whose lines have at most so many characters are not wrapped, so that long ones get the room."""
 HYPHENATED = re.compile(r"\S*-\S+")
 LONG = "white-space:pre-line;overflow-wrap:anywhere;min-width:11em"
@@ -157,5 +157,5 @@ def _line(block: Item | Command) -> str:
         text, below = f"<code style='unicode-bidi:isolate'>{whole_words(block.text)}</code>", block.small
     else:
         text = f"{escape(block.mark)} {whole_words(block.text)}" if block.mark else whole_words(block.text)
-        below = "  ".join(filter(None, (block.where, block.small)))
+        below = " · ".join(filter(None, (block.where, block.small)))
     return text + (f"<br><small style='opacity:.75;unicode-bidi:isolate'>{escape(below)}</small>" if below else "")

@@ -195,7 +195,7 @@ class _Page:
         """A heading, and its blocks set in."""
         if section.heading:
             self.line()
-            self.line(_text(section.heading, "bold"))
+            self.paragraph("", _text(section.heading, "bold"))
         for block in section.blocks:
             self.block(block, "  " if section.heading else "")
 
@@ -234,7 +234,7 @@ class _Page:
         from rich.table import Table as Grid
 
         if table.heading:
-            self.line(lead, _text(table.heading, "bold"))
+            self.paragraph(lead, _text(table.heading, "bold"))
         headed = any(table.columns)
         rows = [
             [_UNIT.sub(_BOUND, cell if len(cell) <= LONGEST_CELL else short(cell, LONGEST_CELL)) for cell in row]

@@ -56,7 +56,9 @@ def headline(comparison: BenchComparison) -> str:
     tools = " and ".join(dict.fromkeys(comparison.inputs.bench.runs["tool"]))
     what = f"{tools}: {count_of(cand, 'run')} of cand against {f'{base} of base' if base else 'quoted numbers'}"
     what += f"; the replicate is the {inner[0]}" if inner else ""
-    said = ", ".join(f"{entry.metric.key} {entry.verdict}" for entry in primary)
+    verdicts = dict.fromkeys(entry.verdict for entry in primary)
+    told = {one: ", ".join(entry.metric.key for entry in primary if entry.verdict == one) for one in verdicts}
+    said = "; ".join(f"{one}: {keys}" for one, keys in told.items())
     return f"{what}: {said}" if said else what
 
 
