@@ -118,11 +118,25 @@ def zone_text(offset_s: int) -> str:
     return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if offset_s else "UTC"
 
 
+def zero_of(frame: pd.DataFrame) -> pd.Timestamp | None:
+    """When second 0 of a frame's rows was (`time`, `t_s`), None where no row knows it.
+
+    Seconds are floats: without rounding their last digits make 07:59:59 of 08:00:00.
+
+    Examples
+    --------
+    >>> times = pd.to_datetime(["2026-02-18T08:00:00.1Z", "2026-12-01T08:30:49.6Z"])
+    >>> print(zero_of(pd.DataFrame({"time": times, "t_s": [0.1, 24_712_249.6]})))
+    2026-02-18 08:00:00+00:00
+    """
+    zeros = (frame["time"] - pd.to_timedelta(frame["t_s"].astype(float), unit="s")).dropna()
+    return zeros.min().round("us") if len(zeros) else None
+
+
 def label_time(ax: Axes, frame: pd.DataFrame) -> None:
     """Name the axis of seconds of a frame's rows (`time`, `t_s`), with the clock below the ticks where the rows know it."""
     since_launch = frame["t_s"].notna().any()
-    zeros = frame["time"] - pd.to_timedelta(frame["t_s"].astype(float), unit="s") if since_launch else frame["time"]
-    zero = zeros.min() if zeros.notna().any() else None
+    zero = zero_of(frame) if since_launch else frame["time"].min() if frame["time"].notna().any() else None
     ax.xaxis.set_major_formatter(lambda tick, _: tick_text(tick, zero))
     label = "seconds since launch" if since_launch else "seconds since the first sample"
     ax.set_xlabel(f"{label}, and the clock (UTC)" if zero is not None else label, fontsize=FONT_PT, color=INK)

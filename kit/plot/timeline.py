@@ -20,7 +20,7 @@ from kit.plot.samples import process_colours, process_names
 from kit.plot.style import FONT_PT, INK, STALL_COLOUR, VERMILION, figure_alt, new_figure, say_empty
 from kit.plot.syscalls import describe_syscall_rate, plot_syscall_rate
 from kit.plot.threads import describe_thread_states, describe_thread_strip, plot_thread_states, plot_thread_strip
-from kit.plot.timeaxis import TimeAxis, tick_text, zone_text
+from kit.plot.timeaxis import TimeAxis, tick_text, zero_of, zone_text
 from kit.thread_history import ThreadHistory, of_rows
 
 if TYPE_CHECKING:
@@ -75,10 +75,8 @@ def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int], offset_
     given = frames.get("threads", FRAMES["threads"].empty())
     history = given if isinstance(given, ThreadHistory) else of_rows(given)
     raw["threads"] = history.samples
-    zeros = [(frame["time"] - pd.to_timedelta(frame["t_s"], unit="s")).dropna() for frame in raw.values()]
-    known = pd.concat([zero for zero in zeros if len(zero)]) if any(len(zero) for zero in zeros) else None
-    first = [frame["time"].min() for frame in raw.values() if frame["time"].notna().any()]
-    zero = known.min() if known is not None else (min(first) if first else None)
+    zeros = [zero for frame in raw.values() if (zero := zero_of(frame)) is not None]
+    zero = min(zeros or [frame["time"].min() for frame in raw.values() if frame["time"].notna().any()], default=None)
     timed, untimed = {}, {}
     for name, frame in raw.items():
         if zero is not None:
@@ -103,7 +101,7 @@ def _timed(frames: Mapping[str, pd.DataFrame], ranks: Mapping[int, int], offset_
         .sort_values(["rss_bytes", "cpu_s"], ascending=False, kind="stable")
     )
     colours = process_colours([int(pid) for pid in sizes.index])
-    return Timed(timed, zero, known is not None, process_names(raw["processes"], ranks), colours, untimed, offset_s)
+    return Timed(timed, zero, bool(zeros), process_names(raw["processes"], ranks), colours, untimed, offset_s)
 
 
 def _filled(frame: pd.DataFrame, zero: pd.Timestamp | None) -> pd.Series:

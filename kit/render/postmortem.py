@@ -100,7 +100,7 @@ class Postmortem:
         self.step("drawing the timeline")
         still = svg.figure(
             plot_timeline(self.run, verdict=found),
-            "From the top: the phase of each rank, then log, memory, CPU and threads. The dashed line is the last progress.",
+            "From the top: the phase of each rank, the log, then what was sampled. The dashed line is the last progress.",
         )
         hint = (
             "<p class='small hint'>Drag to choose a window; wheel and keys zoom; a click on a rank, thread or call filters "
