@@ -231,10 +231,10 @@ def test_empty_and_missing_files(tmp_path):
     (tmp_path / "e.json").write_bytes(b"\n")
     with pytest.raises(EvidenceError, match="is empty"):
         read(tmp_path / "e.json", "e.json")
-    with pytest.raises(EvidenceError, match="cannot be read"):
+    with pytest.raises(EvidenceError, match="cannot read"):
         read(tmp_path / "no.json", "no.json")
     (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b'{"version": "1.0"}' * 50)[:30])
-    with pytest.raises(EvidenceError, match="cannot be read"):
+    with pytest.raises(EvidenceError, match="cannot read"):
         read(tmp_path / "cut.json.gz", "cut.json.gz")
 
 

@@ -174,6 +174,11 @@ SERVING = [
     shown("request_stuck", line("request", kind="request", at=100), unlike=[line("request", kind="request", at=3590)]),
     shown("request_stuck", *[line("engine_stats", **STATS)] * 2, unlike=[line("engine_stats", **STATS)]),
     shown(
+        "tokens_stand",
+        *[line("engine_stats", at=at, **STATS) for at in (3000, 3590)],
+        unlike=[line("engine_stats", at=at, prompt_tokens_per_s=900, **STATS) for at in (3000, 3590)],  # a long prompt
+    ),
+    shown(
         "request_stuck",
         line("decode_batch", at=100, kind="request", running=3, tokens_per_s=80),
         unlike=[line("decode_batch", at=3590, kind="request", running=3, tokens_per_s=80)],

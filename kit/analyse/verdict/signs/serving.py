@@ -321,7 +321,15 @@ def handover(scene: Scene) -> Signs:
         yield Sign("handover_stuck", claim, [failed[0].ref, last.ref])
 
 
-@rule("request_stuck", needs=("log",))
+def _no_token_for(scene: Scene, idle: list[Mark]) -> Signs:
+    """Statistics that show requests and neither a prompt nor a token for long: the log goes on, and the work does not."""
+    times = [mark.time for mark in idle if mark.time is not None and not mark.fields.get("prompt_tokens_per_s")]
+    if times and times[-1] - times[0] >= scene.limits["recent_s"] * NS:
+        claim = f"no token and no prompt for {show_duration((times[-1] - times[0]) / NS)}, though requests run"
+        yield Sign("tokens_stand", claim, [idle[0].ref, idle[-1].ref])
+
+
+@rule("request_stuck", "tokens_stand", needs=("log",))
 def stuck_request(scene: Scene) -> Signs:
     """A request was taken and did not finish."""
     log, quiet, limits = scene.log, scene.silence_s, scene.limits
@@ -346,6 +354,7 @@ def stuck_request(scene: Scene) -> Signs:
     idle = [mark for mark in counted if mark.fields.get("running") and mark.fields.get("tokens_per_s") == 0]
     if len(idle) >= 2 and idle[-1].order > last_finished:
         yield Sign("request_stuck", f"requests run and no token comes: {short(idle[-1].text, 120)}", [idle[-1].ref])
+        yield from _no_token_for(scene, [mark for mark in idle if mark.order > last_finished])
         return
     started = [mark for mark in taken if "status" not in mark.fields]
     fresh = quiet is None and log.records - last_finished <= limits["fresh_records"] and last_finished >= 0
