@@ -83,7 +83,7 @@ def test_a_few_last_lines_are_opened_and_what_is_missing_is_said(tmp_path: Path)
     (tmp_path / "last_lines.txt").write_text("Using the usual precision\nAccepting this combination of versions\n")
     (tmp_path / "notes.md").write_text("It hangs. What could it be?\n")
     found = kit.verdict(tmp_path)
-    assert (found.klass, found.state) == ("undetermined", "unknown")
+    assert (found.klass, found.state) == ("undetermined", "stalled")
     assert found.next and any("stacks of all ranks" in said for said in found.missing)
     (tmp_path / "last_lines.txt").write_text("42\n\n")
     assert kit.verdict(tmp_path).klass == "undetermined", "what its reporter says is little, but not nothing"

@@ -180,6 +180,11 @@ def heartbeats(scene: Scene) -> Signs:
     if after and scene.phase in COMPILING:
         claim = f"{count_of(len(after), 'milestone')} after the first heartbeat, the last: {short(after[-1].text, 90)}"
         yield Sign("milestones_between_heartbeats", claim, [after[-1].ref])
+    elif beats == 1 and scene.phase in COMPILING and first.time is not None and log.last_progress.get("time") is not None:
+        since = (first.time - log.last_progress["time"]) / NS
+        if since <= scene.limits["recent_s"] and log.records_after(first) <= LEAST_FRAMES:
+            claim = f"the log ends {show_duration(since)} after its last milestone, on the first heartbeat"
+            yield Sign("milestones_between_heartbeats", claim, [first.ref])
     elif beats >= scene.limits["heartbeats_alone"] and not after:
         claim = f"{count_of(beats, 'heartbeat')}, and nothing else since the first"
         yield Sign("heartbeats_only", claim, scene.facts.refs("heartbeats"))
