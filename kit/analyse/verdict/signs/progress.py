@@ -180,7 +180,12 @@ def heartbeats(scene: Scene) -> Signs:
     if after and scene.phase in COMPILING:
         claim = f"{count_of(len(after), 'milestone')} after the first heartbeat, the last: {short(after[-1].text, 90)}"
         yield Sign("milestones_between_heartbeats", claim, [after[-1].ref])
-    elif beats == 1 and scene.phase in COMPILING and first.time is not None and log.last_progress.get("time") is not None:
+    elif (
+        beats == 1
+        and scene.phase in COMPILING
+        and scene.silence_s is None
+        and None not in (first.time, log.last_progress["time"])
+    ):
         since = (first.time - log.last_progress["time"]) / NS
         if since <= scene.limits["recent_s"] and log.records_after(first) <= LEAST_FRAMES:
             claim = f"the log ends {show_duration(since)} after its last milestone, on the first heartbeat"
