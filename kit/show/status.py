@@ -9,7 +9,7 @@ from kit.analyse.verdict.verdict_text import answer
 from kit.clock import show_duration
 from kit.document import Command, Document, Section, Table, Values, items
 from kit.plot.style import human_bytes
-from kit.words import named
+from kit.words import named, short
 
 HEADS = ("rank", "host", "pid", "role", "state", "CPU", "CPU until now", "RSS", "reads", "threads", "last progress", "waits in")
 HISTORY, BARS, SPARK = HEADS[6], "▁▂▃▄▅▆▇█", 13
@@ -19,7 +19,7 @@ QUIET = {"read_bytes_per_s": 2.0**20, "records_per_min": 10.0}
 NUMERIC = frozenset(("rank", "pid", "CPU", "RSS", "reads", "threads", "last progress"))
 SPARED = ("threads", "reads", "host", "role", "RSS", HISTORY)
 """Columns that a narrow terminal does without, in this order."""
-LONGEST = 24
+LONGEST = 40
 """Characters of the place where a process waits."""
 ODD = "▶"
 LEAST_ROWS, MOST_LINES, MOST_NAMED = 3, 8, 4
@@ -205,7 +205,7 @@ def cells(row: dict) -> tuple[str, ...]:
         of("read_bytes_per_s", rate),
         of("threads", str),
         of("progress_s", lambda value: f"{show_duration(value)} ago"),
-        (row["waits_in"] or "")[:LONGEST],
+        short(row["waits_in"] or "", LONGEST),
     )
 
 

@@ -185,7 +185,7 @@ def _cells(run: LibraryRun, newest_ns: int) -> tuple[str, ...]:
     ranks = f", {named('rank', run.ranks)}" if 0 < len(run.ranks) <= MOST_RANKS else ""
     model = short(run.model.rstrip("/").rpartition("/")[2], LONGEST_NAME)
     size = count_of(run.world_size, "rank") if (run.world_size or 0) > 1 else ""
-    so_far = "" if run.lasted_s is None or run.state == "failed" else f"≥ {_lasted(run.lasted_s)}"  # what failed never will be
+    so_far = "" if not run.lasted_s or run.state == "failed" else f"≥ {_lasted(run.lasted_s)}"  # what failed never will be
     ready = so_far if run.ready_s is None else _lasted(run.ready_s)
     return (
         short(run.path, LONGEST_NAME),

@@ -167,7 +167,7 @@ def document(ledger: list[dict]) -> Document:
     >>> print(render(document([line])))
     ledger
     <BLANKLINE>
-    2.0 s  listeners
+    after 2.0 s: listeners
       • nothing is listening on port 30000
       → stalled: device_hang 50 %
     """
@@ -176,5 +176,5 @@ def document(ledger: list[dict]) -> Document:
         belief = ", ".join(f"{name} {percent(share)}" for name, share in step["leading"])
         blocks = [*items(step["outcome"]), Item(f"{step['state']}: {belief}", "→", small="")]
         blocks += [Item(step["because"], "", level=1)] if step["because"] else []
-        sections.append(Section(f"{step['t_s']:.1f} s  {step['test']}", blocks))
+        sections.append(Section(f"after {step['t_s']:.1f} s: {step['test']}", blocks))
     return Document("ledger", sections)

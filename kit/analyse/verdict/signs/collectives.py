@@ -174,7 +174,7 @@ def how_early(scene: Scene) -> Signs:
     if 0 <= number <= scene.limits["first_collectives"]:
         yield Sign("first_collective", f"the collective is one of the first (#{number})", scene.facts.refs("seq"))
     elif timed_out:
-        claim = f"{count_of(number, 'collective')} completed before it: the data path did work"
+        claim = f"the collective that stands is #{number:,}: the data path worked for those before it"
         yield Sign("late_collective", claim, scene.facts.refs("seq"))
 
 
