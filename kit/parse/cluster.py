@@ -30,7 +30,10 @@ _POD_WORDS = {
     "restartCount": ("RestartCount", "Restart Count"),
     "phase": ("Status", "Status"),
 }
-_INSPECT = re.compile(r"^\s*\"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)\":\s*(?P<value>.+?),?$")
+_INSPECT = re.compile(
+    r'(?:^\s*|[{,]\s*)"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)":\s*"?(?P<value>[^",{}]*[^",{}\s])"?'
+)
+"""Of `docker inspect`, a line each, and of its `-f '{{json .State}}'`, all in one line."""
 _CONTAINER = re.compile(r'^\s*"Name": "/(?P<name>[^"]+)"')
 """Whose `docker inspect` it is; that stands between its state and its count of restarts."""
 _OBJECT_ENDS = re.compile(r"^ {0,4}[}\]],?$")
@@ -123,14 +126,15 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
         if _OTHER_HEADER.match(text) or text.startswith("Name:"):  # `describe` begins
             tool = None
         row, about = _loose(text, about, source)
-        if row is None and tool is not None:
+        states = [] if row else [_state(found) for found in _INSPECT.finditer(text)]
+        if row is None and not states and tool is not None:
             row = _event(tool, _cells(_NUMBERED.sub(r"\1", text), spots, tool in ("slurm", "ray") and not ruled), text, source)
-        failed = failure(line, "kubectl", source) if row is None or not tool else None
+        failed = failure(line, "kubectl", source) if row is None and not states or not tool else None
         if failed and row is None:
             yield "tool_errors", failed
-        elif row and row["source"] == "docker" and _INSPECT.match(text):
+        elif states:
             report.records += 1
-            inspected.append(line.at | row | whose)
+            inspected += [line.at | one | whose for one in states]
         elif row:
             report.records += 1
             yield "events", line.at | row
@@ -144,9 +148,14 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
     yield from (("events", one) for one in inspected)
 
 
+def _state(found: re.Match[str]) -> Row:
+    """Row of a value that `docker inspect` shows."""
+    return {"source": "docker", "reason": found["key"], "text": f"{found['key']}: {found['value']}"}
+
+
 def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, str | None]:
-    """Row of a line that needs no header: describe pod, its state as YAML or JSON, docker inspect and docker events."""
-    described, inspected, event = _DESCRIBED.match(text), _INSPECT.match(text), _DOCKER_EVENT.match(text)
+    """Row of a line that needs no header: describe pod, its state as YAML or JSON, docker events."""
+    described, event = _DESCRIBED.match(text), _DOCKER_EVENT.match(text)
     if described:
         key, value = described["key"], described["value"]
         if key == "Name":
@@ -156,12 +165,6 @@ def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, st
     if status := _POD_STATUS.match(text):
         reason, words = _POD_WORDS.get(status["key"], (status["value"], "Reason"))
         return {"source": "kubernetes", "reason": reason, "object": about, "text": f"{words}: {status['value']}"}, about
-    if inspected:
-        return {
-            "source": "docker",
-            "reason": inspected["key"],
-            "text": f"{inspected['key']}: {inspected['value']}".replace('"', ""),
-        }, about
     if event:
         return {
             "source": "docker",
@@ -252,6 +255,8 @@ def _is_events(head: str) -> float:
     if lines and lines[0].startswith("No resources found"):
         return 0.7
     if sum(1 for line in lines if _DOCKER_EVENT.match(line)) > len(lines) / 2:
+        return 0.9
+    if lines and lines[0].startswith("{") and '"OOMKilled":' in lines[0]:
         return 0.9
     return 0.6 if sum(1 for line in lines if _INSPECT.match(line)) >= 2 else only_failures(head, "kubectl|docker|squeue")
 

@@ -6,7 +6,7 @@ import re
 
 from kit.analyse.verdict.collective_counts import largest, moves
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.failures import cause, moment
+from kit.analyse.verdict.failures import cause, moment, worked_after
 from kit.analyse.verdict.flight_recorder import fault, other_work
 from kit.analyse.verdict.lagging_ranks import busy_meanwhile
 from kit.analyse.verdict.log_digest import Mark
@@ -96,13 +96,13 @@ def everybody(scene: Scene) -> Signs:
 
 @rule("desync_report", needs=("log",))
 def desync(scene: Scene) -> Signs:
-    """PyTorch compared the ranks, and some have not joined, or have not finished what the others have."""
+    """PyTorch or Horovod compared the ranks, some have not joined, or not finished what the others have, and no work follows."""
     if all_joined(scene.evidence, scene.processes):
         return
-    if mark := next(iter(scene.log.of("desync_lagging")), None):
-        yield Sign(
-            "desync_report", f"PyTorch's desync report: {short(mark.text, 150)}", [mark.ref], scene.fact("lagging_ranks") or []
-        )
+    marks = scene.log.of("desync_lagging", "ranks_awaited")
+    if mark := next((mark for mark in marks if not worked_after(scene.log, mark)), None):
+        ranks = scene.fact("lagging_ranks") or []
+        yield Sign("desync_report", f"ranks that others wait for: {short(mark.text, 150)}", [mark.ref], ranks)
 
 
 @rule("desync_report", needs=("log",))
