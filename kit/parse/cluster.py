@@ -31,7 +31,7 @@ _POD_WORDS = {
     "phase": ("Status", "Status"),
 }
 _INSPECT = re.compile(
-    r'(?:^\s*|[{,]\s*)"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)":\s*"?(?P<value>[^",{}]*[^",{}\s])"?'
+    r'(?:^\s*|[{,]\s*)"(?P<key>OOMKilled|ExitCode|Status|RestartCount|Error|Dead)":\s*+"?(?P<value>[^",{}\s][^",{}]*)'
 )
 """Of `docker inspect`, a line each, and of its `-f '{{json .State}}'`, all in one line."""
 _CONTAINER = re.compile(r'^\s*"Name": "/(?P<name>[^"]+)"')
@@ -150,7 +150,7 @@ def parse_events(lines: Iterable[str], source: Source, report: Report) -> Rows:
 
 def _state(found: re.Match[str]) -> Row:
     """Row of a value that `docker inspect` shows."""
-    return {"source": "docker", "reason": found["key"], "text": f"{found['key']}: {found['value']}"}
+    return {"source": "docker", "reason": found["key"], "text": f"{found['key']}: {found['value'].strip()}"}
 
 
 def _loose(text: str, about: str | None, source: Source) -> tuple[Row | None, str | None]:
