@@ -77,6 +77,8 @@ class Clock:
     [86399.5, 86401.25]
     >>> clock.ns("1795956512.665207")
     1795956512665207000
+    >>> Clock(Source("copied years later", captured_ns=9000 * 86_400 * NS, near_ns=86_400 * NS)).ns("23:59:59") / NS
+    86399.0
 
     A capture of `-r` alone has the time since the line before; `began_ns` is when its first line was written.
 
@@ -102,12 +104,14 @@ class Clock:
         if ":" not in whole:
             return _nanoseconds(text)
         part = int((fraction + "000000000")[:9])
-        if self.source.captured_ns is None:
+        # Of files that were copied nobody knows when they were taken, but stamps with a date beside them.
+        taken = self.source.captured_ns if self.source.near_ns is None else self.source.near_ns
+        if taken is None:
             return None
         hour, minute, second = map(int, whole.split(":"))
         of_day = (hour * 3600 + minute * 60 + second) * NS + part
         if self.day is None:
-            local = self.source.captured_ns + self.source.offset_s * NS
+            local = taken + self.source.offset_s * NS
             self.day = round((local - of_day) / DAY_NS)
         elif of_day < self.last - DAY_NS // 2:
             self.day += 1
