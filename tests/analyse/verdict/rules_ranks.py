@@ -265,6 +265,17 @@ def started(rank: int, op: str) -> tuple:
     return line("desync_ranks", f"[{rank}] started {op}", kind="symptom", ranks=str(rank), state="started", op=op)
 
 
+def lacking(*ranks: int) -> list[tuple]:
+    """Ranks that the analysis of flight recorders does not find in a collective."""
+    told = {
+        "source": "flight_recorder",
+        "state": "missing",
+        "text": "Not all ranks joining collective",
+        "operation": "all_reduce",
+    }
+    return [row("collectives", communicator="0:default_pg", rank=rank, **told) for rank in ranks]
+
+
 COLLECTIVES = [
     *COUNTERS,
     shown("collective_timeout", timed_out(0), unlike=[error("barrier_timeout")]),
@@ -294,6 +305,7 @@ COLLECTIVES = [
     shown("all_ranks_joined", WORLD4, joined("0, 1, 2, 3"), unlike=[WORLD4, joined("0, 1, 3")]),
     shown("all_ranks_joined", joined("0, 1"), unlike=[joined("0, 1"), started(0, "ALLREDUCE"), started(1, "BROADCAST")]),
     shown("desync_report", joined("2"), WORLD4, unlike=[joined("0, 1, 2, 3"), WORLD4]),
+    shown("recorder_lacks_ranks", WORLD4, *lacking(3), unlike=[WORLD4, *lacking(1, 2, 3)]),
     shown("seq_differs", timed_out(0), timed_out(1, 399), unlike=[timed_out(0), timed_out(1)]),
     shown("seq_differs", counts((5, 6), (5, 6)), unlike=counts((5, 6))),
     shown("seq_same", timed_out(0), timed_out(1), unlike=[timed_out(0), timed_out(1, 399)]),

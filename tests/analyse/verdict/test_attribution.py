@@ -85,6 +85,11 @@ def test_clocks_of_unknown_zones_differ_by_quarters_of_an_hour(told_s: int, kill
     assert sign in weigh(scene(death, kill, offset_known=False)).signs
 
 
+@pytest.mark.parametrize(("process", "klass"), [("VLLM::EngineCor", "host_oom_kill"), ("python3", "undetermined")])
+def test_a_kernel_log_alone_tells_of_a_server_where_it_names_its_engine(process: str, klass: str) -> None:
+    assert weigh(scene(kernel("oom_kill", pid=99, process=process, time=BEGIN))).klass == klass
+
+
 def test_a_death_told_without_a_stamp_has_no_moment() -> None:
     death, kill = error("worker_died", role="cascade", at=900), kernel("oom_kill", time=BEGIN + 1200 * NS, **FOREIGN)
     death[1]["time_source"] = "carried"

@@ -112,14 +112,20 @@ def fingerprints(scene: Scene) -> Signs:
         yield Sign("desync_report", f"PyTorch found different collectives on the ranks: {short(mark.text, 150)}", [mark.ref])
 
 
-@rule("desync_report", needs=("collectives",))
+@rule("desync_report", "recorder_lacks_ranks", needs=("collectives",))
 def analysis(scene: Scene) -> Signs:
-    """The analysis of flight recorders finds that ranks called different collectives, or with other sizes."""
-    rows = [row for row in scene.evidence.collectives if row["source"] == "flight_recorder" and row.get("state") == "mismatch"]
-    if differ := [row for row in rows if MISMATCHES.search(row.get("text") or "")]:
-        ranks = sorted({row["rank"] for row in differ if row.get("rank") is not None})
+    """The analysis of flight recorders finds that ranks called other collectives, or that few of them did not call one."""
+    rows = [row for row in scene.evidence.collectives if row["source"] == "flight_recorder"]
+    differ = [row for row in rows if row.get("state") == "mismatch" and MISMATCHES.search(row.get("text") or "")]
+    ranks = sorted({row["rank"] for row in differ if row.get("rank") is not None})
+    if differ:
         claim = f"the flight recorders of the ranks differ: {short(differ[0]['text'], 150)}"
         yield Sign("desync_report", claim, [ref(differ[0], differ[0]["text"])], ranks)
+    lacking = {row["rank"]: row for row in rows if row.get("state") == "missing" and row.get("rank") is not None}
+    if lacking and not differ and 2 * len(lacking) < (scene.processes.world_size or 0):
+        ranks, row = sorted(lacking), next(iter(lacking.values()))
+        claim = f"all ranks but {named('rank', ranks)} are in a collective: {short(row['text'], 120)}"
+        yield Sign("recorder_lacks_ranks", claim, [ref(row, row["text"])], ranks)
 
 
 @rule("ops_differ", "ops_behind", "ops_same", needs=("log",))

@@ -49,7 +49,12 @@ def kernel_kill(scene: Scene) -> Signs:
         claim = f"the kernel's OOM killer ended {named('pid', pids)}"
         if rows:
             yield Sign("kernel_oom_kill", claim, where, scene.ranks_of(pids))
-        elif in_time and open_end and not explained and not _outlived(scene, alike):
+        elif (
+            in_time
+            and (open_end or not known and _of_an_engine(in_time, titles))
+            and not explained
+            and not _outlived(scene, alike)
+        ):
             yield Sign("oom_kill_alike", f"{claim}, of a name that the launch's processes have", where)
         else:
             yield Sign("oom_kill_untied", f"{claim}, which nothing ties to this launch", where)
@@ -58,6 +63,11 @@ def kernel_kill(scene: Scene) -> Signs:
 def _alike(killed: list[Row], titles: Titles) -> list[Row]:
     """Kills of processes that may be a server's by their names, or whose name is not told."""
     return [row for row in killed if titles.may_serve(row.get("process") or "python")]
+
+
+def _of_an_engine(killed: list[Row], titles: Titles) -> bool:
+    """Whether the kernel's log names an engine or a worker: where it is all that there is, it tells of a server."""
+    return any(titles.role(row.get("process") or "") in ("engine", "worker") for row in killed)
 
 
 def _seen_otherwise(scene: Scene, titles: Titles) -> bool:
