@@ -179,9 +179,9 @@ def test_values(sentence: str, fields: str) -> None:
 
 def test_a_users_file_adds_a_language(tmp_path: Path) -> None:
     (tmp_path / "reporter.toml").write_text(
-        "[[claim]]\nname = 'hang_fr'\ncode = 'hang'\nsays = ['\\bse bloque\\b']\nstands = true\n"
-        "[[place]]\nname = 'weights_fr'\nphase = 'weights'\nsays = ['\\bchargement des poids\\b']\n"
+        "[[claim]]\nname = 'hang_pl'\ncode = 'hang'\nsays = ['\\bzawiesza się\\b']\nstands = true\n"
+        "[[place]]\nname = 'weights_pl'\nphase = 'weights'\nsays = ['\\bładowania wag\\b']\n"
     )
-    (row,) = claims("Il se bloque pendant le chargement des poids.", folders=(tmp_path,))
+    (row,) = claims("Program zawiesza się podczas ładowania wag.", folders=(tmp_path,))
     assert (row["claim"], row["phase"]) == ("hang", "weights")
     assert [found["claim"] for found in claims("It hangs.", folders=(tmp_path,))] == ["hang"]

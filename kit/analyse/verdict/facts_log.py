@@ -40,6 +40,8 @@ PEER_LINES = (
     *("gloo_failed", "rendezvous_timeout", "store_barrier_timeout"),
 )
 """Codes of lines by which a peer does not answer."""
+THROWN = "ray.exceptions."
+"""How the error begins by which the program that asked Ray's actors ends."""
 GIVES_UP = "Terminating process because"
 """What JAX's client says before it ends its own process: others did not come."""
 STORE_TIMES = {"timeout_ms", "timeout_s"}
@@ -275,7 +277,7 @@ def _last_words(evidence: Evidence) -> dict | None:
     log, folders = evidence.log, evidence.run.knowledge
     mark = log.marks[-1] if log.marks else None
     reports = mark is not None and mark.code in ("worker_died", "failed_rank") and log.records - mark.order <= 3
-    if reports and traits(log.server, folders).ends_with_worker:
+    if reports and (traits(log.server, folders).ends_with_worker or mark.text.startswith(THROWN)):
         return mark.ref
     if mark is not None and of_a_client(log, mark):
         return None

@@ -52,6 +52,19 @@ def test_ready_server_that_answers_nobody(tmp_path: Path) -> None:
     assert "the reporter says" in found.signs["said_no_answer"].claim
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Le serveur reste bloqué ici depuis une heure.",
+        "El servidor se queda colgado aquí.",
+        "O servidor trava durante o carregamento.",
+    ]
+    + ["Сервер зависает при загрузке модели.", "Il server si blocca durante il caricamento.", "The two nodes just sit there."],
+)
+def test_a_hang_is_told_in_many_languages(tmp_path: Path, said: str) -> None:
+    assert judged(tmp_path, f"```\n{STARTED}```\n\n{said}\n").state == "stalled"
+
+
 def test_who_calls_it_slow_does_not_say_that_it_stands(tmp_path: Path) -> None:
     log = STARTED + "Loading safetensors checkpoint shards:  10% Completed | 1/10 [00:01<00:09,  1.0s/it]\n"
     assert judged(tmp_path, f"```\n{log}```\n\nLoading the weights is very slow, it hangs.\n").state != "stalled"
