@@ -70,6 +70,9 @@ never_exits|None|It never returns to the shell.
 probe_fails|None|The startup probe failed with 503.
 gpu_busy|None|GPU util 100 %, power 90 W.
 gpu_low_power|None|GPU util 100 %, power 90 W.
+gpu_low_power|None|nvidia-smi shows 100% on all four cards, ~85 W each.
+hang|None|It has been like this for 2 hours.
+p2p_cures|None|NCCL_P2P_DISABLE=1 makes it start.
 gpu_busy|None|nvidia-smi shows all GPUs at 100%.
 gpu_busy|None|100% GPU utilization on every card
 gpu_idle|None|GPU utilization is 0%.

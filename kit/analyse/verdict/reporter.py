@@ -39,6 +39,8 @@ def claims(evidence: Evidence) -> dict[str, Row]:
     said = {row["claim"]: row for row in evidence.statements}
     if "gpu_uneven" in said:  # then "100 %" and "0 %" are each of some
         said = {code: row for code, row in said.items() if code not in ("gpu_busy", "gpu_idle")}
+    if "hang" in said and said["hang"].get("phase") == "serving":  # what hangs once it is up answers nobody
+        said.setdefault("no_answer", said["hang"])
     if generates(evidence):  # it answers, however long that takes
         said.pop("no_answer", None)
     return {code: row for code, row in said.items() if "starts" not in said or code not in BEFORE_IT_CAME_UP}

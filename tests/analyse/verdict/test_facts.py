@@ -113,6 +113,7 @@ def test_the_signal_of_a_killed_rank_is_that_of_its_zombie() -> None:
     ("command", "world"),
     [
         ("+ torchrun --nproc_per_node=4 --nnodes=2 train.py", 8),
+        ("+ NNODES=2 NPROC_PER_NODE=4 swift sft --model m", 8),
         ("overrides: ['trainer.n_gpus_per_node=8', 'trainer.nnodes=1']", 8),
     ],
 )
