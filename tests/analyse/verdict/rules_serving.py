@@ -250,6 +250,16 @@ BARS += [
         *(line("build_begin", f"tune {word}", phase="compile", at=3500 + 20 * n) for n, word in enumerate("abcde")),
         unlike=[in_phase("warmup"), *(line("tuned", f"tune {word}", at=3500 + 20 * n) for n, word in enumerate("abcde"))],
     ),
+    shown(  # said four times each, the last said for ever: the number is what moves
+        "weights_bar_moves",
+        *(line("shard", f"shard {n // 4}", phase="weights", at=3400 + 10 * n) for n in range(20)),
+        unlike=[line("shard", f"shard {min(n // 4, 4)}", phase="weights", at=3400 - 10 * (280 - n)) for n in range(300)],
+    ),
+    shown(
+        "weights_bar_stands",
+        *(line("shard", f"shard {min(n // 4, 4)}", phase="weights", at=590 + 10 * n) for n in range(300)),
+        unlike=[line("shard", f"shard {n // 4}", phase="weights", at=3400 + 10 * n) for n in range(20)],
+    ),
     shown(  # of one time: it is that of a line far above, the steps have none
         "weights_bar_stands",
         *(line("shard", f"shard {word}", phase="weights", at=500 + 20 * n) for n, word in enumerate("abcde")),

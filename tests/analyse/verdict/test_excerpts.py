@@ -175,6 +175,8 @@ def test_refused_request_ends_no_server(tmp_path: Path) -> None:
     # a span that says how long it took is answered
     text += f'{stamp}  INFO generate{{parameters=GenerateParameters {{ best_of: None }} total_time="712ms" queue_time="6us"\n'
     assert judged(tmp_path, text, "server.log")["class"] == "ready"
+    text += f"{stamp}  INFO generate{{parameters=P {{ n: 1 }}}}:generate: a: Success\n"
+    assert judged(tmp_path, text, "server.log")["class"] == "ready"
     text += f'{stamp}  INFO HTTP{{http.method=POST}}:generate{{parameters=P {{ n: 1 }}}}: a: Success total_time="1s"\n'
     assert judged(tmp_path, text, "server.log")["class"] == "ready"
 

@@ -9,7 +9,7 @@ import statistics
 from kit.analyse.launches.templates import template
 from kit.analyse.verdict.eta import eta
 from kit.analyse.verdict.evidence import ref
-from kit.analyse.verdict.log_digest import Bar
+from kit.analyse.verdict.log_digest import Bar, Mark
 from kit.analyse.verdict.rules import rule
 from kit.analyse.verdict.scene import Scene, Sign, Signs
 from kit.analyse.verdict.signs.serving import OTHER_SOURCES
@@ -138,20 +138,29 @@ def steps(scene: Scene) -> Signs:
     if counted and marks[-1].fields.get("item") == counted:
         return  # it is through
     words = f"{len(marks)} steps “{short(template(marks[-1].text), 60)}”"
-    moved = len({str(mark.fields or mark.text) for mark in marks[-LEAST_FRAMES:]}) > 1  # a number that is repeated stands
+    said = _said_alike(marks)
+    moved = len(said) > 1 and len(said[-1]) <= (LEAST_FRAMES - 1) * statistics.median(map(len, said[:-1]))
     if scene.silence_s is None and not run.captured_known and moved and scene.log.records - marks[-1].order <= LEAST_FRAMES:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last is the log's last word", [marks[-1].ref])
-    times = [mark.time for mark in marks if mark.time is not None]
+    times = [mark.time for mark, *_ in said if mark.time is not None]
     if scene.silence_s is not None and not times and scene.silence_s <= scene.limits["recent_s"]:
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came while it was recorded", [marks[-1].ref])
     if scene.silence_s is None or len(times) < LEAST_FRAMES or times[0] == times[-1]:
         return  # of one time they have it from a line far above, which tells nothing of when they came
     pace = statistics.median((after - before) / NS for before, after in itertools.pairwise(times))
-    words, quiet = f"{words}, one in {show_duration(pace)}", show_duration(scene.silence_s)
-    if scene.silence_s <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * pace):
+    still = scene.silence_s + ((marks[-1].time or times[-1]) - times[-1]) / NS
+    words, quiet = f"{words}, one in {show_duration(pace)}", show_duration(still)
+    if still <= max(scene.limits["recent_s"], scene.limits["bar_cadence"] * pace):
         yield Sign(f"{kind}_bar_moves", f"{words}; the last came {quiet} before the capture", [marks[-1].ref])
     else:
         yield Sign(f"{kind}_bar_stands", f"{words}; none for {quiet}", [marks[-1].ref])
+
+
+def _said_alike(marks: list[Mark]) -> list[list[Mark]]:
+    """Marks in runs of one number each: a number that is said again is no step."""
+    numbers = len({str(mark.fields) for mark in marks}) > 1
+    runs = itertools.groupby(marks, key=lambda mark: str(mark.fields) if numbers else mark.text)
+    return [list(same) for _, same in runs]
 
 
 @rule("long_silence", "short_silence", "recent_progress", needs=("log",))
