@@ -147,6 +147,7 @@ def test_an_error_between_the_waits_of_a_repeated_check_is_no_cause(lines: list[
         ("libnccl-net.so: not found", None, None),
         ("thread 'main' panicked at 'no shard'", "panic", "initiating"),
         ("RuntimeError: HIP error: out of memory", "gpu_oom", "initiating"),
+        ("ROCm error: invalid device function", "device_error", "initiating"),
         ("EL0004: [PID: 7] Failed to allocate memory.", "gpu_oom", "initiating"),
         ("jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes", "gpu_oom", "initiating"),
         ("grpc: RESOURCE_EXHAUSTED: too many requests", None, None),

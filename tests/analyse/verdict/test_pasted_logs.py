@@ -147,6 +147,8 @@ def test_a_unit_that_was_never_restarted_says_so(tmp_path: Path) -> None:
         ("ep 33 train, step 1204, ce 1.602, num_seqs 13, max_size:time 214720, mem_usage:cuda:1 9.1GB, 0.607 sec/step\n", 1204),
         ("[1449/1449 19:47, Epoch 3/3]\n", 1449),
         ("[ 120/1449 01:47 < 19:47, 1.20 it/s, Epoch 0.25/3]\n", 120),
+        ("update=3094 | mean_reward=-20.03 | policy_loss=0.2582 | entropy=6.1\n", 3094),
+        ("update=3094 | rewards_seen=never | lossless=yes\n", None),
         ("Steps: 30000\n", None),
         ("Training steps = 500\nmax_steps: 900\nnum_train_steps 70\n", None),
     ],
