@@ -20,6 +20,8 @@ MOST_DEPTH = 200
 MOST_RANKS = 131_072
 """Most ranks that a number in the evidence is believed to mean: beyond the largest clusters (100,000 GPUs in 2024). What is made
 for each rank is bounded by it."""
+LARGEST_PID = 1 << 22
+"""Of a 64-bit kernel (linux/threads.h, PID_MAX_LIMIT); what a log prints in a pid's place beyond it is a thread's address."""
 WRONG_FORM = (TypeError, AttributeError, KeyError, ValueError, IndexError, ArithmeticError, RecursionError)
 """What reading raises at a field of a form that its tool never writes."""
 csv.field_size_limit(max(csv.field_size_limit(), 1 << 26))  # a field ends with its file at the latest

@@ -11,6 +11,7 @@ from itertools import pairwise
 from kit.clock import NS
 from kit.parse.grammar import NO_DIGITS, libraries
 from kit.schema import Row
+from kit.untrusted import LARGEST_PID
 
 MOST_MARKS = 400
 """Milestones kept for each code: enough for 128 ranks with drafts; further ones are counted."""
@@ -316,6 +317,7 @@ class LogDigest:
 
     def _rank(self, row: Row) -> None:
         rank, label, pid = row.get("rank"), row.get("rank_label"), row.get("pid")
+        pid = pid if (pid or 0) <= LARGEST_PID else None
         if label:
             self.labels.add(label)
             if pid is not None:

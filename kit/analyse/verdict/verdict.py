@@ -269,7 +269,7 @@ MUTE = frozenset(("generate_fails", "request_stuck", "requests_wait", "spins_in_
 """Signs that a server which is up answers nobody: once it is silent for long it is stalled, though on what is not known."""
 STANDS = frozenset((*(f"{kind}_bar_stands" for kind in ("download", "weights", "graph", "jit", "data")), "joins_no_more"))
 """Signs that what a launch counts stands: the same."""
-COUNTED = frozenset(("training_stands", "tokens_stand", "says_it_stands", "answers_fail"))
+COUNTED = frozenset(("training_stands", "tokens_stand", "says_it_stands", "answers_fail", "asks"))
 """Signs that need no clock."""
 TOLD = frozenset(("said_hang", "said_no_answer"))
 """The same, in the words of who saw it: they are believed where they don't say besides that it is slow, and nothing moves."""

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from kit.capture import redaction
 from kit.redact import scrub_argv
+from kit.untrusted import LARGEST_PID
 
 if TYPE_CHECKING:
     from kit.capture.hosts.host import Host
 
-LARGEST_PID = 1 << 22
-"""Of a 64-bit kernel (linux/threads.h, PID_MAX_LIMIT)."""
 ANSWER_S = 10.0
 """Time limit of one request on the shell that stays open, the time on the network included."""
 SEARCH_S = 30.0

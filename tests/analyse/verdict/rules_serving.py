@@ -76,6 +76,13 @@ SERVING = [
         line("stands", kind="heartbeat", seconds=900),
         unlike=[line("stands", kind="heartbeat", seconds=900), *[line(None)] * 5],
     ),
+    shown(  # others may wait for who is asked; what goes on was answered
+        "asks",
+        line("asks", "Enter your choice:", kind="symptom"),
+        [line("store_barrier", kind="heartbeat")] * 9,
+        unlike=[line("asks", "Enter your choice:", kind="symptom"), STEPS],
+    ),
+    shown("asks", line("asks", kind="symptom"), unlike=[line("asks", kind="symptom"), [line(None)] * 5]),
     shown(  # how fast weights arrive is no work
         "figures_repeat",
         [line(None, f"{n}.5 GB/s") for n in (81, 82, 83)],

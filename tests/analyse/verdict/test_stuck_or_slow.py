@@ -72,3 +72,28 @@ def test_addresses_that_differ_are_no_different_places(tmp_path: Path) -> None:
     found = kit.verdict(tmp_path)
     assert found.facts.value("ranks_same_place") is True
     assert "same_device_frames" in found.signs
+
+
+@pytest.mark.parametrize(
+    ("question", "state"),
+    [
+        ("Do you wish to run the custom code? [y/N] ", "stalled"),
+        ("node-2: Are you sure you want to continue connecting (yes/no/[fingerprint])? ", "stalled"),
+        ("wandb: Enter your choice: ", "stalled"),
+        ("ops@node-2's password: ", "stalled"),
+        ("(Pdb) ", "stalled"),
+        ("wandb: Enter your choice: 3", "unknown"),
+        ("Password: from the environment", "unknown"),
+    ],
+)
+def test_who_is_asked_and_does_not_answer_keeps_it_waiting(tmp_path: Path, question: str, state: str) -> None:
+    (tmp_path / "server.log").write_text(f"***** Running training *****\n  Num examples = 8,000\n{question}")
+    assert kit.verdict(tmp_path).state == state
+
+
+def test_the_address_of_a_thread_is_no_pid(tmp_path: Path) -> None:
+    joins = "I0510 07:{0}:14.43{1} 13965{1}261397824 distributed_c10d.py:337] Waiting in store based barrier to initialize "
+    joins += "process group for rank: {1}, key: store_based_barrier_key:2 (world_size=4, worker_count=3, timeout=0:30:00)\n"
+    (tmp_path / "server.log").write_text("".join(joins.format(30 + n, rank) for n in range(4) for rank in (1, 2, 3)))
+    found = kit.verdict(tmp_path)
+    assert found.klass == "rendezvous_wait" and not any("13965" in step["command"] for step in found.next)

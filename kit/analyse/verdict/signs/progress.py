@@ -215,6 +215,18 @@ def own_watchdog(scene: Scene) -> Signs:
         yield Sign("says_it_stands", f"it says itself that nothing moves: {short(mark.text, 120)}", [mark.ref])
 
 
+@rule("asks", needs=("log",))
+def question(scene: Scene) -> Signs:
+    """The last that a process says is a question, and nobody answers it; others may wait for that process meanwhile."""
+    mark = scene.log.last("asks")
+    if mark is None:
+        return
+    since = [other for other in scene.log.marks if other.order > mark.order]
+    waits = sum(other.kind == "heartbeat" for other in since)
+    if not any(other.kind == "progress" for other in since) and scene.log.records_after(mark) - waits <= LEAST_FRAMES:
+        yield Sign("asks", f"it asks, and nobody answers: {short(mark.text, 120)}", [mark.ref])
+
+
 @rule(*(f"phase_{phase}" for phase in WEIGHED_PHASES), "phase_unknown")
 def phase(scene: Scene) -> Signs:
     """The phase itself, as a weak sign; that nothing tells it decides what is asked for next."""
