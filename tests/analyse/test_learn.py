@@ -136,8 +136,8 @@ def test_similar_says_what_a_recorded_run_turned_out_to_be(solved: Path, tmp_pat
     found = kit.similar(kit.sample_path("sg02-one-snapshot"), [kit.sample_path("port-taken"), solved])
     assert [one.name for one in found.found] == ["sg01-capture-hang", "port-taken"]
     assert found.found[0].solved and found.found[0].klass == "transport_hang"
-    assert "transport_hang: NCCL_P2P_DISABLE=1" in str(found)
-    assert "port_in_use (its verdict)" in str(found)
+    assert "(transport_hang): NCCL_P2P_DISABLE=1" in str(found)
+    assert "(port_in_use), by its verdict" in str(found) and "no death seen" in str(found)
 
 
 def test_loose_evidence_is_known_again_in_another_place(loose: Path, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_similar_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_similar_as_a_table(opened: Callable[[str], Run]) -> None:
     found = kit.similar(opened("pipe-ticker"), [opened("stopped-rank")])
     assert found.frame()["class"].tolist() == ["rank_straggler"]
-    assert "stopped-rank: rank_straggler" in found._repr_html_()
+    assert "(rank_straggler), by its verdict" in found._repr_html_()
 
 
 def test_evidence_is_known_by_its_content(loose: Path) -> None:

@@ -95,7 +95,7 @@ class Similar(Shown):
         sections = []
         for match in self.found[: 1 if brief else None]:
             features = (("shared", match.shared), ("only here", match.this), ("only there", match.that))
-            shown = {word: named(texts, MOST_FEATURES) for word, texts in features if texts}
+            shown = {word: named([_readable(text) for text in texts], MOST_FEATURES) for word, texts in features if texts}
             sections.append(Section(f"{percent(match.likeness)}  {match.name}: {_turned_out(match)}", [Values(shown)]))
         skipped = [Item(reason, "·") for reason in self.skipped]
         return Document(f"runs like {self.name}", [*sections, Section("not read", skipped)])
@@ -104,10 +104,17 @@ class Similar(Shown):
         return f"<Similar: {len(self.found)} runs like {self.name}>"
 
 
+def _readable(feature: str) -> str:
+    """A sign's code as words; a fact or an option with its value keeps the name that it has everywhere."""
+    return feature if " " in feature else feature.replace("_", " ")
+
+
 def _turned_out(match: Likeness) -> str:
+    known = classes().get(match.klass)
+    said = f"{known.plain} ({match.klass})" if known else match.klass
     if match.solved and match.remedy:
-        return f"{match.klass}: {match.remedy}"
-    return f"{match.klass}{'' if match.solved else ' (its verdict)'}"
+        return f"{said}: {match.remedy}"
+    return f"{said}{'' if match.solved else ', by its verdict'}"
 
 
 def similar(
