@@ -58,7 +58,7 @@ def captures(
         except WRONG_FORM as error:  # a wrapping of a form that its tool never writes must not hide the other files
             notes.append(Note(name, f"{FAILED}: {type(error).__name__}: {error}"[:200]))
     if not any(capture.kind not in (None, prose.KIND) for capture in found):
-        texts = [one for one in found if one.size_bytes]
+        texts = [one for one in found if one.size_bytes and one.kind is None]
         texts = [one for one in texts if _ISSUE.search(one.file) or not _NO_OUTPUT.search(one.file)]
         heads = {one.id: one.head() for one in texts}
         # A few last lines that nothing tells are all that there is: they are read as a log, which decides nothing by itself.

@@ -62,6 +62,7 @@ _SHORT_TOOLS = re.compile(
 FILE = re.compile(
     r"(?<![\w/.-])(?:[\w~./-]*/)?([\w-][\w.+-]*\.(?:txt|log|out|err|csv|json|jsonl|sh|prom|tsv)(?:\.\d+)?)(?![\w/-])"
 )
+_OF_RANK = re.compile(r"(?:^\W*|\b(?:of|for|from|on)\s+(?:the )?)(?:global )?rank ?#?(\d{1,5})\b", re.IGNORECASE)
 _QUOTED = re.compile(r"(?<!`)`++([^`\n]+)`+|\*\*([^*\n]+)\*\*|<code>([^<\n]+)</code>")
 _PROC = re.compile(r"/(?:proc|sys)/\S{0,200}?([\w.]{1,100})(?=[\s;|)\"']|$)")
 _CLOCK = re.compile(r"(?<! ) {3,}\d\d:\d\d(?::\d\d)?(?: [AP]M)?$")
@@ -95,6 +96,8 @@ def read(text: str) -> Said:
     Said(name='wchan', command='cat /proc/7/wchan')
     >>> read("30 s later, output of `ls -l /proc/86/fd`:").name, read("## nvidia-smi while it hangs").name
     ('fd', 'nvidia-smi')
+    >>> read("py-spy of rank 3:").name, read("The stacks for rank 0 and for rank 3:").name
+    ('py-spy-rank3', 'stack')
     >>> read("stat.t1.txt:"), read("Thanks for reading")
     (Said(name='stat.t1.txt', command=''), Said(name='', command=''))
     """
@@ -114,9 +117,15 @@ def read(text: str) -> Said:
     if file:
         return Said(file[1], "")
     tool = _SHORT_TOOLS.search(inner or text)
-    return Said(
-        tool[0].rsplit("/", 1)[-1].replace(" ", "-") if tool else "log" if re.search(r"\blogs?\b", text, re.I) else "", ""
-    )
+    name = tool[0].rsplit("/", 1)[-1].replace(" ", "-") if tool else ""
+    name = name or (found[0] if (found := re.search(r"\b(?:log|stack)", text, re.IGNORECASE)) else "")
+    return Said("-".join([name.lower() if name else "", *_rank(text)]).strip("-"), "")
+
+
+def _rank(text: str) -> list[str]:
+    """The one rank whose output is announced."""
+    ranks = set(_OF_RANK.findall(text))
+    return [f"rank{rank}" for rank in ranks] if len(ranks) == 1 else []
 
 
 def shows(command: str) -> bool:

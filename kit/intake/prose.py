@@ -21,7 +21,8 @@ LEAST_WORDS, LEAST_WORDS_IN_LOG, LEAST_WORDS_IN_FILE = 2, 5, 9
 _OUTPUT = re.compile(r"\.(?:log|out|err)$", re.IGNORECASE)
 _CODE = re.compile(r"\.(?:py|sh|ya?ml|toml|cfg|ini|c|cc|cpp|cu|h|go|rs|js|ts|patch|diff|csv|tsv|prom)$", re.IGNORECASE)
 """Names of files whose sentences are comments of a program."""
-_QUOTE = re.compile(r"^\s*(?:[>|]\s?)*(?:[-*•+]\s+|\d+[.)]\s+|#{1,6}\s+)?")
+_QUOTE = re.compile(r"^\s*(?:[>|]\s?)*(?:[-*•+]\s+|\d+[.)]\s+|#{1,6}\s+(?:\[[A-Za-z /]{2,20}\]:?\s*)?)?")
+"""What stands before a sentence: a quote's sign, a bullet, a number, a heading's mark and its tag."""
 _PRINTED = re.compile(
     r"^\s{4,}|^\"[^\"]*\": |^(?:File \"|\$ |[~^=+|{}\[\]<]|/|\w+\(|#\d|\(\w+\) |export |Tasks: \d|Thread (?:0x|\d+ \()"
     r"|Process \d+:)"

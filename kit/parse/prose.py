@@ -34,7 +34,9 @@ WRAPPED_FROM = 50
 MOST_SENTENCE = 600
 NEAR = 30
 """Characters before a claim in which a negation denies it."""
-_MARKS = re.compile(r"^[\s>|]*(?:[-*•+]\s+|\d+[.)]\s+|#+\s+|//\s*|>\s*)*|[*`]{1,3}|(?<!\w)_+|_+(?!\w)")
+_MARKS = re.compile(
+    r"^[\s>|]*(?:[-*•+]\s+|\d+[.)]\s+|#+\s+|//\s*|>\s*)*|[*`]{1,3}|(?<!\w)_+|_+(?!\w)|\[(?=[^]]{1,200}\]\()|\]\([^)\s]{1,400}\)"
+)
 _OPTION = re.compile(r"\(\d\) ")
 _END = re.compile(r"(?<=[.!?;])[\")]?\s+|(?<=[。！？；])|(?<!\s)\s+\|\s+")
 _CLAUSE = re.compile(r"[,;:()，、；]| - | – | but | and | so | then ")

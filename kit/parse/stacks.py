@@ -26,7 +26,7 @@ _BANNER = re.compile(
     rf"^\s*+(?:[=#*~>-]{{2,}}+|#)(?:\W*+(?P<alone>\d{{2,}}+)(?:\W*+{_RANK})?\W*+$|.*\b(?:pid|process)\W*+(?P<named>\d+)\b)",
     re.IGNORECASE,
 )
-_RANK_BANNER = re.compile(rf"^\W*+(?:\w[\w-]*+\W++){{0,3}}?{_RANK}\W*+$", re.IGNORECASE)
+_RANK_BANNER = re.compile(rf"^(?:[^\n]{{0,200}}[.!?] )?\W*+(?:\w[\w-]*+\W++){{0,3}}?{_RANK}\W*+$", re.IGNORECASE)
 _NAMED_PID = re.compile(
     r"^\W*+(?:py-?spy dump (?:for|of) |dumping |stacks? (?:of|for) )?(?:process|pid)\W*+(\d++)\W*+$", re.IGNORECASE
 )
@@ -46,8 +46,7 @@ class _Dump:
         self.samples = Samples(source)
         self.asked = source.pid
         self.main: int | None = None
-        self.rank: int | None = None
-        self.fresh = False
+        self.rank, self.fresh = source.rank, source.rank is not None
         self.call(source.name, _FILE_OF_RANK)
         self.about: Row = self._of_rank(None)
         self.fresh = False

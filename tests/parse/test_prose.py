@@ -53,6 +53,10 @@ exits|None|terminated with exit 143
 restarts|None|The pod restarts every 10 min.
 restarts|None|It is in CrashLoopBackOff.
 probe_kill|None|The liveness probe fails and kubelet restarts the container.
+probe_kill|None|[Bug] Probes of the quickstart kill the pod
+probe_kill|None|Probes for the sample in [a file](https://example.org/a/long/path/to/it.yaml) restart it before it is up.
+probe_kill|None|CrashLoopBackOff due to readiness and liveness prob fail
+probe_fails|None|Readiness and Liveliness prob fails
 host_oom|None|dmesg shows the OOM killer.
 host_oom|None|The machine runs out of RAM while loading.
 gpu_oom|None|We get CUDA OOM.
@@ -88,6 +92,8 @@ peer_missing|None|Worker node cannot reach the head node.
 peer_missing|None|Only 7 of 8 ranks connect.
 resources|None|The pod is stuck in Pending.
 one_rank|None|Rank 5 is still in forward while the others wait in all_reduce.
+one_rank|None|And all other 31 ranks are waiting for rank0.
+one_rank|None|One of the processes gets stuck in optimizer.step().
 ranks_apart|None|The ranks are in different collectives.
 ranks_apart|None|Rank 0 waits in all_gather, rank 1 in broadcast.
 download|download|The download stops at 99 %.

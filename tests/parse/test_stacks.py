@@ -43,6 +43,7 @@ def test_several_processes_native_frames_variables_and_failures(snapshot) -> Non
         ("=== rank 0 ===\n{11}=== rank 1 ===\n{12}", [(11, "rank 0"), (12, "rank 1")]),
         ("# rank 4 (pid 77)\n{0x7f}# rank 5 (pid 78)\n{0x7e}", [(77, "rank 4"), (78, "rank 5")]),
         ("# node gpu-a1, rank 0\n{11}# rank 1\n{12}", [(11, "rank 0"), (12, "rank 1")]),
+        ("It hangs. py-spy of rank 2:\nProcess 11: python t.py\n{11}", [(11, "python t.py (rank 2)")]),
         ("Rank 1:\nProcess 11: python t.py\n{11}", [(11, "python t.py (rank 1)")]),
         ("$ py-spy dump --pid 31   # rank 3\n{0x7f}$ py-spy dump --pid 32\n{0x7e}", [(31, "rank 3"), (32, None)]),
         ("{21}{22}", [(21, None), (22, None)]),  # the banners were left away

@@ -262,7 +262,7 @@ def _named(hypotheses: list[Hypothesis], scene: Scene) -> Hypothesis:
 
 DEATHS = frozenset(
     ("ranks_dead", "worker_died_line", "crash_signal", "signal_9", "unexplained_error", "ended_badly")
-    + ("collective_timeout", "engine_watchdog", "terminated_line", "restarts")
+    + ("collective_timeout", "engine_watchdog", "terminated_line", "restarts", "said_exits")
 )
 """Signs of an end that was no order: the launch has failed, though why is not known."""
 MUTE = frozenset(("generate_fails", "request_stuck", "requests_wait", "spins_in_place"))

@@ -254,3 +254,28 @@ def test_who_gets_no_answer_while_tokens_come_only_waits(tmp_path: Path, rate: s
     verdict = judged(tmp_path, f"The client never gets its answer.\n\n```\n{stats}```\n")
     assert verdict.facts.value("generate_works") is works
     assert (verdict.klass == "ready") is (works is None)
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "klass"),
+    [
+        ("# Code hangs when training in stage 3, epoch 1, step 6-7\n\nIt performs several complete steps.\n", "stalled", None),
+        ("# [bug] Probes for the quickstart model kill the pod\n\nThanks for the great work.\n", "failed", "killed_by_probe"),
+        ("The pod is created, runs, then crashes within 30 seconds.\n", "failed", None),
+    ],
+    ids=["steps in a sentence are none", "a title with a tag", "what crashes has failed"],
+)
+def test_an_issue_without_any_output(tmp_path: Path, words: str, state: str, klass: str | None) -> None:
+    found = judged(tmp_path, words, "issue.md")
+    assert found.state == state and klass in (None, found.klass)
+
+
+def test_captions_name_the_rank_of_a_stack(tmp_path: Path) -> None:
+    dump = 'Process {0}: python t.py\nThread {0} (idle): "MainThread"\n    {1}\n    main (t.py:9)\n'
+    waits, reduces = (
+        dump.format(71, "get (queue.py:170)"),
+        dump.format(74, "all_reduce (torch/distributed/distributed_c10d.py:1)"),
+    )
+    words = f"It hangs. The stack of rank 0:\n```\n{waits}```\nand that of rank 3:\n```\n{reduces}```\n"
+    found = judged(tmp_path, words, "issue.md")
+    assert (found.klass, found.ranks) == ("rank_straggler", [0])
