@@ -126,7 +126,7 @@ def _of_file(path: Path, name: str, folders: tuple[Path, ...], notes: list[Note]
             continue  # what people wrote is one capture, or nothing that counts
         if item.how == "talk" or item.how == "header" and item.kind is None and name.endswith(".ipynb"):  # an output of a cell
             item.kind = "log" if _printed(item.head()) and not _tried_again(item, items) else item.kind
-        elif item.how == "fence" and item.kind is None and _milestones(item.head()):
+        elif item.how in ("fence", "prompt") and item.kind is None and _milestones(item.head()):
             item.kind = "log"
         if item.kind is None and item.how not in ("file", "stream"):
             notes.append(_unknown(item))

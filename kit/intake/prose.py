@@ -27,7 +27,7 @@ _PRINTED = re.compile(
     r"^\s{4,}|^\"[^\"]*\": |^(?:File \"|\$ |[~^=+|{}\[\]<]|/|\w+\(|#\d|\(\w+\) |export |Tasks: \d|Thread (?:0x|\d+ \()"
     r"|Process \d+:)"
     r"|\.(?:py|cc|cpp|h|rs|go|cu):\d|\w(?:Warning|Error|Exception)\b"
-    r"|^[\w.-]*[_\d][\w.-]*: |^(?:[a-z]+: (?:error|fatal|job|warning)\b|(?:curl|ssh): |(?:mpirun|mpiexec|srun|slurmstepd)\b)"
+    r"|^(?:[\w.-]*[_\d][\w.-]*|Error|curl|ssh): |^(?:[a-z]+: (?:error|fatal|job|warning)|mpirun|mpiexec|srun|slurmstepd)\b"
     r"|^[\w.@-]+: [\w.@-]+: |\(\d+, ?\d+\)|: \d+, \w+: \d|^\w+=\S+$"
     r"|\S {2,}\S.*\S {2,}\S|\S {4,}\S"
     r"|0x[0-9a-f]{4,}|\b\w+=\S+.*\b\w+=|\d\d:\d\d:\d\d|::\w|\w\(\w*\)\.|[{}]\s*$|;\s*$|\|.*\|"

@@ -58,6 +58,9 @@ probe_kill|None|Probes for the sample in [a file](https://example.org/a/long/pat
 probe_kill|None|CrashLoopBackOff due to readiness and liveness prob fail
 probe_fails|None|Readiness and Liveliness prob fails
 host_oom|None|dmesg shows the OOM killer.
+host_oom|None|The task was killed due to the node running low on memory.
+host_oom|None|[Bug]: killed due to high memory usage
+host_oom|None|When I load the 72B model with 8 GPUs, host memory usage grows until the process is killed.
 host_oom|None|The machine runs out of RAM while loading.
 gpu_oom|None|We get CUDA OOM.
 d_state|None|The process is in D state and kill -9 does not help.

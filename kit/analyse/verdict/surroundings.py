@@ -98,7 +98,8 @@ class Surroundings:
 def surroundings(scene: Scene, klass: str, state: str) -> Surroundings:
     """Where a launch runs of which class and state are known."""
     evidence = scene.evidence
-    over = bool(scene.fact("exited")) or state in ("failed", "ended") and not scene.processes.alive
+    lives = scene.processes.alive or scene.log.last("load_timeout")  # who gave a load up lives on
+    over = bool(scene.fact("exited")) or state in ("failed", "ended") and not lives
     settings, texts, known = settings_of(evidence), _texts(evidence), table(evidence.run.knowledge)
     accelerator = accelerator_of(evidence, texts)
     system = _told(known.systems, texts) or "linux"

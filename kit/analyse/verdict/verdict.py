@@ -280,6 +280,8 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
     exited = bool(scene.fact("exited"))
     if best.name == UNDETERMINED and ("restart_loop" in signs or exited and (DEATHS & signs.keys() or over_time(scene.log))):
         return "failed"
+    if best.name == UNDETERMINED and "load_given_up" in signs:
+        return "failed"  # whoever waits for it was told so, be its parent alive or not
     stands = STANDS | MUTE if scene.fact("ready") else STANDS
     silent = "long_silence" in signs and stands & signs.keys()
     told = TOLD & signs.keys() and not {"said_slow", *moving_codes()} & signs.keys()

@@ -279,3 +279,9 @@ def test_captions_name_the_rank_of_a_stack(tmp_path: Path) -> None:
     words = f"It hangs. The stack of rank 0:\n```\n{waits}```\nand that of rank 3:\n```\n{reduces}```\n"
     found = judged(tmp_path, words, "issue.md")
     assert (found.klass, found.ranks) == ("rank_straggler", [0])
+
+
+def test_a_load_that_was_given_up_has_failed_and_can_be_tried_again(tmp_path: Path) -> None:
+    words = "I have this since the update.\n\n```\n$ ollama run m\nError: timed out waiting for llama runner to start:\n```\n"
+    found = judged(tmp_path, words, "issue.md")
+    assert found.state == "failed" and found.signs.keys() >= {"load_given_up"} and found.next
