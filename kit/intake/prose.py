@@ -37,6 +37,8 @@ _ASKS = re.compile(r"(?:[QA]\d{0,2}|[Qq]uestion|[Aa]nswer|[Ss]ymptom|[Ss]olution
 _CITES = re.compile(r"(?:\b[^\W\d_]{2,}[,;:]? +){6}")
 """A line that runs in words and ends as a sentence does: names of variables, files and classes in it are quoted."""
 LEAST_CITING = 80
+_OF_LOADING = re.compile(r"Loading [^:]{0,80}?\b(?:takes|is|are|gets|hangs|stops|fails|seems|never|keeps)\b")
+"""A sentence that begins as many a log's line does."""
 _SPAN = re.compile(r"`[^`]+`|\"[^\"]+\"|“[^”]+”|„[^„“”]+[“”]|[`\"“„][^`\"“„”]*$")
 LEAST_WORDS_AROUND = 3
 """Words around what a line quotes by which it is a sentence about that, and not its output."""
@@ -116,7 +118,7 @@ def _paragraphs(text: Text, taken: list, printed: list) -> Iterable[tuple[bool, 
 def _looks_written(line: str) -> bool:
     """Whether a line may be a person's: mostly letters, and none of the marks of what programs print."""
     plain = _QUOTE.sub("", line)
-    if not plain or RECORD.match(plain.encode()):
+    if not plain or RECORD.match(plain.encode()) and not _OF_LOADING.match(plain):
         return False
     if _ASKS.match(plain):
         return True

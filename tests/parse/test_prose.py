@@ -48,6 +48,8 @@ exits|None|It exits with code 137 after a while.
 exits|None|The container gets SIGKILL.
 exits|None|Exited (139) according to docker ps -a.
 exits|None|The process was killed after 30 minutes.
+exits|None|I was training on GPU 7 and it abrupt stopped.
+exits|None|The pod runs, then crashes within 30 seconds.
 exits|None|python crashed with a segmentation fault.
 exits|None|terminated with exit 143
 restarts|None|The pod restarts every 10 min.
@@ -63,6 +65,7 @@ host_oom|None|[Bug]: killed due to high memory usage
 host_oom|None|When I load the 72B model with 8 GPUs, host memory usage grows until the process is killed.
 host_oom|None|The machine runs out of RAM while loading.
 gpu_oom|None|We get CUDA OOM.
+gpu_oom|None|A critical CUDA out - of - memory error occurred.
 d_state|None|The process is in D state and kill -9 does not help.
 d_state|None|It became a D(isk sleep) process.
 unkillable|None|The process is in D state and kill -9 does not help.
@@ -126,6 +129,14 @@ no_answer|serving|请求一直超时。
 hang|weights|モデルのロード中にハングします。
 hang|None|학습이 멈췄습니다.
 hang|weights|Beim Laden des Modells hängt es.
+gpu_fault|None|Hard GPU crash during training
+gpu_fault|None|After that the NVIDIA driver can no longer access the GPU.
+resources|None|Cannot schedule pods: Insufficient nvidia
+resources|None|PodUnschedulable, says the console.
+weights_slow|None|Loading a large checkpoint from network storage is pathologically slow.
+weights_slow|None|Loading checkpoint shards takes too long, what is the reason?
+weights_slow|None|loading checkpoint shards,非常慢
+crash_signal|None|It ends with a message stating Bus Error.
 """
 """`claim|phase|sentence`; of a phase `None` nothing is asked."""
 

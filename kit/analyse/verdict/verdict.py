@@ -271,6 +271,7 @@ STANDS = frozenset((*(f"{kind}_bar_stands" for kind in ("download", "weights", "
 """Signs that what a launch counts stands: the same."""
 COUNTED = frozenset(("training_stands", "tokens_stand", "says_it_stands", "answers_fail", "asks"))
 """Signs that need no clock."""
+SLOW = frozenset(("said_slow", "said_weights_slow", "said_compiling"))
 TOLD = frozenset(("said_hang", "said_no_answer"))
 """The same, in the words of who saw it: they are believed where they don't say besides that it is slow, and nothing moves."""
 
@@ -284,7 +285,7 @@ def _state(best: Hypothesis, scene: Scene, signs: dict[str, Sign]) -> str:
         return "failed"  # whoever waits for it was told so, be its parent alive or not
     stands = STANDS | MUTE if scene.fact("ready") else STANDS
     silent = "long_silence" in signs and stands & signs.keys()
-    told = TOLD & signs.keys() and not {"said_slow", *moving_codes()} & signs.keys()
+    told = TOLD & signs.keys() and not {*SLOW, *moving_codes()} & signs.keys()
     if best.name == UNDETERMINED and not exited and (silent or told or COUNTED & signs.keys()):
         return "stalled"
     if best.name == UNDETERMINED and not exited and "data_bar_moves" in signs:

@@ -154,6 +154,7 @@ SERVING = [
     shown("log_deleted", DELETED, unlike=[row("fds", fd=1, pid=10, target="/var/log/server.log")]),
     shown("said_starts", said("starts"), unlike=[said("starts"), error("exception")]),
     shown("said_hang", said("hang"), unlike=[said("hang"), said("starts")]),
+    shown("said_training_stands", *STEPS, said("hang"), unlike=[*STEPS, said("hang"), said("slow")]),
     *(
         shown(code, said(code.removeprefix("said_")), unlike=[said("other")])
         for code in CODES

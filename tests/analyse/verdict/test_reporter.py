@@ -262,8 +262,17 @@ def test_who_gets_no_answer_while_tokens_come_only_waits(tmp_path: Path, rate: s
         ("# Code hangs when training in stage 3, epoch 1, step 6-7\n\nIt performs several complete steps.\n", "stalled", None),
         ("# [bug] Probes for the quickstart model kill the pod\n\nThanks for the great work.\n", "failed", "killed_by_probe"),
         ("The pod is created, runs, then crashes within 30 seconds.\n", "failed", None),
+        ("# Slow\n\nLoading checkpoint shards takes too long, 12 to 15 minutes.\n", "progressing", "slow_weights"),
+        (
+            "```\n| Batch [7/91] | loss: 0.37 |\n| Batch [8/91] | loss: 0.36 |\n```\nThe training is stuck here.\n",
+            "stalled",
+            None,
+        ),
     ],
-    ids=["steps in a sentence are none", "a title with a tag", "what crashes has failed"],
+    ids=[
+        *("steps in a sentence are none", "a title with a tag", "what crashes has failed"),
+        *("what is slow goes on", "who waits for the next step says it stands"),
+    ],
 )
 def test_an_issue_without_any_output(tmp_path: Path, words: str, state: str, klass: str | None) -> None:
     found = judged(tmp_path, words, "issue.md")

@@ -22,6 +22,14 @@ def works_unlogged(scene: Scene) -> Signs:
         yield Sign("works_unlogged", f"the reporter says: {short(row['text'], 140)}", [ref(row, row["text"])])
 
 
+@rule("said_training_stands", needs=("statements", "log"))
+def training_stands(scene: Scene) -> Signs:
+    """Who sent a training's log says that it hangs, and not that it is slow: its last step is not of now."""
+    told = reporter.claims(scene.evidence)
+    if scene.phase == "train_step" and (row := told.get("hang")) and "slow" not in told:
+        yield Sign("said_training_stands", f"the reporter says: {short(row['text'], 140)}", [ref(row, row["text"])])
+
+
 @rule(*CODES, needs=("statements",))
 def claims(scene: Scene) -> Signs:
     """Who sent the evidence says what they saw; that it works counts where nothing recorded stands against it."""
